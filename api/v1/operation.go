@@ -67,6 +67,10 @@ type Request struct {
 	// ScopeTree.
 	Signal string `json:"signal,omitempty"`
 	Scope  string `json:"scope,omitempty"`
+	// TakeOver is for OpStart: a copy of the process that drover did not start becomes the process, as it runs. Beside
+	// starts all the same. Without both a start beside a copy fails, and names the copy.
+	TakeOver bool `json:"take_over,omitempty"`
+	Beside   bool `json:"beside,omitempty"`
 	// Spec describes the processes; if it is nil, each host uses its stored spec. Register and update need a spec.
 	Spec *Spec `json:"spec,omitempty"`
 	// HostTimeout is the time in seconds in which each host must accept the operation. After that time the result of

@@ -217,7 +217,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 			Claims: a.host, Notices: a.host, Journal: disk, Prober: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 			LimitNotes: a.host.LimitNotes, OOM: a.host.OOM, Relimit: a.host.Relimit, Log: cfg.Log,
 		},
-		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, AnyOOM: a.host.AnyOOM,
+		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, AnyOOM: a.host.AnyOOM, Marks: a.host.Marks,
 		Remains:      a.host,
 		HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
 		Bounds: lifecycle.Bounds{

@@ -49,6 +49,8 @@ type Machinery interface {
 type Limits interface {
 	// OOM counts the processes of the run that the kernel has ended for want of memory.
 	OOM(run string) int
+	// Marks are those of the group of a run.
+	Marks(run string) instance.Marks
 	// AnyOOM counts those of the whole host; an error says that nobody knows.
 	AnyOOM() (uint64, error)
 	// LimitNotes says in a caller's words which of the hard limits are not kept.

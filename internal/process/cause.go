@@ -55,6 +55,7 @@ const (
 	CauseNotInForce       CauseID = "not-in-force"
 	CauseWorkerOOM        CauseID = "worker-out-of-memory"
 	CauseTooFew           CauseID = "too-few-instances"
+	CauseSuspended        CauseID = "suspended"
 	CauseOperating        CauseID = "operation-under-way"
 	CauseHeldBack         CauseID = "held-back"
 	CauseBreakerOpen      CauseID = "breaker-open"

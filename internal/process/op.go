@@ -181,6 +181,29 @@ func SignalOp(name string, tree bool) Op {
 	return o
 }
 
+// StartOp returns a start with a wish about copies that drover did not start: "start:take-over", "start:beside", or
+// Start itself. An agent that is too old to know a wish refuses to start beside copies.
+func StartOp(wish Beside) Op {
+	switch wish {
+	case TakeOver:
+		return Start + ":take-over"
+	case StartBeside:
+		return Start + ":beside"
+	case Refuse, Adopt: // the own API asks for Adopt in an apply only
+	}
+	return Start
+}
+
+// Beside returns the wish of a StartOp; Refuse if there is none.
+func (o Op) Beside() Beside {
+	for _, wish := range []Beside{TakeOver, StartBeside} {
+		if o == StartOp(wish) {
+			return wish
+		}
+	}
+	return Refuse
+}
+
 // UpgradeOp returns the operation that makes the agent of a host run a version, such as "upgrade:1.4.0". Its process is
 // AgentID.
 func UpgradeOp(version string) Op { return Upgrade + ":" + Op(version) }
@@ -224,7 +247,7 @@ func (o Op) Info() OpInfo {
 
 // Known reports whether the operation has a row, and the argument that the row asks for.
 func (o Op) Known() bool {
-	if _, _, ok := o.Signal(); ok || o.Version() != "" {
+	if _, _, ok := o.Signal(); ok || o.Version() != "" || o.Beside() != Refuse {
 		return true
 	}
 	return slices.ContainsFunc(ops[:], func(row OpInfo) bool { return row.Op == o && row.Argument == "" })

@@ -257,3 +257,7 @@ type Instance struct {
 	// Revision is the revision of the spec that it was started with; 0 if it is unknown.
 	Revision int64 `json:"revision,omitempty"`
 }
+
+// Suspended reports whether a signal such as SIGSTOP has stopped the process, so that it executes nothing. A process
+// that a debugger has stopped does not count: a tracer stops its process for a moment at each call.
+func (i *Instance) Suspended() bool { return i.Stat == "T" }

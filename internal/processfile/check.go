@@ -31,13 +31,23 @@ type checker struct {
 	hostless bool
 }
 
+// at is the path of a field.
+func (c *checker) at(field string) string {
+	if c.Name == "" {
+		return field
+	}
+	return join(c.path, field)
+}
+
+// given reports whether the source has the field. Only Read and its like know.
+func (c *checker) given(field string) bool {
+	_, given := c.lines[c.at(field)]
+	return given
+}
+
 // fault adds a fault of a field. Its line is that of the field, or of the nearest part around it.
 func (c *checker) fault(field, format string, args ...any) {
-	at := join(c.path, field)
-	line := c.Line
-	if c.Name == "" {
-		at = field
-	}
+	at, line := c.at(field), c.Line
 	for around := at; around != ""; {
 		if n, ok := c.lines[around]; ok {
 			line = n
@@ -114,7 +124,7 @@ func (c *checker) everything() {
 	for _, f := range CheckRollout(c.Rollout) {
 		c.fault("rollout."+f.Path, "%s", f.Text)
 	}
-	if _, given := c.lines[join(c.path, "rollout.max_unavailable")]; given && c.Rollout.MaxUnavailable.IsZero() {
+	if c.given("rollout.max_unavailable") && c.Rollout.MaxUnavailable.IsZero() {
 		c.fault("rollout.max_unavailable", "is 0: expected 1 or more, because one process at least is down meanwhile")
 	}
 	c.choices("", reflect.ValueOf(c.Spec))
@@ -226,6 +236,7 @@ func (c *checker) environment() {
 
 // numbers checks the ranges of numbers.
 func (c *checker) numbers() {
+	c.limits()
 	within := func(field string, value *int, least, most int) {
 		if value != nil && (*value < least || *value > most) {
 			c.fault(field, "is %d: expected %d to %d", *value, least, most)
@@ -239,26 +250,6 @@ func (c *checker) numbers() {
 	}
 	if c.Log != nil {
 		within("log.keep", c.Log.Keep, 1, 1000)
-	}
-	if l := c.Limits; l != nil {
-		if l.Tasks < 0 {
-			c.fault("limits.tasks", "is %d: expected a number above 0", l.Tasks)
-		}
-		for field, n := range map[string]v1.LimitNumber{"open_files": l.OpenFiles, "processes": l.Processes} {
-			if n < v1.Unlimited {
-				c.fault("limits."+field, "is %d: expected a number above 0, or infinity", n)
-			}
-		}
-		if l.CPU != v1.Percent(int(l.CPU)) {
-			c.fault("limits.cpu", "is %s: expected whole percent", l.CPU)
-		}
-	}
-	if t := c.Thresholds; t != nil {
-		for field, p := range map[string]v1.Percent{"memory": t.Memory, "cpu": t.CPU} {
-			if p > 100 {
-				c.fault("thresholds."+field, "is %s: expected at most 100%%, which is the whole machine", p)
-			}
-		}
 	}
 }
 
@@ -412,6 +403,9 @@ func (c *checker) times() {
 	}
 	if r := c.Ready; r != nil {
 		whole("ready.within", r.Within, 1)
+		if r.Alive != nil && r.Within != nil && *r.Alive > *r.Within {
+			c.fault("ready.alive", "is %s, longer than ready.within (%s)", *r.Alive, *r.Within)
+		}
 	}
 	if t := c.Timeouts; t != nil {
 		whole("timeouts.start", t.Start, 1)

@@ -38,6 +38,27 @@ func Fields() []Field {
 	return all
 }
 
+// FileFields returns the fields of a file above those of a process. They have no class.
+func FileFields() []Field {
+	return []Field{
+		{Path: "namespace", Value: "name", Default: "required", Text: "The namespace of the processes."},
+		{
+			Path: "revision", Value: "number", Default: "none",
+			Text: "The revision that drover get shows. An apply ignores it.",
+		},
+		{
+			Path: "defaults", Value: "names with values", Default: "none",
+			Text: "Fields for all processes of the file: any but " + strings.Join(withoutDefault(), ", ") +
+				". A process takes " + strings.Join(merging(), ", ") + " key by key from here. Any other field of the process replaces the default, " +
+				"and null removes it.",
+		},
+		{
+			Path: "processes", Value: "names with processes", Default: "required",
+			Text: "The processes by name. drover explain without a field lists the fields of a process.",
+		},
+	}
+}
+
 func fieldsOfCommand() []Field {
 	return []Field{
 		{

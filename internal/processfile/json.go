@@ -29,21 +29,21 @@ func ReadJSON(data []byte) ([]Document, error) {
 // ReadSpecJSON reads a v1.Spec without hosts. The error is Faults; its paths begin below the spec.
 func ReadSpecJSON(data []byte) (*v1.Spec, error) {
 	n, faults := jsonTree(data)
-	d := decoder{faults: faults, names: fieldNames()}
-	var f v1.Spec
+	d := decoder{faults: faults, names: fieldNames(), lines: map[string]int{}}
+	f := Named{lines: d.lines}
 	if len(faults) == 0 {
 		if n.kind == null {
 			return nil, nil
 		}
-		d.value("", "", n, reflect.ValueOf(&f).Elem())
+		d.value("", "", n, reflect.ValueOf(&f.Spec).Elem())
 	}
 	if n != nil {
-		d.add(CheckSpec(f))
+		d.add(checkSpec(f))
 	}
 	if len(d.faults) > 0 {
 		return nil, lineless(d.faults)
 	}
-	return &f, nil
+	return &f.Spec, nil
 }
 
 func lineless(faults []Fault) Faults {

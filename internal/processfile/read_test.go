@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,6 +133,63 @@ func TestQuotes(t *testing.T) {
 			if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), ": "+want)) {
 				t.Errorf(field+": %v, want %q", quoted, err, want)
 			}
+		}
+	}
+}
+
+// TestLimitOfZero: who gives a limit means one, so 0 is a fault unless it is a limit. core_size: 0 forbids core files.
+func TestLimitOfZero(t *testing.T) {
+	const text = `namespace: a
+defaults: {hosts: [x], run: x, limits: {tasks: 0}}
+processes:
+  b:
+    run: x
+    limits: {memory: 0, cpu: 0%, open_files: 0, stack_size: 0, processes: 0, core_size: 0, locked_memory: 0, file_size: 0}
+  c: {run: x, limits: null, thresholds: {memory: 0, cpu: 0}}
+  d: {run: x, limits: {tasks: null}}
+`
+	_, err := processfile.Read("f", []byte(strings.Replace(text, "run: x, ", "", 1)))
+	var want []string
+	for _, field := range []string{
+		"6: processes.b.limits.cpu", "6: processes.b.limits.memory", "6: processes.b.limits.open_files",
+		"6: processes.b.limits.processes", "6: processes.b.limits.stack_size", "2: processes.b.limits.tasks",
+		"7: processes.c.thresholds.cpu", "7: processes.c.thresholds.memory",
+	} {
+		want = append(want, "f:"+field+": is 0: leave the field out for no limit")
+	}
+	got := strings.Split(fmt.Sprint(err), "\n")
+	slices.Sort(got)
+	slices.Sort(want)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	_, err = processfile.ReadSpecJSON([]byte(`{"run": "x", "limits": {"memory": 0}}`))
+	if want := "limits.memory: is 0: leave the field out for no limit"; err == nil || err.Error() != want {
+		t.Errorf("JSON: %v, want %s", err, want)
+	}
+}
+
+// TestByteOrderMark: a mark at the begin of a file is no part of the first field.
+func TestByteOrderMark(t *testing.T) {
+	docs, err := processfile.Read("f", []byte("\ufeffnamespace: a\nprocesses:\n  b: {run: x, hosts: [x]}\n"))
+	if err != nil || docs[0].Namespace != "a" {
+		t.Errorf("%+v, %v", docs, err)
+	}
+}
+
+// TestAliveWithin: a process that must run for longer than it has until it is ready is a fault.
+func TestAliveWithin(t *testing.T) {
+	for text, want := range map[string]string{
+		"{alive: 31s}": "", "{alive: 5s, within: 5s}": "",
+		"{alive: 5001ms, within: 5s}": "f:4: ready.alive: is 5.001s, longer than ready.within (5s)",
+	} {
+		_, err := processfile.Read("f", []byte("namespace: a\ndefaults: {hosts: [x]}\nprocesses:\n  b: {run: x, ready: "+text+"}"))
+		got := ""
+		if err != nil {
+			got = strings.ReplaceAll(err.Error(), "processes.b.", "")
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }

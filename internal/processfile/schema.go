@@ -16,17 +16,20 @@ func Schema() map[string]any {
 			delete(fields, name)
 		}
 	}
+	about := map[string]string{}
+	for _, f := range FileFields() {
+		about[f.Path] = f.Text
+	}
+	defaults["description"] = about["defaults"]
 	return map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "drover process file",
 		"type": "object", "additionalProperties": false, "required": []string{"namespace", "processes"},
 		"properties": map[string]any{
-			"namespace": map[string]any{"type": "string", "description": "The namespace of the processes."},
-			"revision": map[string]any{
-				"type": "integer", "description": "The revision that drover get shows. An apply ignores it.",
-			},
-			"defaults": defaults,
+			"namespace": map[string]any{"type": "string", "description": about["namespace"]},
+			"revision":  map[string]any{"type": "integer", "description": about["revision"]},
+			"defaults":  defaults,
 			"processes": map[string]any{
-				"type": "object", "description": "The processes by name.", "additionalProperties": process,
+				"type": "object", "description": about["processes"], "additionalProperties": process,
 			},
 		},
 	}

@@ -1,6 +1,7 @@
 package processfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 // parse returns the syntax tree of a text, or what makes the text no YAML.
 func parse(data []byte) (*ast.File, []Fault) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
 	tokens := lexer.Tokenize(string(data))
 	if faults := namelessAliases(tokens); len(faults) > 0 {
 		return nil, faults

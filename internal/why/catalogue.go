@@ -137,6 +137,7 @@ func findings() []Entry {
 		entry(process.CauseDrift, Warning),
 		entry(process.CauseWorkerOOM, Warning),
 		entry(process.CauseTooFew, Warning),
+		entry(process.CauseSuspended, Warning),
 	}
 }
 

@@ -45,6 +45,8 @@ type LogQuestion struct {
 	Stream string `json:"stream,omitempty"`
 	// Follow asks for later lines, too: the agent waits a little if there are none.
 	Follow bool `json:"follow,omitempty"`
+	// New leaves out everything that is written already, whatever Run, Since and Tail say; it is for Follow.
+	New bool `json:"new,omitempty"`
 	// Limit is the most text of the answer in bytes.
 	Limit int `json:"limit,omitempty"`
 }

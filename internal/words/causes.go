@@ -399,8 +399,8 @@ var Causes = map[string]Cause{
 			"一个账户和可执行文件都相同的进程正在运行，它不是由 drover 启动的。",
 		},
 		Text{
-			"Take it over with `drover apply --take-over`, or end it, or start beside it with `--beside`.",
-			"用 `drover apply --take-over` 接管它，或结束它，或用 `--beside` 另起一个。",
+			"Take it over with `drover start --take-over`, or end it, or start beside it with `--beside`.",
+			"用 `drover start --take-over` 接管它，或结束它，或用 `--beside` 另起一个。",
 		},
 	},
 	"other-supervisor": {
@@ -473,6 +473,17 @@ var Causes = map[string]Cause{
 		Text{
 			"Start the missing instances, or correct `policy.instances`.",
 			"启动缺少的进程实例，或更正 `policy.instances`。",
+		},
+	},
+	"suspended": {
+		Text{"Stopped by a signal", "被信号暂停"},
+		Text{
+			"The process exists, but a signal has stopped it, so it executes nothing.",
+			"进程存在，但被信号暂停，不执行任何操作。",
+		},
+		Text{
+			"Let it go on with `drover signal CONT`, or restart it.",
+			"用 `drover signal CONT` 让它继续，或重启它。",
 		},
 	},
 

@@ -332,6 +332,22 @@ var Fields = []Text{
 		"为 true 时，灰度之后等待另一人批准。",
 	},
 
+	// a file above its processes
+	{"names with processes", "以进程名为键的键值对"},
+	{"The namespace of the processes.", "各进程的命名空间。"},
+	{"The revision that drover get shows. An apply ignores it.", "drover get 显示的版本号，apply 会忽略它。"},
+	{
+		"Fields for all processes of the file: any but run, start, pid_file. A process takes environment, limits, restart, log, " +
+			"labels, after, timeouts, rollout key by key from here. Any other field of the process replaces the default, and null " +
+			"removes it.",
+		"文件中所有进程共用的字段，run、start、pid_file 除外。environment、limits、restart、log、labels、after、timeouts、rollout 按键逐项合并；" +
+			"其他字段以进程自己的为准，null 表示去掉默认值。",
+	},
+	{
+		"The processes by name. drover explain without a field lists the fields of a process.",
+		"以名称为键的各个进程。不带字段的 drover explain 列出进程的字段。",
+	},
+
 	// what only the GSE and JOB APIs know
 	{
 		"What only the GSE and JOB APIs know of a process. With it drover runs the process as these APIs demand it. " +

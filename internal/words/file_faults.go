@@ -144,6 +144,8 @@ var FileFaults = []Text{
 	{"holds an equals sign, a newline or a NUL byte", "含有等号、换行或 NUL 字节"},
 	{"drover sets itself", "由 drover 自行设置"},
 	{"has no duration: expected the time until the next signal, such as {value}", "缺少时长：应写到下一个信号为止的时间，例如 {value}"},
+	{"is 0: leave the field out for no limit", "为 0：不限制时请去掉该字段"},
+	{"is {value}, longer than ready.within ({within})", "为 {value}，长于 ready.within（{within}）"},
 	{"is {value}, less than delay ({delay})", "为 {value}，小于 delay（{delay}）"},
 	{
 		"is {value}, less than the default of delay ({delay}): set delay, too",

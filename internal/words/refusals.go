@@ -327,6 +327,7 @@ var FieldFaults = []Text{
 	{"is not for a rollout: every host uses its stored spec", "不能用于分批发布：每台主机使用已保存的进程配置"},
 	{"is not for one_of: the host uses its stored spec", "不能用于 one_of：主机使用已保存的进程配置"},
 	{"is not for a schedule: every host uses its stored spec", "不能用于定时操作：每台主机使用已保存的进程配置"},
+	{"is not for a schedule: nobody looks at its copies", "不能用于定时操作：运行时无人查看相同进程"},
 	{"is not for a schedule: its runs begin at once", "不能用于定时操作：每次运行立即开始"},
 	{"is {value}: expected one label or fact, such as role, os or fact.rack", "为 {value}：应为一个标签或属性，例如 role、os 或 fact.rack"},
 	{"is {value}: expected the number of an area", "为 {value}：应为管控区域的编号"},

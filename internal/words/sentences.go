@@ -122,6 +122,15 @@ var Sentences = []Text{
 	{"the memory limit of its spec is {size}", "进程配置的内存限制是 {size}"},
 	{"its spec limits the size of a file to {size}", "进程配置把文件大小限制为 {size}"},
 	{"its memory had grown to {size} at most", "内存最高达到 {size}"},
+	{"the memory of its run had grown to {size} at most, with cached files", "本次运行的内存（含文件缓存）最高达到 {size}"},
+	{
+		"its limit of {most} tasks was reached: the kernel refused {n} process or thread",
+		"达到了 {most} 个任务的限制：内核拒绝了 {n} 个进程或线程",
+	},
+	{
+		"its limit of {most} tasks was reached: the kernel refused {n} processes or threads",
+		"达到了 {most} 个任务的限制：内核拒绝了 {n} 个进程或线程",
+	},
 	{
 		"{time} before its end it used {cpu}% of the processors and {memory}% of the memory, with {n} process{s} " +
 			"and {files} open file{s}",
@@ -204,6 +213,7 @@ var Sentences = []Text{
 	{"its timetable has the run at {time}", "定时规则安排的运行时间：{time}"},
 	{"the host is not connected", "主机未连接"},
 	{"another drover on this host (pid {pid}) manages the process", "本机上的另一个 drover（pid {pid}）在管理该进程"},
+	{"a signal such as SIGSTOP has stopped pid {pid}, so it executes nothing", "SIGSTOP 之类的信号暂停了 pid {pid}，它不执行任何操作"},
 	{"this drover only watches it", "当前 drover 只做监控"},
 	{
 		"{keeper} still keeps the process: drover watches the process, and does not relaunch or end it by itself",

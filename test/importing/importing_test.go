@@ -35,6 +35,29 @@ processes:
 	p.cli(0, "apply", "-f", file) // nothing to do
 	p.relaunches("main", was)
 	p.cli(0, "stop", "shop/main")
+
+	was = p.start(filepath.Join(p.Dir, "main"), "4001")
+	refused = p.cli(1, "start", "shop/main")
+	if !strings.Contains(refused.Out, "drover start --take-over") || p.PID("main") != 0 {
+		t.Errorf("the refusal does not say how to go on: %s", refused.Out)
+	}
+	p.cli(2, "start", "shop/main", "--take-over", "--beside")
+	p.cli(0, "start", "shop/main", "--take-over")
+	if pid := p.PID("main"); pid != was || !harness.Alive(was) {
+		t.Errorf("after a start drover watches pid %d, want %d", pid, was)
+	}
+	p.relaunches("main", was)
+	p.cli(0, "stop", "shop/main")
+
+	was = p.start(filepath.Join(p.Dir, "main"), "4001")
+	p.cli(0, "start", "shop/main", "--beside")
+	if pid := p.PID("main"); pid == was || pid == 0 || !harness.Alive(was) {
+		t.Errorf("after a start drover watches pid %d beside %d", pid, was)
+	}
+	p.cli(0, "stop", "shop/main")
+	if err := syscall.Kill(was, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	p.cli(0, "unregister", "shop/main")
 
 	was = p.start(filepath.Join(p.Dir, "main"), "4001")

@@ -259,6 +259,12 @@ func findings() []injection {
 			o.does("start", true)
 			return o
 		}, []string{"of 40 instances"}},
+		{"suspended", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.does("start", true)
+			harness.Signal(t, o.pid(), syscall.SIGSTOP)
+			return o
+		}, []string{"SIGSTOP"}},
 		// Two causes at once, and a death that has nothing to do with the worker's.
 		{"worker-out-of-memory", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			killed, o := newSubject(t, s, name+"-killed", "plain"), newSubject(t, s, name, "plain")

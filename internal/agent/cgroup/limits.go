@@ -164,26 +164,58 @@ func (t *Tree) Unenforced(l Limits) []Unenforced {
 // OOMKilled returns how many processes of a group the kernel killed because memory ran out. It is 0 if the kernel does
 // not count them, as for most groups without a memory limit.
 func (t *Tree) OOMKilled(id string) (int, error) {
+	n, err := t.counter(id, "memory.events", "memory.oom_control", func(file string) (string, error) {
+		return field(file, "oom_kill")
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot count what was ended in cgroup %s: %w", id, err)
+	}
+	return int(n), nil
+}
+
+// Marks are what the kernel has noted of a group in its life; 0 is unknown or none.
+type Marks struct {
+	// Peak is the most memory that its processes together had at a time, with their part of the page cache, in bytes.
+	Peak int64
+	// Refused is how often the group got no new process or thread because of a limit of tasks.
+	Refused int64
+}
+
+// Marks returns the marks of a group. The kernel has them for groups with the controllers of memory and of tasks.
+func (t *Tree) Marks(id string) (m Marks, err error) {
+	m.Peak, err = t.counter(id, "memory.peak", "memory.max_usage_in_bytes", func(file string) (string, error) {
+		data, err := os.ReadFile(file)
+		return strings.TrimSpace(string(data)), err
+	})
+	if err == nil {
+		m.Refused, err = t.counter(id, "pids.events", "pids.events", func(file string) (string, error) {
+			return field(file, "max")
+		})
+	}
+	if err != nil {
+		err = fmt.Errorf("cannot read what cgroup %s had: %w", id, err)
+	}
+	return m, err
+}
+
+// counter reads a number of a group: of the first file that exists, in version 2 or 1. It is 0 if there is none.
+func (t *Tree) counter(id, v2, v1 string, read func(file string) (string, error)) (int64, error) {
 	if t.mode == ModeNone || checkID(id) != nil {
 		return 0, nil
 	}
-	files := []string{filepath.Join(t.base, id, "memory.events")}
+	files := []string{filepath.Join(t.base, id, v2)}
 	for _, base := range t.controllers.v1Bases() {
-		files = append(files, filepath.Join(base, id, "memory.oom_control"))
+		files = append(files, filepath.Join(base, id, v1))
 	}
 	for _, file := range files {
-		value, err := field(file, "oom_kill")
+		value, err := read(file)
 		if vanished(err) {
 			continue
 		}
 		if err != nil {
-			return 0, fmt.Errorf("cannot count what was ended in cgroup %s: %w", id, err)
+			return 0, err
 		}
-		n, err := strconv.Atoi(value)
-		if err != nil {
-			return 0, fmt.Errorf("cannot count what was ended in cgroup %s: %w", id, err)
-		}
-		return n, nil
+		return strconv.ParseInt(value, 10, 64)
 	}
 	return 0, nil
 }

@@ -293,3 +293,27 @@ func TestOOMKilled(t *testing.T) {
 		t.Errorf("a count that is none is %d", n)
 	}
 }
+
+func TestMarks(t *testing.T) {
+	h := v2Host(t)
+	tree := open(t, h)
+	h.put(t, "d-1/both/memory.peak", "5242880\n")
+	h.put(t, "d-1/both/pids.events", "max 3\n")
+	h.put(t, "d-1/tasks/pids.events", "max 0\n")
+	for id, want := range map[string]cgroup.Marks{
+		"both": {Peak: 5 << 20, Refused: 3}, "tasks": {}, "gone": {}, "../d-1": {},
+	} {
+		if got, err := tree.Marks(id); got != want || err != nil {
+			t.Errorf("%s: %+v, want %+v: %v", id, got, want, err)
+		}
+	}
+	h = hybrid(t)
+	h.put(t, "memory/us/d-1/g/memory.max_usage_in_bytes", "4096\n")
+	if got, err := open(t, h).Marks("g"); got.Peak != 4096 || err != nil {
+		t.Errorf("version 1: %+v, %v", got, err)
+	}
+	h.put(t, "memory/us/d-1/g/memory.max_usage_in_bytes", "much\n")
+	if got, err := open(t, h).Marks("g"); err == nil {
+		t.Errorf("a number that is none is %+v", got)
+	}
+}

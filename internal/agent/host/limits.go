@@ -107,5 +107,14 @@ func (h *Host) OOM(run string) int {
 	return n
 }
 
+// Marks returns the marks of the group of a run.
+func (h *Host) Marks(run string) instance.Marks {
+	m, err := h.tree.Marks(run)
+	if err != nil {
+		h.log.Warn("cannot read what the processes of a run had", "run", run, "error", err)
+	}
+	return instance.Marks(m)
+}
+
 // AnyOOM returns how many processes of the whole host the kernel has killed since the boot because memory ran out.
 func (h *Host) AnyOOM() (uint64, error) { return h.fs.OOMKills() }

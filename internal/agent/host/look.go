@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
+	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
@@ -209,6 +210,11 @@ func (h *Host) Instance(id procfs.Identity) (i process.Instance, moved bool, err
 
 // Glance implements operation.Processes.
 func (h *Host) Glance(id procfs.Identity) (alive, moved bool) { return h.sampler.Glance(id) }
+
+// Executes implements operation.Processes.
+func (h *Host) Executes(id procfs.Identity) bool {
+	return launch.Executing(h.fs, id.PID) && h.alive(id)
+}
 
 func (h *Host) alive(id procfs.Identity) bool {
 	alive, _ := h.sampler.Glance(id)

@@ -75,6 +75,7 @@ func (h *Host) readFor(account launch.Account, path string) (string, error) {
 // quotes around a value is dropped. An error names the line and never a value.
 func parseVariables(text string, into map[string]string) error {
 	number := 0
+	text = strings.TrimPrefix(text, "\ufeff") // some editors begin a file with it
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimSpace(line)

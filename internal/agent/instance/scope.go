@@ -21,3 +21,11 @@ type Scope struct {
 
 // ErrBestEffort means that drover searched for a tree in /proc, where it can miss processes that fork fast.
 var ErrBestEffort = errors.New("no control group holds what was started")
+
+// Marks are what the kernel has noted of the processes of a run; 0 is unknown or none.
+type Marks struct {
+	// Peak is the most memory that they together had at a time, with their part of the page cache, in bytes.
+	Peak int64
+	// Refused is how often they got no new process or thread because of a limit of tasks.
+	Refused int64
+}

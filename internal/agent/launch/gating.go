@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/launch/gate"
+	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -45,7 +46,7 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 		argv = words
 		attempt(&s, words, r.env)
 		// The shell knows why none of them runs, and says so. The memory below the arguments is free.
-		for i, text := range []string{shell, "-c", `exec "$0" "$@"`} {
+		for i, text := range []string{shell, "-c", fallback} {
 			s.Put(gate.Vector(i-3), s.Text(text))
 		}
 	}
@@ -59,6 +60,23 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 	s.Exit(127)
 	script, err = s.Encode()
 	return argv, script, err
+}
+
+// fallback is the script of a shell that says why the gate could not execute a command.
+const fallback = `exec "$0" "$@"`
+
+// Executing reports whether the process of a command is still a gate, the shell after a gate that has failed, or
+// between two programs.
+func Executing(proc procfs.FS, pid int) bool {
+	// The executable comes first: so the arguments may be those of a later program, never of an earlier one.
+	if exe, _ := proc.Links(pid); gate.Is(exe) {
+		return true
+	}
+	p, err := proc.Info(pid)
+	if err != nil || p.Zombie() {
+		return false
+	}
+	return len(p.Args) == 0 || len(p.Args) > 2 && p.Args[0] == shell && p.Args[2] == fallback
 }
 
 // wordsOf returns the words of a line that needs no shell.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -148,5 +149,38 @@ func TestProofOnAFullDisk(t *testing.T) {
 func TestOpenOutputOfNoCommand(t *testing.T) {
 	if _, err := launch.OpenOutput(t.TempDir(), "out"); err == nil {
 		t.Error("it was opened")
+	}
+}
+
+// TestExecuting: a command that cannot be executed never looks like one that runs.
+func TestExecuting(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("exit 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, runs := range map[string]bool{
+		"exec /nonexistent a": false, "exec nonexistent": false, "exec " + script: false, "exec sleep 60": true,
+	} {
+		child, err := forker().Start(command(t, line, output(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Release(); err != nil {
+			t.Fatal(err)
+		}
+		pid := child.Identity().PID
+		for launch.Executing(live(), pid) {
+			runtime.Gosched()
+		}
+		info, err := live().Info(pid)
+		if alive := err == nil && !info.Zombie(); alive != runs {
+			t.Errorf("%q runs: %t, want %t", line, alive, runs)
+		}
+		if runs {
+			if err := unix.Kill(child.Identity().PID, unix.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+		wait(t, child)
 	}
 }

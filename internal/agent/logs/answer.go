@@ -193,7 +193,7 @@ func (v *view) start() (c cursor, err error) {
 				c[i].at = max(c[i].at, m.ends[i])
 			}
 		}
-		if v.q.Since > v.now {
+		if v.q.Since > v.now || v.q.New {
 			c[i].at = v.readers[i].end()
 		}
 		c[i].at = v.readers[i].begin(c[i].at)

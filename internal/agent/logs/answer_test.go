@@ -247,6 +247,24 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestOnlyNew: a question for new lines leaves out all that is written, of the last run, too.
+func TestOnlyNew(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	out, _, _ := r.begin(policy(1<<20, 5))
+	write(t, out, "one\ntwo\n")
+	q := wire.LogQuestion{Process: api(), Follow: true, New: true}
+	a := r.Answer(t.Context(), q)
+	if a.Error != "" || len(a.Blocks) > 0 || a.Cursor == "" {
+		t.Fatalf("first comes %+v", a)
+	}
+	write(t, out, "three\n")
+	q.Cursor = a.Cursor
+	if a = r.Answer(t.Context(), q); len(a.Blocks) != 1 || string(a.Blocks[0].Text) != "three" {
+		t.Errorf("then comes %+v", a)
+	}
+}
+
 // TestRotationOvertakesAReader: what it has not read comes as one loss, at its place, to the byte.
 func TestRotationOvertakesAReader(t *testing.T) {
 	r := newRig(t)

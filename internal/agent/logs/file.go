@@ -137,7 +137,10 @@ func readFile(q *wire.LogQuestion, path string, visit trail.Visit) (a wire.LogAn
 	if !q.Follow {
 		from.until = present.size
 	}
-	if q.Tail > 0 {
+	switch {
+	case q.New:
+		from.at = present.size
+	case q.Tail > 0:
 		f := feed{source: present, until: present.size, most: min(maxLine, q.Limit)}
 		from.at = f.until
 		if last := f.lastLines(q.Tail, v.matches); len(last) > 0 {

@@ -46,6 +46,7 @@ func TestLogFile(t *testing.T) {
 		{wire.LogQuestion{Grep: "^t"}, "two,three"},
 		{wire.LogQuestion{Grep: "^t", Tail: 1}, "three"},
 		{wire.LogQuestion{Follow: true}, "one,two,three"},
+		{wire.LogQuestion{Follow: true, New: true}, ""},
 	} {
 		if got, a := ask(c.q, dir); a.Error != "" || strings.Join(got, ",") != c.want {
 			t.Errorf("%+v: %q %q", c.q, got, a.Error)

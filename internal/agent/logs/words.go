@@ -74,7 +74,7 @@ func Lines(q *wire.LogQuestion, text string) (lines []string, err error) {
 		return nil, err
 	case q.Run != 0 || q.Since != 0:
 		return nil, errors.New("drover knows neither runs nor times of the output of a daemon: leave out run and since")
-	case text == "":
+	case text == "" || q.New:
 		return nil, nil
 	}
 	for line := range strings.SplitSeq(text, "\n") {

@@ -19,6 +19,9 @@ const (
 	slowLook  = 250 * time.Millisecond
 	// noticeTime is the longest time from an end to its notice.
 	noticeTime = time.Second
+	// executeTime is how long a check waits at most until a command has executed its program. A shell that has none to
+	// execute, such as bash with a script without #!, keeps its arguments.
+	executeTime = time.Second
 )
 
 // checkFailure is the reason for a failed check; the zero value is success.
@@ -78,7 +81,7 @@ func (n *session) staysUp(since time.Duration) (instance.Sighting, checkFailure,
 		death.watch(*n.runtime.Process)
 	}
 	if death.watching() {
-		if _, err := death.wait(since + n.checkTime()); err != nil {
+		if _, err := death.waitExecuted(since + n.checkTime()); err != nil {
 			return instance.Sighting{}, checkFailure{}, err
 		}
 	}
@@ -284,6 +287,18 @@ func (d *deathWatch) wait(until time.Duration) (bool, error) {
 	default:
 		return false, nil
 	}
+}
+
+// waitExecuted is wait for the process of a foreground command, which must have executed its program besides.
+func (d *deathWatch) waitExecuted(until time.Duration) (died bool, err error) {
+	id, limit := d.id, d.Clock()+executeTime
+	for died, err = d.wait(until); err == nil && !died && d.spec.Foreground() && !d.hurried(); {
+		if d.Clock() >= limit || !d.Processes.Executes(id) {
+			break
+		}
+		died, err = d.wait(d.Clock() + firstLook)
+	}
+	return died, err
 }
 
 func (d *deathWatch) ended(e liveness.Exit) {

@@ -25,9 +25,10 @@ func TestStartBesideCopies(t *testing.T) {
 		same, alike int
 		// wire is an order of GSE or JOB, daemon a process of theirs.
 		wire, daemon bool
-		known        bool
-		fault        process.Fault
-		text         string
+		// known says that another process of drover owns the copies, and stored that the order brings no spec.
+		known, stored bool
+		fault         process.Fault
+		text          string
 		// pid is that of the process afterwards.
 		pid, commands int
 	}{
@@ -41,11 +42,21 @@ func TestStartBesideCopies(t *testing.T) {
 		"hosting": {
 			op: process.Host, same: 1, fault: process.Failed, text: "a copy of the process runs that drover did not start",
 		},
-		"taken over":            {wish: process.TakeOver, same: 1, text: "took over pid 100", pid: 100},
-		"the likely one":        {wish: process.TakeOver, alike: 1, same: 1, text: "took over pid 101", pid: 101},
-		"taken over, alike":     {wish: process.TakeOver, alike: 1, text: "took over pid 100", pid: 100},
-		"which one":             {wish: process.TakeOver, same: 2, fault: process.Failed, text: "cannot tell which process"},
-		"beside":                {wish: process.StartBeside, same: 1, pid: 101, commands: 1},
+		"taken over":        {wish: process.TakeOver, same: 1, text: "took over pid 100", pid: 100},
+		"the likely one":    {wish: process.TakeOver, alike: 1, same: 1, text: "took over pid 101", pid: 101},
+		"taken over, alike": {wish: process.TakeOver, alike: 1, text: "took over pid 100", pid: 100},
+		"which one":         {wish: process.TakeOver, same: 2, fault: process.Failed, text: "cannot tell which process"},
+		"beside":            {wish: process.StartBeside, same: 1, pid: 101, commands: 1},
+		"a stored spec": {
+			stored: true, same: 1, fault: process.Failed, text: "drover start --take-over watches it as the process",
+		},
+		"a stored spec, many copies": {
+			stored: true, same: 2, fault: process.Failed, text: "end all but one for drover start --take-over",
+		},
+		"a stored spec, taken over": {
+			stored: true, wish: process.TakeOver, same: 1, text: "took over pid 100", pid: 100,
+		},
+		"a stored spec, beside": {stored: true, wish: process.StartBeside, same: 1, pid: 101, commands: 1},
 		"nothing to take over":  {wish: process.TakeOver, pid: 100, commands: 1},
 		"of another name":       {same: 1, known: true, pid: 101, commands: 1},
 		"the compatible APIs":   {same: 1, wire: true, pid: 101, commands: 1},
@@ -73,7 +84,16 @@ func TestStartBesideCopies(t *testing.T) {
 				if c.known {
 					w.peers.owner = other()
 				}
-				r, _ := w.operateEntry(t, e, specstore.Runtime{})
+				subject := operation.Subject{}
+				if c.stored {
+					s.Beside = process.Refuse
+					subject.Record = &specstore.Record{ID: e.Process, Spec: *s}
+					e.Spec, e.Beside = nil, c.wish
+				}
+				r, err := w.operator.Operate(t.Context(), e, subject)
+				if err != nil {
+					t.Fatal(err)
+				}
 				if r.Outcome.Fault != c.fault || !strings.Contains(r.Outcome.Text, c.text) ||
 					len(w.Lines()) != c.commands {
 					t.Errorf("%q %q, commands %q", r.Outcome.Fault, r.Outcome.Text, w.Lines())

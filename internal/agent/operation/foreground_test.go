@@ -63,6 +63,20 @@ func TestForegroundStart(t *testing.T) {
 			script: operationtest.Script{Takes: time.Hour}, text: "success", alive: true,
 			set: func(s *process.Spec) { s.Ready = &process.Readiness{Alive: new(int64)} },
 		},
+		"it needs no time and cannot be executed": {
+			script: operationtest.Script{
+				Takes: 15 * time.Millisecond, Executes: time.Minute, Code: 127, Output: "./api: not found",
+			},
+			set:   func(s *process.Spec) { s.Ready = &process.Readiness{Alive: new(int64)} },
+			fault: process.CheckFailed, took: 15 * time.Millisecond,
+			text:  "not alive: pid 100 exit status 127; run: \"./api\" was not found; output: [./api: not found]",
+			cause: process.CauseCommandMissing,
+		},
+		"it needs no time and is slow to be executed": {
+			script: operationtest.Script{Takes: time.Hour, Executes: 15 * time.Millisecond}, text: "success",
+			took: 20 * time.Millisecond, alive: true,
+			set: func(s *process.Spec) { s.Ready = &process.Readiness{Alive: new(int64)} },
+		},
 		"it has another name": {
 			script: operationtest.Script{Takes: time.Hour}, text: "success: pid 100 is ", took: time.Second, alive: true,
 			set: func(s *process.Spec) { s.Identity.ProcName = "postgres" },

@@ -32,6 +32,8 @@ type Processes interface {
 	Instance(id procfs.Identity) (i process.Instance, moved bool, err error)
 	// Glance reports, at next to no cost, whether it is alive and whether its Instance has moved.
 	Glance(id procfs.Identity) (alive, moved bool)
+	// Executes reports whether a released command has yet to execute its program, or is about to say that it cannot.
+	Executes(id procfs.Identity) bool
 }
 
 // Commands is the host as far as commands go. A run is one command and all that it starts.
@@ -254,6 +256,7 @@ func (o *Operator) session(ctx context.Context, e specstore.Entry, s Subject) *s
 	n := &session{
 		Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s),
 		groups: e.Groups, ordered: e.Ordered, subject: s, runtime: s.Runtime,
+		wish: e.Beside,
 	}
 	if n.spec != nil && n.spec.Beside != "" { // it is for this order alone
 		spec := *n.spec

@@ -40,7 +40,7 @@ func (n *session) firstRun() (notes []string, err error) {
 	defer death.stop()
 	death.watch(st.Child)
 	if death.watching() && (!single || !n.asksReady()) {
-		died, err := death.wait(st.DoneAt + n.checkTime())
+		died, err := death.waitExecuted(st.DoneAt + n.checkTime())
 		if err != nil {
 			return nil, err
 		}

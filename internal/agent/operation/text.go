@@ -39,8 +39,11 @@ func besideCopies(wish process.Beside, known bool, all []instance.Copy) error {
 		runs = "copies of the process run"
 		advice = "end all but one for --take-over, or start all the same with --beside"
 	}
-	if known && wish == process.Refuse { // an apply does not start what somebody has stopped
-		advice = "end the copy before the start; or unregister the process, and apply its file with --take-over or --beside"
+	if known { // an apply does not start what somebody has stopped
+		advice = "drover start " + advice
+		if len(all) > 1 {
+			advice = "end all but one for drover start --take-over, or start all the same with drover start --beside"
+		}
 	}
 	note := ""
 	if wish != process.Refuse {

@@ -214,6 +214,9 @@ func entriesOf(m *wire.Manifest, orders []wire.Order, now time.Time, boot time.D
 			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor,
 			Ordered: o.Ordered, BeginBy: boot + life, Expires: now.Add(life),
 		}
+		if e.Beside = o.Op.Beside(); e.Beside != process.Refuse {
+			e.Op = process.Start
+		}
 		switch {
 		case o.Item == "":
 			refused = map[string]string{"": "the order has no item id"}

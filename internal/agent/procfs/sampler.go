@@ -53,6 +53,7 @@ type sample struct {
 	cpu, mem  float64
 	startedAt time.Time
 	comm      string
+	suspended bool
 }
 
 // NewSampler returns a sampler for a machine with that many processors.
@@ -92,7 +93,7 @@ func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err err
 	elapsed := max(now.Sub(p.startedAt), 0)
 	ticks := stat.UserTicks + stat.SystemTicks
 	average := s.share(ticks, elapsed)
-	p.mem, p.comm = memShare(stat.RSS, total), stat.Comm
+	p.mem, p.comm, p.suspended = memShare(stat.RSS, total), stat.Comm, stat.Suspended()
 	switch window := now.Sub(p.at); {
 	case p.at.IsZero():
 		p.at, p.ticks, p.cpu = now, ticks, average
@@ -133,8 +134,9 @@ func (s *Sampler) Use(id Identity) (Use, error) {
 	return Use{CPU: ticksDuration(stat.UserTicks + stat.SystemTicks), RSS: stat.RSS}, nil
 }
 
-// Glance reports whether a process is alive. moved reports whether its name or its use of CPU or memory differs from
-// the last Instance, or whether there was no Instance yet. It costs as little as Use.
+// Glance reports whether a process is alive. moved reports whether its name, its use of CPU or memory, or whether a
+// signal has stopped it differs from the last Instance, or whether there was no Instance yet. It costs as little as
+// Use.
 func (s *Sampler) Glance(id Identity) (alive, moved bool) {
 	p, stat, err := s.look(id)
 	if err != nil {
@@ -152,7 +154,7 @@ func (s *Sampler) Glance(id Identity) (alive, moved bool) {
 // moved compares a look with the last Instance. The caller holds the lock of the sample.
 func (s *Sampler) moved(p *sample, stat Stat, total int64) bool {
 	window := time.Since(p.at)
-	if p.at.IsZero() || p.comm != stat.Comm {
+	if p.at.IsZero() || p.comm != stat.Comm || p.suspended != stat.Suspended() {
 		return true
 	}
 	if window < minWindow {

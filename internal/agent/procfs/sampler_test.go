@@ -94,11 +94,11 @@ func TestGlance(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := procfs.NewSampler(f, 2)
-		ticks, pages, name := 0, 25, "prog"
+		ticks, pages, name, state := 0, 25, "prog", 'S'
 		glance := func(what string, after time.Duration, want bool) {
 			t.Helper()
 			time.Sleep(after)
-			stat := fmt.Sprintf(statFormat, 42, name, 'S', 42, 42, 0, ticks, 0, 2, 100, 8<<20, pages)
+			stat := fmt.Sprintf(statFormat, 42, name, state, 42, 42, 0, ticks, 0, 2, 100, 8<<20, pages)
 			if err := os.WriteFile(filepath.Join(root, "42/stat"), []byte(stat), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -132,6 +132,15 @@ func TestGlance(t *testing.T) {
 		glance("more memory", time.Second, true)
 		instance()
 		glance("nothing new", time.Minute, false)
+		state = 'T'
+		glance("stopped by a signal", 0, true)
+		instance()
+		glance("still stopped", 0, false)
+		state = 't'
+		glance("held by a tracer", 0, true)
+		instance()
+		state = 'R'
+		glance("it goes on", 0, false)
 
 		write(t, root, fixture(100, 'Z')) // the held file says S
 		s.Tidy()

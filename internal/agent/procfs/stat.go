@@ -35,6 +35,10 @@ func (s Stat) Zombie() bool {
 	return (s.State == 'Z' || s.State == 'X' || s.State == 'x') && s.Threads <= 1
 }
 
+// Suspended reports whether a signal such as SIGSTOP has stopped the process. A tracer that has stopped it does not
+// count: it does so for a moment at each call.
+func (s Stat) Suspended() bool { return s.State == 'T' }
+
 // Stat looks at one process or thread. The error is fs.ErrNotExist when there is none.
 func (f FS) Stat(pid int) (Stat, error) {
 	data, err := f.read(maxSmall, strconv.Itoa(pid)+"/stat")

@@ -27,6 +27,8 @@ type Entry struct {
 	// Ordered tells that the operation comes from drover's own API: it waits for those on other processes, as the
 	// specs say (process.Spec.After), and a start does not begin a second copy (process.Beside).
 	Ordered bool `json:"ordered,omitempty"`
+	// Beside is the wish of a start that uses the stored spec.
+	Beside process.Beside `json:"beside,omitempty"`
 	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is
 	// the same by this host's wall clock, which may be stepped: it counts in a later boot only.
 	BeginBy time.Duration `json:"begin_by"`

@@ -3,6 +3,7 @@ package story
 import (
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -46,6 +47,8 @@ type End struct {
 	// Usage is what the instance used at the last look, and Health the last answer about it; nil if there was none.
 	Usage  *process.Usage
 	Health *process.Answer
+	// Marks are those of the group of the run.
+	Marks instance.Marks
 }
 
 // describe adds the run time and the last words to the event of the end.

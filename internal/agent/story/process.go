@@ -171,6 +171,12 @@ func (p *Process) attest(e *process.Event, was *End) {
 	}
 	if e.Exit != nil && e.Exit.Peak > 0 {
 		add("its memory had grown to %.1f MiB at most", float64(e.Exit.Peak)/(1<<20))
+	} else if was.Marks.Peak > 0 {
+		add("the memory of its run had grown to %.1f MiB at most, with cached files", float64(was.Marks.Peak)/(1<<20))
+	}
+	if n, limit := was.Marks.Refused, p.Record.Spec.Hard.Tasks; n > 0 && limit > 0 {
+		add("its limit of %d tasks was reached: the kernel refused %s", limit,
+			process.Count(int(n), "process or thread", "processes or threads"))
 	}
 	if text := e.Exit.Limit(&p.Record.Spec); text != "" {
 		add("%s", text)

@@ -203,6 +203,12 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 		}
 		return all
 	}
+	if s.Instance.Suspended() {
+		all = append(all, process.Cause{
+			ID: process.CauseSuspended, Text: "a signal such as SIGSTOP has stopped pid " + itoa(s.Instance.PID) +
+				", so it executes nothing",
+		})
+	}
 	if s.Flapping {
 		all = append(all, process.Cause{
 			ID: process.CauseFlapping, Text: flappingText(p.Bounds, s.Message),

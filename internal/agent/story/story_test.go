@@ -49,6 +49,8 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 		how    process.Exit
 		usage  *process.Usage
 		health *process.Answer
+		marks  instance.Marks
+		tasks  int64
 		want   []string
 	}{
 		"all": {
@@ -62,7 +64,16 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 				"its last health check, 4s before its end, failed: status 503",
 			},
 		},
-		"nothing": {how: process.Exit{Known: true, Code: 1, At: at}},
+		"marks of the group": {
+			how:   process.Exit{Known: true, Code: 1, At: at},
+			marks: instance.Marks{Peak: 5 << 20, Refused: 3}, tasks: 64,
+			want: []string{
+				"the memory of its run had grown to 5.0 MiB at most, with cached files",
+				"its limit of 64 tasks was reached: the kernel refused 3 processes or threads",
+			},
+		},
+		"refused by another limit": {how: process.Exit{Known: true, Code: 1, At: at}, marks: instance.Marks{Refused: 3}},
+		"nothing":                  {how: process.Exit{Known: true, Code: 1, At: at}},
 		"of the instance before": {
 			how:    process.Exit{Known: true, Code: 1, At: at},
 			usage:  &process.Usage{CPU: 1, Processes: 1, At: at - 61_000},
@@ -72,9 +83,11 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := running(process.Resident)
+			p.Record.Spec.Hard.Tasks = c.tasks
 			p.BlameExit(now, 7, &c.how, "ended so")
 			was := story.End{
 				PID: 7, How: &c.how, Why: p.Cause(), Began: p.Runtime.LastStartAt, Usage: c.usage, Health: c.health,
+				Marks: c.marks,
 			}
 			p.Machine.State = lifecycle.Starting
 			p.Ended(change(lifecycle.Running, lifecycle.Starting), was, nil)
@@ -305,13 +318,14 @@ func TestCausesOfAStatus(t *testing.T) {
 	p.Runtime.Relaunches = []time.Duration{1, 2, 3, 4}
 	before := p
 	s := p.Status(story.View{
-		Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7}, NotInForce: "no limits here",
+		Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7, Stat: "T"}, NotInForce: "no limits here",
 	})
 	var got []string
 	for _, c := range append([]process.Cause{s.Cause}, s.Further...) {
 		got = append(got, string(c.ID))
 	}
 	want := []string{
+		string(process.CauseSuspended),
 		string(process.CauseFlapping), string(process.CauseUnhealthy), string(process.CauseWorkerOOM),
 		string(process.CauseTooFew), string(process.CauseNotInForce),
 	}

@@ -49,6 +49,9 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		PID: who.PID, How: how, By: r.sender(how), Why: r.proc.Cause(), Run: run, Began: began,
 		Born: who.StartedAfterBoot(), Usage: r.usage(), Health: r.proc.Runtime.Health,
 	}
+	if marks := r.sup.cfg.Marks; marks != nil && run != "" {
+		was.Marks = marks(run)
+	}
 	if r.goesOn(ctx, was) {
 		return
 	}

@@ -74,11 +74,11 @@ func NewDoctor() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			whole := cmd.Context() // a server that does not answer takes the time of the session
 			var f findings
-			reached, err := f.server(cmd, &s, onlyAgent(s.DataDir(), agentDir))
+			address, reached, err := f.server(cmd, &s, onlyAgent(s.DataDir(), agentDir))
 			if err != nil {
 				return err
 			}
-			f.machine(whole, s.DataDir(), agentDir)
+			f.machine(whole, s.DataDir(), agentDir, address)
 			if err := f.print(cmd, s.Output); err != nil {
 				return err
 			}
@@ -124,23 +124,25 @@ func (f *findings) print(cmd *cobra.Command, o term.Output) error {
 	return nil
 }
 
-// server checks the server and its hosts. reached reports whether it has answered. agentOnly says that this machine has
-// an agent and no server: then nobody needs to have chosen a server.
-func (f *findings) server(cmd *cobra.Command, s *remote.Session, agentOnly bool) (reached bool, err error) {
+// server checks the server and its hosts. address is that of the server; reached reports whether it has answered.
+// agentOnly says that this machine has an agent and no server: then nobody needs to have chosen a server.
+func (f *findings) server(cmd *cobra.Command, s *remote.Session, agentOnly bool) (address string,
+	reached bool, err error,
+) {
 	c, err := s.Client(cmd)
 	if err != nil {
 		if _, usage := errors.AsType[*command.UsageError](err); usage {
-			return false, err
+			return "", false, err
 		}
 		const remedy = "choose a server, or sign in: 'drover login URL'"
 		exit, _ := errors.AsType[*command.ExitError](err)
 		none := exit != nil && exit.Code == command.Unreachable
 		if none && agentOnly {
 			f.warn("server", remedy, "%v", err)
-			return true, nil
+			return "", true, nil
 		}
 		f.problem("server", remedy, "%v", err)
-		return exit != nil && !none, nil
+		return "", exit != nil && !none, nil
 	}
 	begun := time.Now()
 	state, err := c.Server(cmd.Context())
@@ -150,13 +152,13 @@ func (f *findings) server(cmd *cobra.Command, s *remote.Session, agentOnly bool)
 	} else if err != nil {
 		f.problem("server", "start the server, or check address, network and firewall",
 			"%v", err)
-		return false, nil
+		return c.Address(), false, nil
 	} else {
 		f.ok("server", "it answers in %s", took.Round(time.Millisecond))
 		f.state(&state, state.Now.Sub(begun.Add(took/2)))
 	}
 	f.hosts(cmd.Context(), c, state.Version)
-	return true, nil
+	return c.Address(), true, nil
 }
 
 // refused is about a server that answers, and does not tell its state.
@@ -184,6 +186,9 @@ const (
 	// awayShown is how many hosts a finding names.
 	awayShown = 5
 )
+
+// serverDisk is the check of the disk that the server tells of.
+const serverDisk = "server's disk"
 
 // state checks what the server says of itself. ahead is how far its clock is ahead of the clock of this machine.
 func (f *findings) state(s *client.Server, ahead time.Duration) {
@@ -215,7 +220,7 @@ func (f *findings) state(s *client.Server, ahead time.Duration) {
 		f.certificate(c, s.Now)
 	}
 	if s.Disk != nil {
-		f.space("server's disk", s.Disk.Free, s.Disk.Size)
+		f.space(serverDisk, s.Disk.Free, s.Disk.Size)
 	}
 }
 

@@ -99,9 +99,45 @@ func TestNoServerChosen(t *testing.T) {
 		cmd.SetContext(t.Context())
 		var s remote.Session
 		var f findings
-		reached, err := f.server(cmd, &s, only)
+		_, reached, err := f.server(cmd, &s, only)
 		if only != c.only || err != nil || reached != c.only || len(f) != 1 || f[0].Level != c.level {
 			t.Errorf("%+v: only an agent: %t; reached: %t, %v, %+v", c, only, reached, err, f)
+		}
+	}
+}
+
+// TestOneDisk: one file system is one finding, also if the server tells of it or an agent uses it, too.
+func TestOneDisk(t *testing.T) {
+	dir, agent := t.TempDir(), t.TempDir()
+	for _, d := range []string{dir + "/server", dir + "/agent", agent + "/agent"} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	socket := dir + "/drover.sock"
+	for _, c := range []struct {
+		agent, address string
+		told           bool
+		want           string
+	}{
+		{"", socket, true, serverDisk},
+		{agent, socket, true, serverDisk},
+		{agent, socket, false, "disk of " + dir + "/server"},
+		{agent, "127.0.0.1:1", true, serverDisk + ", disk of " + dir + "/server"},
+	} {
+		var f findings
+		if c.told {
+			f.ok(serverDisk, "")
+		}
+		f.machine(t.Context(), dir, c.agent, c.address)
+		var disks []string
+		for _, one := range f {
+			if strings.Contains(one.Check, "disk") {
+				disks = append(disks, one.Check)
+			}
+		}
+		if got := strings.Join(disks, ", "); got != c.want {
+			t.Errorf("%+v: %s", c, got)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,23 +27,26 @@ import (
 const dialTime = 3 * time.Second
 
 // machine checks the files of drover on this machine. Empty directories stand for the default. Without a data directory
-// there is nothing to check.
-func (f *findings) machine(ctx context.Context, dataDir, agentDir string) {
+// there is nothing to check. address is that of the server that has answered: its own socket is one of this machine.
+func (f *findings) machine(ctx context.Context, dataDir, agentDir, address string) {
 	if dataDir == "" {
 		dataDir = config.DataDir()
 	}
 	own := filepath.Join(dataDir, "server")
 	if there(own) {
 		f.directory(own)
-		f.disk(own)
-		if !f.socket(ctx, filepath.Join(dataDir, config.SocketName)) {
+		socket := filepath.Join(dataDir, config.SocketName)
+		if address != socket || !slices.ContainsFunc(*f, func(one finding) bool { return one.Check == serverDisk }) {
+			f.disk(own)
+		}
+		if !f.socket(ctx, socket) {
 			f.port(ctx, "7350")
 			f.port(ctx, "7351")
 		}
 	}
 	switch dir := agentOf(dataDir, agentDir); {
 	case there(dir):
-		if !there(own) || filepath.Dir(dir) != filepath.Clean(dataDir) { // else it is the disk of the server
+		if !sameDisk(own, dir) {
 			f.disk(dir)
 		}
 		f.agent(ctx, dir)
@@ -76,6 +80,12 @@ func onlyAgent(dataDir, agentDir string) bool {
 
 // packagedAgent is the data directory of an agent of a package.
 const packagedAgent = "/var/lib/drover-agent"
+
+// sameDisk reports whether two directories are on one file system; false if one of them does not exist.
+func sameDisk(one, other string) bool {
+	var a, b unix.Stat_t
+	return unix.Stat(one, &a) == nil && unix.Stat(other, &b) == nil && a.Dev == b.Dev
+}
 
 func there(path string) bool {
 	_, err := os.Stat(path)

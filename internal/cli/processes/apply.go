@@ -30,9 +30,8 @@ type applyCommand struct {
 	files     []string
 	noRestart bool
 	prune     string
-	// takeOver and beside say what a start does about copies that drover did not start.
-	takeOver, beside bool
-	// adopts is takeOver that starts nothing. pids are those of the copies, by the name of the process.
+	copies    copyFlags
+	// adopts is copies.takeOver that starts nothing. pids are those of the copies, by the name of the process.
 	adopts bool
 	pids   map[string]int
 	// tag is the state of the namespace that the file was made for; empty means any state.
@@ -87,15 +86,8 @@ rollout is paused or held.`,
 	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
 	f.BoolVar(&a.dryRun, "dry-run", false, "print the plan, and do nothing")
 	a.messageFlag(cmd)
-	f.BoolVar(&a.takeOver, "take-over", false, "watch a copy that another program started as the process, as it runs")
-	f.BoolVar(&a.beside, "beside", false, "start a process beside copies that another program started")
+	a.copies.flags(cmd)
 	a.rollout.flags(cmd, true)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if a.takeOver && a.beside {
-			return term.Usagef("--take-over and --beside exclude each other")
-		}
-		return nil
-	})
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON)
 	return cmd
 }
@@ -262,7 +254,7 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 
 func (a *applyCommand) options(tag string, peers []string) client.ApplyOptions {
 	o := client.ApplyOptions{
-		NoRestart: a.noRestart, Prune: a.prune, Tag: tag, Beside: a.beside, Message: a.message, Edit: a.edits,
+		NoRestart: a.noRestart, Prune: a.prune, Tag: tag, Beside: a.copies.beside, Message: a.message, Edit: a.edits,
 		At: a.rollout.at, Peers: peers,
 	}
 	if a.rollout.set != nil {
@@ -271,7 +263,7 @@ func (a *applyCommand) options(tag string, peers []string) client.ApplyOptions {
 	switch {
 	case a.adopts:
 		o.TakeOver, o.PIDs = client.TakeOverOnly, a.pids
-	case a.takeOver:
+	case a.copies.takeOver:
 		o.TakeOver = client.TakeOverCopy
 	}
 	return o

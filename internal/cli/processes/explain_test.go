@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/internal/cli/term"
-	"drover/internal/processfile"
 	"drover/internal/words"
 )
 
@@ -24,6 +23,9 @@ func TestExplain(t *testing.T) {
 	}{
 		{[]string{"restart.delay"}, []string{"restart.delay\n", "default  1s\n", "class    live\n"}, ""},
 		{[]string{"restart"}, []string{"restart.give_up_after  number or never"}, ""},
+		{[]string{"namespace"}, []string{"namespace\n  The namespace of the processes.\n\nvalue    name\ndefault  required\n"}, ""},
+		{[]string{"defaults"}, []string{"any but run, start, pid_file."}, ""},
+		{[]string{"default"}, nil, "did you mean defaults?"},
 		{nil, []string{"FIELD", "stop_signals"}, ""},
 		{[]string{"restart.dely"}, nil, "there is no field restart.dely; did you mean restart.delay?"},
 	} {
@@ -57,7 +59,7 @@ func TestExplain(t *testing.T) {
 func TestExplainInChinese(t *testing.T) {
 	used := map[string]bool{}
 	literal := regexp.MustCompile(`^(URL|JSON|host:port|true|\{run, (timeout|wait)\})$`)
-	for _, f := range processfile.Fields() {
+	for _, f := range allFields() {
 		used[f.Text], used[f.Value], used[f.Default] = true, true, true
 		for about, text := range map[string]string{"text": f.Text, "value": f.Value} {
 			if _, ok := words.Field(text, words.Chinese); !ok && !literal.MatchString(text) {

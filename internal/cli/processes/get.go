@@ -3,6 +3,7 @@ package processes
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -199,10 +200,15 @@ live is at once, and never touches what runs; restart is the next start.`,
 }
 
 func fieldPaths() (all []string) {
-	for _, f := range processfile.Fields() {
+	for _, f := range allFields() {
 		all = append(all, f.Path)
 	}
 	return all
+}
+
+// allFields are the fields of a file and of a process.
+func allFields() []processfile.Field {
+	return append(processfile.FileFields(), processfile.Fields()...)
 }
 
 func listFields(cmd *cobra.Command, fields []processfile.Field) error {
@@ -224,7 +230,7 @@ func fieldText(english string, lang words.Lang) string {
 
 // explainField describes a field, and lists the fields below it.
 func explainField(cmd *cobra.Command, path string) error {
-	fields := processfile.Fields()
+	fields := allFields()
 	at := slices.IndexFunc(fields, func(f processfile.Field) bool { return f.Path == path })
 	if at < 0 {
 		hint := ""
@@ -234,13 +240,16 @@ func explainField(cmd *cobra.Command, path string) error {
 		return term.NoSuchf("there is no field %s%s", path, hint)
 	}
 	f, lang := fields[at], term.Lang(cmd, cmd.OutOrStdout())
-	format := "%s\n  %s\n\nvalue    %s\ndefault  %s\nclass    %s\n"
+	format, class := "%s\n  %s\n\nvalue    %s\ndefault  %s\n", "class    %s\n"
 	if lang != words.English {
-		format = "%s\n  %s\n\n" + words.Column("VALUE", lang) + "：%s\n" + words.Column("DEFAULT", lang) + "：%s\n" +
-			words.Column("CLASS", lang) + "：%s\n"
+		format = "%s\n  %s\n\n" + words.Column("VALUE", lang) + "：%s\n" + words.Column("DEFAULT", lang) + "：%s\n"
+		class = words.Column("CLASS", lang) + "：%s\n"
 	}
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), format, f.Path, fieldText(f.Text, lang), fieldText(f.Value, lang),
-		fieldText(f.Default, lang), f.Class); err != nil {
+	text := fmt.Sprintf(format, f.Path, fieldText(f.Text, lang), fieldText(f.Value, lang), fieldText(f.Default, lang))
+	if f.Class != "" {
+		text += fmt.Sprintf(class, f.Class)
+	}
+	if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
 		return err
 	}
 	below := slices.DeleteFunc(fields, func(f processfile.Field) bool { return !strings.HasPrefix(f.Path, path+".") })

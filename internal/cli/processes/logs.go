@@ -50,6 +50,7 @@ did not.`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, _ := strings.Cut(args[0], "/")
+			f.OnlyNew = cmd.Flags().Changed("tail") && f.Tail == 0
 			if onlyErrors {
 				f.Stream = "stderr"
 			}
@@ -74,7 +75,7 @@ did not.`,
 	flags.BoolVarP(&f.Follow, "follow", "f", false, "show new lines as they come")
 	sel.QueryFlags(cmd, &s, "only of these hosts")
 	sel.LimitFlag(cmd)
-	flags.IntVar(&f.Tail, "tail", 0, "show at most this number of lines of each log, the last ones; 0 shows all")
+	flags.IntVar(&f.Tail, "tail", 0, "show at most this number of lines of each log, the last ones; 0 shows all, with --follow new lines only")
 	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339, 10:00 or an age such as 10m")
 	flags.IntVar(&f.Run, "run", 0, "run to show: 0 is the present or last one, -1 the one before")
 	flags.BoolVar(&onlyErrors, "stderr", false, "only what the process wrote to stderr")
@@ -154,7 +155,7 @@ func (p *logPrinter) follow(cmd *cobra.Command, c *client.Client, namespace, nam
 		}
 		term.Say(cmd, "%v; trying again: lines of about a second may be missing or come twice\n", err)
 		if !p.last.IsZero() {
-			f.Since, f.Tail = p.last, 0
+			f.Since, f.Tail, f.OnlyNew = p.last, 0, false
 		}
 		select {
 		case <-time.After(retryLogs):

@@ -69,6 +69,9 @@ on some targets only.`,
 	if v.Argument != "" {
 		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "what gets the signal: process or tree")
 	}
+	if v.Op == process.Start {
+		a.copies.flags(cmd)
+	}
 	switch v.Order {
 	case process.AfterOthers:
 		cmd.Flags().BoolVar(&a.withAfter, "with-after", false, "start the processes that these are after, too")

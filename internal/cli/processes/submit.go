@@ -25,6 +25,7 @@ type operateCommand struct {
 	op string
 	// signal and scope are those of the operation signal.
 	signal, scope string
+	copies        copyFlags
 	failedOf      string
 	// selector is the expression that chose the hosts; empty if there was none.
 	selector string
@@ -49,6 +50,21 @@ func (a *operateCommand) operateFlags(cmd *cobra.Command) {
 	f.DurationVar(&a.hostTimeout, "host-timeout", 0, "how long each host has to accept the operation, such as 5s")
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return a.bounded() })
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML, term.AsName)
+}
+
+// copyFlags say what a start does beside copies that drover did not start.
+type copyFlags struct{ takeOver, beside bool }
+
+func (c *copyFlags) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&c.takeOver, "take-over", false, "watch a copy that another program started as the process, as it runs")
+	f.BoolVar(&c.beside, "beside", false, "start a process beside copies that another program started")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if c.takeOver && c.beside {
+			return term.Usagef("--take-over and --beside exclude each other")
+		}
+		return nil
+	})
 }
 
 // longestHostTimeout is the longest --host-timeout.
@@ -81,6 +97,7 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	}
 	request := client.Request{
 		Op: a.op, Targets: byProcess(targets), Spec: spec, Signal: a.signal, Scope: a.scope,
+		TakeOver: a.copies.takeOver, Beside: a.copies.beside,
 		HostTimeout: int(a.hostTimeout / time.Second), Select: a.selector, Rollout: plan, At: a.rollout.at,
 		OneOf: a.one.oneOf, AgainWhenLost: a.one.again,
 	}

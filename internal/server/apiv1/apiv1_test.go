@@ -459,6 +459,12 @@ func TestAllFaultsAtOnce(t *testing.T) {
 			"op hosts labels host_timeout_seconds",
 		},
 		{"POST", "/operations", `{"op":"start","targets":[{"namespace":"n","name":"x","hosts":[]}]}`, "targets[0].hosts"},
+		{"POST", "/operations", `{"op":"start","processes":["a/x"],"take_over":true,"beside":true}`, "beside"},
+		{"POST", "/operations", `{"op":"restart","processes":["a/x"],"take_over":true}`, "take_over"},
+		{
+			"POST", "/schedules", `{"name":"n","cron":"0 3 * * *","request":{"op":"start","processes":["a/x"],"beside":true}}`,
+			"request.take_over",
+		},
 		{"POST", "/receivers", map[string]any{
 			"name": "a b", "kind": "email", "url": "http://x", "mail": map[string]any{"from": "x", "to": []string{"y"}},
 			"severities": []string{"loud"}, "kinds": []string{"odd"}, "select": "a b", "labels": "=",

@@ -81,6 +81,7 @@ func (p *params) logs(id process.ID) (q wire.LogQuestion, err error) {
 	if follow := p.flag("follow"); follow != nil {
 		q.Follow = *follow
 	}
+	q.New = q.Follow && p.text("tail") == "0"
 	if q.Follow && q.Run != 0 {
 		p.fail(invalid("run", "is %d: expected 0 with follow, because an earlier run has ended", q.Run))
 	}
@@ -258,7 +259,7 @@ func (r *logReader) read(ctx context.Context, stop func(), log oneLog, q wire.Lo
 		case !a.More:
 			sleep(ctx, logPause-time.Since(asked))
 		}
-		if a.Cursor != "" {
+		if q.New = false; a.Cursor != "" { // all of a log that begins from now on is new
 			q.Cursor = a.Cursor
 		}
 	}

@@ -523,3 +523,24 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	}
 	return fields
 }
+
+// newTaskID returns an id that is short enough to type. Its 60 random bits only make it unique: the caller's identity
+// decides what it may see.
+func newTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
+
+// readBeside completes a start with its wish about copies.
+func (r *operationRequest) readBeside() error {
+	switch {
+	case r.TakeOver && r.Op != process.Start:
+		return invalid("take_over", "is not for the operation %s", r.Op)
+	case r.Beside && r.Op != process.Start:
+		return invalid("beside", "is not for the operation %s", r.Op)
+	case r.TakeOver && r.Beside:
+		return invalid("beside", "stands beside take_over: expected one of them")
+	case r.TakeOver:
+		r.Op = process.StartOp(process.TakeOver)
+	case r.Beside:
+		r.Op = process.StartOp(process.StartBeside)
+	}
+	return nil
+}

@@ -188,6 +188,9 @@ func (r *scheduleRequest) schedule(now time.Time) (s store.Schedule, err error) 
 	if q.At != "" {
 		fail("request.at", "is not for a schedule: its runs begin at once")
 	}
+	if q.TakeOver || q.Beside {
+		fail("request.take_over", "is not for a schedule: nobody looks at its copies")
+	}
 	asked := v1.Request{
 		Op: string(q.Op), Processes: q.Processes, Hosts: q.Hosts, Signal: q.Signal, Scope: q.Scope,
 		Rollout: q.Rollout, OneOf: q.OneOf, AgainWhenLost: q.AgainWhenLost,

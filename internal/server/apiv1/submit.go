@@ -3,7 +3,6 @@ package apiv1
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,6 +51,9 @@ type operationRequest struct {
 	Selection string `json:"selection"`
 	Signal    string `json:"signal"`
 	Scope     string `json:"scope"`
+	// TakeOver and Beside are what a start does beside copies; at most one of them is set.
+	TakeOver bool `json:"take_over"`
+	Beside   bool `json:"beside"`
 	// Given is the spec in the form of files, and Spec the same in the form of agents.
 	Given json.RawMessage `json:"spec"`
 	Spec  *process.Spec   `json:"-"`
@@ -241,10 +243,6 @@ func accepting(err error) error {
 	return failure("accept the operation", err)
 }
 
-// newTaskID returns an id that is short enough to type. Its 60 random bits only make it unique: the caller's identity
-// decides what it may see.
-func newTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
-
 // validate reports the faults of the request, and completes its spec.
 func (r *operationRequest) validate() error {
 	faults := []error{r.readProcesses(), r.readTargets()}
@@ -262,7 +260,7 @@ func (r *operationRequest) validate() error {
 			invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", ")),
 		}, faults...)...)
 	}
-	return together(append(faults, r.readSignal(), r.readSpec(), r.readPlan())...)
+	return together(append(faults, r.readSignal(), r.readSpec(), r.readPlan(), r.readBeside())...)
 }
 
 // readTargets checks the names of processes and hosts.

@@ -135,6 +135,9 @@ func (h *Host) Instance(id procfs.Identity) (i process.Instance, moved bool, err
 		".conf", Stat: "S", StartedAt: p.started.Unix()}, false, nil
 }
 
+// Executes reports that every program is executed at once.
+func (h *Host) Executes(procfs.Identity) bool { return false }
+
 // Glance implements operation.Processes.
 func (h *Host) Glance(id procfs.Identity) (alive, moved bool) {
 	h.mu.Lock()
@@ -314,6 +317,9 @@ func (h *Host) AtRest(process.ID) {}
 
 // OOM implements agent.Limits.
 func (h *Host) OOM(string) int { return 0 }
+
+// Marks implements agent.Limits.
+func (h *Host) Marks(string) instance.Marks { return instance.Marks{} }
 
 // AnyOOM implements agent.Limits.
 func (h *Host) AnyOOM() (uint64, error) { return 0, nil }

@@ -22,6 +22,8 @@ const shell = "sh"
 type Script struct {
 	// Takes is how long it runs once it has passed its gate.
 	Takes time.Duration
+	// Executes is how long it takes from its gate to its program.
+	Executes time.Duration
 	// Code is the exit status, Signal the signal that ends the command instead. Untold says that nobody learns either.
 	Code   int
 	Signal syscall.Signal
@@ -49,6 +51,8 @@ type command struct {
 	// gated says that the command waits at its gate, ran that it has passed the gate.
 	gated bool
 	ran   bool
+	// executed is when it executes its program.
+	executed time.Time
 }
 
 // Script sets how a command line behaves from its next start on.
@@ -136,6 +140,7 @@ func (c *command) Release() error {
 	c.w.mu.Lock()
 	_, alive := c.w.procs[c.id]
 	c.gated, c.ran = false, alive && !c.script.Unrun
+	c.executed = time.Now().Add(c.script.Executes)
 	if c.ran {
 		c.w.lines = append(c.w.lines, c.line)
 	}
@@ -173,6 +178,18 @@ func (c *command) end() {
 		exit = liveness.Exit{}
 	}
 	c.w.End(c.id, exit)
+}
+
+// Executes implements operation.Processes.
+func (w *World) Executes(id procfs.Identity) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.runs {
+		if c.id == id {
+			return time.Now().Before(c.executed)
+		}
+	}
+	return false
 }
 
 // Abandon implements instance.Child.

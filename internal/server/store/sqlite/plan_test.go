@@ -55,7 +55,7 @@ func scanNothing(t *testing.T, queries []string) {
 		"SCAN packages": true, "SCAN packages USING INDEX sqlite_autoindex_packages_1": true,
 		"SCAN package_pieces USING COVERING INDEX sqlite_autoindex_package_pieces_1": true,
 		// only what waits is in it
-		"SCAN items USING INDEX items_passing":                                       true,
+		"SCAN items USING INDEX items_passing": true,
 		// the latest ten thousand, for a question about the past that names a removed host
 		"SCAN removed_agents USING INDEX removed_agents_at":                          true,
 		"SCAN removed_agents USING COVERING INDEX sqlite_autoindex_removed_agents_1": true,
