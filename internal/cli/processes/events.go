@@ -51,7 +51,7 @@ one line.`,
 			if follow && !cmd.Flags().Changed("timeout") {
 				s.Timeout = 0
 			}
-			c, err := hosts.Connect(cmd, &s)
+			c, err := hosts.ConnectPast(cmd, &s)
 			if err != nil {
 				return err
 			}
@@ -61,9 +61,6 @@ one line.`,
 					return err
 				}
 				return followEvents(cmd, s.Output, c, f)
-			}
-			if err := hosts.Ever(cmd.Context(), c); err != nil {
-				return err
 			}
 			rows, err := client.Collect(c.Events(cmd.Context(), f))
 			if err != nil {
@@ -134,11 +131,8 @@ drover events. Without --from these are the last 50.`,
 			if !cmd.Flags().Changed("limit") && !f.Since.IsZero() {
 				f.Limit = 0
 			}
-			c, err := hosts.Connect(cmd, &s)
+			c, err := hosts.ConnectPast(cmd, &s)
 			if err != nil {
-				return err
-			}
-			if err := hosts.Ever(cmd.Context(), c); err != nil {
 				return err
 			}
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
@@ -416,11 +410,8 @@ operations that 'drover task list' shows you.`,
 					return err
 				}
 			}
-			c, err := hosts.Connect(cmd, &s)
+			c, err := hosts.ConnectPast(cmd, &s)
 			if err != nil {
-				return err
-			}
-			if err := hosts.Ever(cmd.Context(), c); err != nil {
 				return err
 			}
 			f.Processes, f.Hosts, f.Selector = args, hosts.Names, hosts.Selector

@@ -282,6 +282,15 @@ func (h *Hosts) Connect(cmd *cobra.Command, s *Session) (*client.Client, error) 
 	return c, h.ResolveFew(cmd.Context(), c)
 }
 
+// ConnectPast is Connect for a command about the past, and checks the names with Ever.
+func (h *Hosts) ConnectPast(cmd *cobra.Command, s *Session) (*client.Client, error) {
+	c, err := h.Connect(cmd, s)
+	if err != nil {
+		return nil, err
+	}
+	return c, h.Ever(cmd.Context(), c)
+}
+
 // Unmatched returns an error about the first name that is of no host, or about an expression that no host matches, and
 // nil if there is neither. Commands call it when they have found nothing.
 func (h *Hosts) Unmatched(ctx context.Context, c *client.Client) error {

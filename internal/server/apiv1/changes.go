@@ -139,10 +139,7 @@ func (q *changesQuery) compare(ctx context.Context) error {
 		}
 		for i := range rows {
 			r := &rows[i]
-			agent, err := q.agentOf(ctx, r.Agent)
-			if err != nil {
-				return err
-			}
+			agent := q.ever(r.Agent)
 			if q.asks(r.Process) && q.at(r.Process).Covers(gate.Host(agent.Agent)) {
 				q.add(r, agent, stateAt(q.from, &agent, r.Before, r.After, first[r.Agent]),
 					stateAt(q.to, &agent, r.After, nil, second[r.Agent]))
@@ -268,8 +265,7 @@ func (q *changesQuery) revisions(ctx context.Context) error {
 			return nil
 		}
 		f := store.RevisionFilter{Namespace: r.Namespace, Before: r.Number + 1, Sees: func(key string) bool {
-			agent, err := q.agentOf(ctx, key)
-			return err == nil && (q.agents == nil || q.agents[key]) && reach.Covers(gate.Host(agent.Agent))
+			return (q.agents == nil || q.agents[key]) && reach.Covers(gate.Host(q.ever(key).Agent))
 		}}
 		rows, _, err := q.h.Revisions.ListRevisions(ctx, f, 1)
 		if err != nil {
@@ -410,24 +406,25 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 	if reach.Nowhere() {
 		return nil
 	}
-	add := func(key string, agent store.Agent, at time.Time, kind, text string) {
+	add := func(key string, at time.Time, kind, text string) {
+		agent := q.ever(key).Agent
 		if !q.between(at) || q.agents != nil && !q.agents[key] || !reach.Covers(gate.Host(agent)) {
 			return
 		}
-		agent.Key = key
+		agent.Key = key // the only name of an agent that nobody knows any more
 		host := q.h.viewHost(agent)
 		host.LastSeen = nil
 		q.out.Hosts = append(q.out.Hosts, v1.HostChange{Host: host, At: at.UTC(), Kind: kind, Text: text})
 	}
-	for _, a := range q.former {
-		add(a.Key, a.Agent, a.Created, v1.HostJoined, "")
-		add(a.Key, a.Agent, a.Removed, v1.HostRemoved, "")
+	for key, a := range q.former {
+		add(key, a.Created, v1.HostJoined, "")
+		add(key, a.Removed, v1.HostRemoved, "")
 	}
 	now := q.h.Now()
 	for a := range q.h.Directory.After(fleet.Place{}) {
-		add(a.Key, a, a.Created, v1.HostJoined, a.Build)
+		add(a.Key, a.Created, v1.HostJoined, a.Build)
 		if p := q.h.Directory.Presence(a.Key, now); p.Away && !p.LastSeen.IsZero() {
-			add(a.Key, a, p.Since, v1.HostWentAway, "and has not come back")
+			add(a.Key, p.Since, v1.HostWentAway, "and has not come back")
 		}
 	}
 	absences, err := q.h.Timeline.AbsencesBetween(ctx, q.from, q.to, mostExamined)
@@ -435,29 +432,21 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 		return failure("list the absences of hosts", err)
 	}
 	for _, a := range absences {
-		agent, err := q.agentOf(ctx, a.Agent)
-		if err != nil {
-			return err
-		}
 		away := a.Until.Sub(a.Since).Round(time.Second).String()
-		add(a.Agent, agent.Agent, a.Since, v1.HostWentAway, "for "+away)
-		add(a.Agent, agent.Agent, a.Until, v1.HostCameBack, "after "+away)
+		add(a.Agent, a.Since, v1.HostWentAway, "for "+away)
+		add(a.Agent, a.Until, v1.HostCameBack, "after "+away)
 	}
 	runs, err := q.h.Timeline.RunsBetween(ctx, q.from, q.to, mostExamined)
 	if err != nil {
 		return failure("list the runs of agents", err)
 	}
 	for _, r := range runs {
-		agent, err := q.agentOf(ctx, r.Agent)
-		if err != nil {
-			return err
-		}
 		switch at := time.UnixMilli(r.Began); {
 		case r.Former == 0: // it has joined
 		case r.FormerBuild != "" && r.Build != "" && r.FormerBuild != r.Build:
-			add(r.Agent, agent.Agent, at, v1.HostUpgraded, r.FormerBuild+" → "+r.Build)
+			add(r.Agent, at, v1.HostUpgraded, r.FormerBuild+" → "+r.Build)
 		default:
-			add(r.Agent, agent.Agent, at, v1.HostRestarted, r.Build)
+			add(r.Agent, at, v1.HostRestarted, r.Build)
 		}
 	}
 	slices.SortStableFunc(q.out.Hosts, func(a, b v1.HostChange) int { return a.At.Compare(b.At) })

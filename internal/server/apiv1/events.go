@@ -215,16 +215,23 @@ func (r *eventReader) readFormer(ctx context.Context) error {
 	return nil
 }
 
-// agentOf returns an agent. Removed is zero if the agent is still there. If nobody knows the agent any more, it has its
-// key only, and a caller needs the rights to all hosts.
+// agentOf returns an agent. Removed is zero if the agent is still there. An agent that nobody knows any more is zero: a
+// caller needs the rights to all hosts.
 func (r *eventReader) agentOf(ctx context.Context, key string) (store.FormerAgent, error) {
+	if _, joined := r.h.Directory.ByKey(key); !joined {
+		if err := r.readFormer(ctx); err != nil {
+			return store.FormerAgent{}, err
+		}
+	}
+	return r.ever(key), nil
+}
+
+// ever is agentOf after readFormer.
+func (r *eventReader) ever(key string) store.FormerAgent {
 	if a, joined := r.h.Directory.ByKey(key); joined {
-		return store.FormerAgent{Agent: a}, nil
+		return store.FormerAgent{Agent: a}
 	}
-	if err := r.readFormer(ctx); err != nil {
-		return store.FormerAgent{}, err
-	}
-	return r.former[key], nil
+	return r.former[key]
 }
 
 // chosenEver returns what Handler.chosen returns, and the removed agents that a choice matches.
