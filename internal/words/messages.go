@@ -328,6 +328,14 @@ var Faults = []Text{
 	},
 	{"{name} is a pattern: expected one namespace, such as {output}", "{name} 是通配模式：应为一个命名空间，例如 {output}"},
 	{"no target failed in {id}", "{id} 中没有失败的对象"},
+	{
+		"{id} failed only on hosts that were removed, or that you may not see",
+		"{id} 失败的主机都已移除，或者无权查看",
+	},
+	{
+		"left out: {n} target{s} on hosts that were removed, or that you may not see",
+		"已略去 {n} 个对象：所在主机已移除，或者无权查看",
+	},
 	{"no target of {id} failed{output}", "{id} 中没有失败的对象：{output}"},
 	{
 		"{id} is a rollout: use {command}; the task of its first batch is {output}",

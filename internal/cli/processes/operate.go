@@ -126,7 +126,7 @@ func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args []st
 		if len(args) > 0 {
 			return nil, term.Usagef("--failed-of excludes names of processes: %s", args[0])
 		}
-		return sel.failed(cmd.Context(), c, a.failedOf)
+		return sel.failed(cmd, c, a.failedOf)
 	}
 	if len(args) == 0 {
 		return nil, term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath())

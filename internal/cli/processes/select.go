@@ -116,8 +116,9 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 }
 
 // failed returns the targets that failed in a task or a rollout, as far as the flags choose them.
-func (s *selection) failed(ctx context.Context, c *client.Client, of string) (targets []processRef, err error) {
-	results, err := remote.FailedOf(ctx, c, of)
+func (s *selection) failed(cmd *cobra.Command, c *client.Client, of string) (targets []processRef, err error) {
+	ctx := cmd.Context()
+	results, err := remote.FailedOf(ctx, cmd, c, of)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"drover/client"
 	"drover/internal/cli/term"
+	"drover/internal/process"
 	"drover/internal/selector"
 	"drover/internal/spelling"
 	"drover/internal/wildcard"
@@ -27,8 +28,9 @@ type Hosts struct {
 	// With both, a host must match both.
 	Names    []string
 	Selector string
-	// failedOf is a task or a rollout: only the hosts on which it has failed.
+	// failedOf is a task or a rollout: only the hosts on which it has failed. cmd is the command that has the flag.
 	failedOf string
+	cmd      *cobra.Command
 	// Limit is the largest number of hosts; 0 is no limit.
 	Limit int
 }
@@ -82,6 +84,7 @@ func (h *Hosts) LimitFlag(cmd *cobra.Command) {
 
 // FailedFlag adds --failed-of.
 func (h *Hosts) FailedFlag(cmd *cobra.Command) {
+	h.cmd = cmd
 	cmd.Flags().StringVar(&h.failedOf, "failed-of", "",
 		"only the hosts on which the task or rollout with this id failed")
 }
@@ -94,7 +97,7 @@ func (h *Hosts) Resolve(ctx context.Context, c *client.Client) error {
 	if h.failedOf == "" {
 		return nil
 	}
-	results, err := FailedOf(ctx, c, h.failedOf)
+	results, err := FailedOf(ctx, h.cmd, c, h.failedOf)
 	if err != nil {
 		return err
 	}
@@ -131,8 +134,8 @@ func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results 
 }
 
 // FailedOf returns the results that failed in a task. Of a rollout it returns those of the hosts that failed. If a host
-// failed after its operations succeeded, these are all of its results.
-func FailedOf(ctx context.Context, c *client.Client, id string) ([]client.Result, error) {
+// failed after its operations succeeded, these are all of its results. It leaves out removed hosts, and says so.
+func FailedOf(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) ([]client.Result, error) {
 	failed, err := client.Collect(c.Results(ctx, id, client.ResultFilter{Outcome: "failed"}))
 	if NotFound(err) {
 		if r, other := c.Rollout(ctx, id); other == nil {
@@ -141,10 +144,35 @@ func FailedOf(ctx context.Context, c *client.Client, id string) ([]client.Result
 			err = other
 		}
 	}
-	if err == nil && len(failed) == 0 {
+	if err != nil {
+		return nil, ExitOf(err)
+	}
+	if len(failed) == 0 {
 		return nil, term.NoSuchf("no target failed in %s", id)
 	}
-	return failed, ExitOf(err)
+	there := map[string]bool{}
+	for part := range slices.Chunk(failed, MostAsked) {
+		var hosts []string
+		for _, r := range part {
+			hosts = append(hosts, r.Host)
+		}
+		for a, err := range c.Agents(ctx, client.AgentFilter{Hosts: hosts}) {
+			if err != nil {
+				return failed, nil //nolint:nilerr // the caller may not see hosts
+			}
+			there[a.ID], there[Address(a.Host)] = true, true
+		}
+	}
+	all := len(failed)
+	failed = slices.DeleteFunc(failed, func(r client.Result) bool { return !there[r.Host] })
+	switch gone := all - len(failed); {
+	case len(failed) == 0:
+		return nil, term.NoSuchf("%s failed only on hosts that were removed, or that you may not see", id)
+	case gone > 0:
+		term.Say(cmd, "left out: %s on hosts that were removed, or that you may not see\n",
+			process.Count(gone, "target", "targets"))
+	}
+	return failed, nil
 }
 
 func failedIn(ctx context.Context, c *client.Client, r *client.Rollout) (failed []client.Result, err error) {

@@ -27,6 +27,8 @@ type changesQuery struct {
 	// named are patterns of NAMESPACE/NAME; empty matches all. agents are the chosen ones; nil means all.
 	named  []string
 	agents map[string]bool
+	// rolled are the rollouts that began after from: their tasks are not listed besides.
+	rolled map[string]bool
 	filter store.ObservedFilter
 	limit  int
 
@@ -55,7 +57,7 @@ func (h *Handler) listChanges(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	q := changesQuery{
 		eventReader: eventReader{h: h, who: &c.Principal}, c: c, from: h.moment(p, "from"), to: h.moment(p, "to"),
-		named: p.list("process"), limit: p.limit(), groups: map[v1.ChangeGroup]*changeGroup{},
+		named: p.list("process"), limit: p.limit(), groups: map[v1.ChangeGroup]*changeGroup{}, rolled: map[string]bool{},
 		filter: store.ObservedFilter{Copies: true},
 	}
 	hosts := p.hosts()
@@ -178,7 +180,10 @@ func (q *changesQuery) add(r *store.RecordedState, agent store.FormerAgent, a, b
 		key.Cause = string(b.Shown.Cause)
 	}
 	row.At = instant(r.After.At)
-	if s := r.After.Shown.Since; s > q.from.UnixMilli() && key.From != key.To {
+	switch s := r.After.Shown.Since; {
+	case !b.Exists && q.between(agent.Removed):
+		row.At = &agent.Removed
+	case s > q.from.UnixMilli() && key.From != key.To:
 		row.At = instant(s)
 	}
 	g := q.groups[key]
@@ -319,6 +324,7 @@ func (q *changesQuery) rollouts(ctx context.Context) error {
 				break
 			}
 			after = r.Number
+			q.rolled[r.ID] = true
 			if !q.between(r.Created) || !slices.ContainsFunc(r.Processes(), q.asks) {
 				continue
 			}
@@ -363,7 +369,7 @@ func (q *changesQuery) operations(ctx context.Context) error {
 	if q.nowhere() {
 		return nil
 	}
-	f := store.TaskFilter{Sight: q.c.sight(), Since: q.from, Until: q.to}
+	f := store.TaskFilter{Sight: q.c.sight(), Since: q.from, Until: q.to, Agents: q.filter.Agents}
 	after, s := int64(0), q.h.newSeer(q.c)
 	for examined := 0; ; {
 		tasks, err := q.h.Listing.ListTasks(ctx, f, after, defaultPage)
@@ -372,10 +378,7 @@ func (q *changesQuery) operations(ctx context.Context) error {
 		}
 		for _, t := range tasks {
 			after = t.Number
-			ofRollout := slices.ContainsFunc(q.out.Rollouts, func(r v1.Rollout) bool {
-				return strings.HasPrefix(t.ID, r.ID+"-")
-			})
-			if t.Op == process.Query || ofRollout || !q.asks(t.Process) {
+			if t.Op == process.Query || q.rolled[store.RolloutOf(t.ID)] || !q.asks(t.Process) {
 				continue
 			}
 			sees, err := s.task(ctx, &t)
@@ -422,7 +425,7 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 	}
 	now := q.h.Now()
 	for a := range q.h.Directory.After(fleet.Place{}) {
-		add(a.Key, a.Created, v1.HostJoined, a.Build)
+		add(a.Key, a.Created, v1.HostJoined, "")
 		if p := q.h.Directory.Presence(a.Key, now); p.Away && !p.LastSeen.IsZero() {
 			add(a.Key, p.Since, v1.HostWentAway, "and has not come back")
 		}

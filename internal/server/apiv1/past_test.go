@@ -169,6 +169,8 @@ func TestRemovedHosts(t *testing.T) {
 		Stream: "e", Seq: 1, At: morning().UnixMilli() + 120_000, Kind: process.EventStopped,
 		Process: process.ID{Namespace: "shop", Name: "api"},
 	})
+	r.observe("a/x@" + web + " running")
+	r.want(202, r.call("admin", "POST", "/operations", `{"op":"stop","targets":[{"namespace":"a","name":"x"}]}`))
 	r.must(r.fleet.Remove(t.Context(), plain, func(ctx context.Context) error {
 		return r.store.RemoveAgent(ctx, plain, morning().Add(250*time.Second))
 	}))
@@ -188,6 +190,10 @@ func TestRemovedHosts(t *testing.T) {
 		}
 		same(t, app+" after", []string(nil), r.want(200, r.call(app, "GET", "/processes?host=0:10.0.0.2&at="+clock(260),
 			nil)).lines("items", "host.id", "state"))
+	}
+	for query, want := range map[string]int{"": 1, "&host=0:10.0.0.2": 0, "&host=web-1": 1} {
+		a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+query, nil))
+		same(t, "operations "+query, want, len(a.body["operations"].([]any)))
 	}
 	a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(200)+"&to="+clock(300)+"&host=0:10.0.0.2", nil))
 	same(t, "hosts", []string{"0:10.0.0.2 removed"}, a.lines("hosts", "host.id", "kind"))
@@ -256,7 +262,7 @@ func TestChanges(t *testing.T) {
 	r.want(202, r.roll("admin", map[string]any{"batch": 1}, nil))
 	r.want(202, r.call("admin", "POST", "/operations", `{"op":"stop","targets":[{"namespace":"a","name":"x"}]}`))
 	for query, want := range map[string][]int{
-		"": {1, 1}, "&host=0:10.0.0.2": {1, 1}, "&host=web-1": {0, 1}, "&host=nowhere": {0, 0}, "&selector=role%3Dnosuch": {0, 0},
+		"": {1, 1}, "&host=0:10.0.0.2": {1, 1}, "&host=web-1": {0, 0}, "&host=nowhere": {0, 0}, "&selector=role%3Dnosuch": {0, 0},
 	} {
 		a = r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+query, nil))
 		same(t, "rollouts and operations "+query, want,

@@ -392,6 +392,9 @@ func (q *driftQuery) read(ctx context.Context) error {
 	if err := q.readFiled(ctx); err != nil {
 		return failure("read revisions", err)
 	}
+	maps.DeleteFunc(q.cases, func(_ store.ObservedKey, c *drift.Case) bool {
+		return c.Have == nil && c.Placed == nil && c.Filed == nil && c.Selected == nil // removed, and of no file
+	})
 	for key, found := range q.cases {
 		if err := q.readStarted(ctx, key, found); err != nil {
 			return failure("read revisions", err)
@@ -400,7 +403,8 @@ func (q *driftQuery) read(ctx context.Context) error {
 	return nil
 }
 
-// readPlaced reads what is placed on hosts, and which hosts should have a process by a selection.
+// readPlaced reads what is placed on hosts, what people have removed there, and which hosts should have a process by a
+// selection.
 func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
 	placed, err := q.h.Upkeep.PlacedOn(ctx, agents)
 	if err != nil {
@@ -410,6 +414,13 @@ func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
 		if found := q.at(store.ObservedKey{Agent: placed[i].Agent, Process: placed[i].Process}); found != nil {
 			found.Placed = &placed[i]
 		}
+	}
+	removed, err := q.h.Upkeep.RemovedOn(ctx, agents)
+	if err != nil {
+		return err
+	}
+	for _, key := range removed {
+		q.at(key)
 	}
 	rows, err := q.h.Upkeep.UpkeepOn(ctx, agents)
 	for i := range rows {

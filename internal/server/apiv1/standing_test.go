@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"drover/internal/process"
+	"drover/internal/server/store"
 	"drover/internal/wire"
 )
 
@@ -162,4 +163,13 @@ func TestDrift(t *testing.T) {
 	same(t, "a narrow app", []string{missed, "unasked 0:10.0.0.2"}, list("narrow", ""))
 	same(t, "an app of another namespace", []string(nil), list("stranger", ""))
 	r.refused(r.call("admin", "GET", "/drift?live=perhaps", nil), 422, "live")
+
+	// What somebody has removed on a host of a list.
+	r.want(202, r.call("admin", "POST", "/operations",
+		`{"op":"unregister","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`))
+	r.settle()
+	r.must(r.store.PutObserved(t.Context(), r.mark(web), nil, []store.Removal{{
+		Agent: web, Process: process.ID{Namespace: "a", Name: "x"}, Revision: 1 << 40,
+	}}))
+	same(t, "removed", []string{missed, "web-1 person <nil> <nil>><nil>"}, list("admin", "?live=false"))
 }

@@ -167,13 +167,8 @@ func (h *Handler) runsAt(ctx context.Context, rows []store.RecordedState, at tim
 	for key, run := range runs {
 		p := h.Directory.Presence(key, h.Now())
 		later := !p.Facts.Started.IsZero() && p.Facts.Started.UnixMilli() > run.Began+startsApart
-		heard, ahead := p.LastSeen, p.Ahead
-		if !p.Away { // as every list of the present, this relies on the link
-			// A report that was long under way looks like a clock that is behind.
-			heard, ahead = h.Now(), max(p.Ahead, 0)
-		}
-		if run.Latest && !later && !heard.IsZero() {
-			run.Last = max(run.Last, heard.Add(ahead).UnixMilli())
+		if alive := p.Alive(h.Now()); run.Latest && !later && !alive.IsZero() {
+			run.Last = max(run.Last, alive.UnixMilli())
 		}
 	}
 	return runs, nil

@@ -27,6 +27,7 @@ type Store interface {
 	GetJoinToken(ctx context.Context, id string) (store.JoinToken, error)
 	UseJoinToken(ctx context.Context, a store.Agent, check func(t store.JoinToken, again bool) error) error
 	RemoveAgent(ctx context.Context, key string, at time.Time) error
+	PutAbsence(ctx context.Context, a store.Absence) error
 }
 
 // Directory is the register of agents.
@@ -34,6 +35,7 @@ type Directory interface {
 	ByKey(key string) (store.Agent, bool)
 	Admit(ctx context.Context, a store.Agent, now time.Time, put func(context.Context, store.Agent) error) error
 	Remove(ctx context.Context, key string, drop func(context.Context) error) error
+	Presence(key string, now time.Time) fleet.Presence
 }
 
 // Broker decides whose credentials count, while it runs.
@@ -399,8 +401,13 @@ func fit(r wire.JoinRequest) (ip string, err error) {
 // Remove removes an agent: the broker disconnects it at once and rejects it when it reconnects, and the store deletes
 // it. The processes on its host continue. Remove returns store.ErrNotFound for an unknown agent.
 func (e *Enroller) Remove(ctx context.Context, key string) error {
+	now := e.Now()
+	last := store.Absence{Agent: key, Since: now, Until: now, Alive: e.Directory.Presence(key, now).Alive(now)}
 	return e.Directory.Remove(ctx, key, func(ctx context.Context) error {
-		if err := e.Store.RemoveAgent(ctx, key, e.Now()); err != nil {
+		if err := e.Store.PutAbsence(ctx, last); err != nil { // nobody knows it afterwards
+			return err
+		}
+		if err := e.Store.RemoveAgent(ctx, key, now); err != nil {
 			return err
 		}
 		return e.Broker.Revoke(key)

@@ -80,14 +80,16 @@ func TestAbsence(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		gone, back     time.Duration // when its subscription is found gone, and back; 0 is never
+		lost           time.Duration // when an order does not reach it
 		reports        time.Duration
 		since, absence time.Duration
 	}{
-		{"silence", 0, 0, 10 * s, s, 0},
-		{"long silence", 0, 0, 20 * s, s, 19 * s},
-		{"a restart", 2 * s, 0, 5 * s, 2 * s, 0},
-		{"gone", 2 * s, 0, 6 * s, 2 * s, 4 * s},
-		{"gone, and the subscription is back first", 2 * s, 5 * s, 6 * s, 2 * s, 4 * s},
+		{"silence", 0, 0, 0, 10 * s, s, 0},
+		{"long silence", 0, 0, 0, 20 * s, s, 19 * s},
+		{"a restart", 2 * s, 0, 0, 5 * s, 2 * s, 0},
+		{"gone", 2 * s, 0, 0, 6 * s, 2 * s, 4 * s},
+		{"gone, and an order finds that out, too", 2 * s, 0, 5 * s, 6 * s, 2 * s, 4 * s},
+		{"gone, and the subscription is back first", 2 * s, 5 * s, 0, 6 * s, 2 * s, 4 * s},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
@@ -98,6 +100,9 @@ func TestAbsence(t *testing.T) {
 			}
 			if tt.back > 0 {
 				d.Compare(true, at(tt.back), func(store.Agent) bool { return true })
+			}
+			if tt.lost > 0 {
+				d.Lost("A", at(tt.lost))
 			}
 			a, _ := d.Absence("A", "two", at(tt.reports))
 			if !a.Since.Equal(at(tt.since)) || a.Until.Sub(a.Since) != tt.absence {

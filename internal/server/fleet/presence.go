@@ -63,6 +63,18 @@ type Facts struct {
 	Wanted, Upgrade string
 }
 
+// Alive returns the last moment of the agent that is certain, by the clock of its host; zero if none is.
+func (p Presence) Alive(now time.Time) time.Time {
+	if !p.Away { // as every list of the present, this relies on the link
+		// A report that was long under way looks like a clock that is behind.
+		return now.Add(max(p.Ahead, 0))
+	}
+	if p.LastSeen.IsZero() {
+		return p.LastSeen
+	}
+	return p.LastSeen.Add(p.Ahead)
+}
+
 // GivenUp reports whether an operation that was requested at the given time, and cannot reach the agent now, has waited
 // long enough. The answer is true at once for an agent that never joined or is offline for over 30 s. After a recent
 // disconnection both the agent and the operation have returnTime. While the server is settling, GivenUp returns false
@@ -113,8 +125,11 @@ func (l agentLink) vacant(now time.Time) bool {
 		!l.unlinked.IsZero() && now.Sub(l.unlinked) > AwayAfter
 }
 
-// lose returns the link after a disconnection.
+// lose returns the link after a disconnection that is known at a time.
 func (l agentLink) lose(at time.Time) agentLink {
+	if !l.unlinked.IsZero() && l.unlinked.Before(at) {
+		at = l.unlinked
+	}
 	return agentLink{
 		seen: l.seen, lost: at, facts: l.facts, ahead: l.ahead, trust: l.trust, session: l.session,
 		number: l.number,

@@ -68,6 +68,8 @@ type TaskFilter struct {
 	Failed *bool
 	// Since and Until bound the time of the call: Since is exclusive, Until inclusive.
 	Since, Until time.Time
+	// Agents are keys of hosts, one of which must have a result of the task; nil matches all.
+	Agents []string
 	// Beside selects tasks that have changed something beside a rollout; nil selects all.
 	Beside *Beside
 }

@@ -74,6 +74,9 @@ type Upkeeping interface {
 	PutUpkeep(ctx context.Context, rows []Upkeep) error
 	// PlacedOn returns what is placed on agents now, unordered.
 	PlacedOn(ctx context.Context, agents []string) ([]Placement, error)
+	// RemovedOn returns the processes that were placed on agents, and that somebody removed other than by a file,
+	// unordered.
+	RemovedOn(ctx context.Context, agents []string) ([]ObservedKey, error)
 	// FiledAs returns what a file placed last for a process on each of some agents, in force or not, unordered. It
 	// leaves out agents on which no kept revision of a file has placed it.
 	FiledAs(ctx context.Context, id process.ID, agents []string) ([]Placement, error)

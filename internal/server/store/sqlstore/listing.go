@@ -275,6 +275,10 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 			AND r.namespace || '/' || r.name IN (SELECT value FROM texts(?) n)
 			AND i.agent IN (SELECT value FROM texts(?) j))`, db.dialect.Texts(names), db.dialect.Texts(b.Agents))
 	}
+	if f.Agents != nil {
+		w.add(`EXISTS (SELECT 1 FROM items i WHERE i.num >= first_item AND i.num < end_item
+			AND i.agent IN (SELECT value FROM texts(?) j))`, db.dialect.Texts(f.Agents))
+	}
 	w.whether(f.Done, "num NOT IN (SELECT task FROM items WHERE state < 4)")
 	w.whether(f.Failed, `EXISTS (SELECT 1 FROM items i WHERE i.num >= first_item AND i.num < end_item
 		AND i.rank IS NOT NULL AND `+failedItem()+` IS NOT NULL)`)

@@ -249,6 +249,22 @@ func (db *Store) TaskFaults(ctx context.Context, tasks, agents []string,
 	return nil
 }
 
+// RemovedOn returns what somebody removed from agents.
+func (db *Store) RemovedOn(ctx context.Context, agents []string) ([]store.ObservedKey, error) {
+	list, err := all(ctx, db.query, func(r *sql.Rows) (k store.ObservedKey, err error) {
+		err = r.Scan(&k.Agent, &k.Process.Namespace, &k.Process.Name)
+		return k, err
+	}, `SELECT p.agent, p.namespace, p.name FROM texts(?) j CROSS JOIN placements p ON p.agent = j.value AND p.until > 0
+		CROSS JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
+		WHERE e.through NOT IN ('apply', 'edit', 'selection') AND NOT EXISTS (SELECT 1 FROM placements l
+			WHERE l.namespace = p.namespace AND l.name = p.name AND l.agent = p.agent AND (l.until = 0 OR l.until > p.until))`,
+		db.dialect.Texts(agents))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what was removed from hosts: %w", err)
+	}
+	return list, nil
+}
+
 // FiledAs returns what a file placed last on agents.
 func (db *Store) FiledAs(ctx context.Context, id process.ID, agents []string) ([]store.Placement, error) {
 	var digests []string

@@ -212,6 +212,15 @@ func placedOn(t *testing.T, s store.Store) {
 		}
 		same(t, "filed "+name, want, fmt.Sprint(filed.Revision, " ", filed.Spec.Contact, " ", filed.Ended.Number))
 	}
+	removedOn := func() []store.ObservedKey {
+		t.Helper()
+		removed, err := s.RemovedOn(t.Context(), []string{"z", "x", "y"})
+		must(t, err)
+		return removed
+	}
+	same(t, "removed", []store.ObservedKey{memberOn("b", "x")}, removedOn())
+	create(t, s, "again", asked(process.Start, "b", "4", "x"))
+	same(t, "removed, and there again", []store.ObservedKey(nil), removedOn())
 	for name, want := range map[string][]string{"a": {"x false", "y true"}, "c": nil} {
 		list, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: name}, []string{"z", "y", "x"})
 		must(t, err)

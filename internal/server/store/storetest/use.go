@@ -63,6 +63,8 @@ func useRevisions(t *testing.T, db store.Store, now time.Time) {
 	do(err)
 	_, err = db.PlacedOn(ctx, []string{"a"})
 	do(err)
+	_, err = db.RemovedOn(ctx, []string{"a"})
+	do(err)
 	_, err = db.FiledAs(ctx, row.Process, []string{"a"})
 	do(err)
 	_, err = db.BusyOn(ctx, []string{"a"})
@@ -227,7 +229,7 @@ func Use(t *testing.T, db store.Store) {
 		{},
 		{App: "a"},
 		{Done: &allowed},
-		{Failed: &allowed, User: "u", Since: now},
+		{Failed: &allowed, User: "u", Since: now, Agents: []string{"a"}},
 		{Sight: store.Sight{App: "a", Within: []string{"n*"}}, Op: process.Start, Namespace: "n*"},
 	} {
 		_, err = db.ListTasks(ctx, f, 0, 1)

@@ -227,6 +227,7 @@ CREATE TABLE placements (
 CREATE INDEX placements_since ON placements (namespace, since, name, agent);
 CREATE INDEX placements_until ON placements (namespace, until) WHERE until > 0;
 CREATE INDEX placements_agent ON placements (agent) WHERE until = 0;
+CREATE INDEX placements_ended ON placements (agent) WHERE until > 0;
 
 -- Which hosts have a process by an expression, as the latest file says. Hosts that come to match get the spec.
 CREATE TABLE selections (
