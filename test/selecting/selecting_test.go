@@ -345,3 +345,37 @@ func TestLoadIsTrue(t *testing.T) {
 		t.Errorf("list_agent_info says %v", row)
 	}
 }
+
+// TestFailedOfARemovedHost: what failed on a host that was removed since is left out, with a word.
+func TestFailedOfARemovedHost(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	for _, host := range []string{joined, own} {
+		dir := filepath.Join(f.Dir, strings.TrimPrefix(host, "0:"))
+		must(t, os.Mkdir(dir, 0o700))
+		spec := filepath.Join(dir, "spec.yaml")
+		must(t, os.WriteFile(spec, fmt.Appendf(nil, "run: ./missing\ndirectory: %s\n", dir), 0o600))
+		f.CLI("register", "shop/web", "--hosts", host, "--file", spec)
+	}
+	if code, _, errs := f.drover("start", "shop/web", "--yes"); code != 1 {
+		t.Fatalf("a start without a program: exit code %d: %s", code, errs)
+	}
+	id := strings.TrimSpace(f.CLI("task", "list", "--op", "start", "--limit", "1", "-o", "name"))
+	f.CLI("agents", "remove", own, "--yes")
+	for _, command := range []string{"start", "ps"} {
+		args := []string{command, "--failed-of", id}
+		if command == "start" {
+			args = append(args, "--dry-run")
+		}
+		code, out, errs := f.drover(args...)
+		if code != 0 || !strings.Contains(out, joined) || strings.Contains(out, own) ||
+			!strings.Contains(errs, "left out: 1 target on hosts that were removed") {
+			t.Errorf("%s: exit code %d: %s%s", command, code, out, errs)
+		}
+	}
+	f.CLI("agents", "remove", joined, "--yes")
+	if code, _, errs := f.drover("start", "--failed-of", id, "--yes"); code != 4 ||
+		!strings.Contains(errs, "failed only on hosts that were removed") {
+		t.Errorf("of removed hosts only: exit code %d: %s", code, errs)
+	}
+}
