@@ -105,7 +105,7 @@ type Config struct {
 	Held      store.HeldSelections
 	Revisions store.Revisions
 	Standing  store.Selections
-	Upkeep    store.Upkeeping
+	Upkeep    Upkeep
 	Packages  store.Packages
 	Events    store.Events
 	Timeline  Timeline

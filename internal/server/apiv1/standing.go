@@ -265,6 +265,12 @@ func formerOf(namespace string, entries []string, standing []store.Selection, kn
 	return partOf(namespace, entries, standing, members)
 }
 
+// Upkeep is what a comparison of hosts with their files reads.
+type Upkeep interface {
+	store.Upkeeping
+	store.Filings
+}
+
 const (
 	// mostCompared is how many processes on hosts a call compares with their files.
 	mostCompared = 20_000

@@ -66,6 +66,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Selections
 	HeldSelections
 	Upkeeping
+	Filings
 	Listing
 	Events
 	Timeline

@@ -74,15 +74,19 @@ type Upkeeping interface {
 	PutUpkeep(ctx context.Context, rows []Upkeep) error
 	// PlacedOn returns what is placed on agents now, unordered.
 	PlacedOn(ctx context.Context, agents []string) ([]Placement, error)
+	// BusyOn returns the processes of agents with unfinished items other than queries, unordered.
+	BusyOn(ctx context.Context, agents []string) ([]ObservedKey, error)
+	// TaskFaults calls fn for each finished item of the tasks on the agents. It skips unknown tasks.
+	TaskFaults(ctx context.Context, tasks, agents []string,
+		fn func(task string, of ObservedKey, fault process.Fault)) error
+}
+
+// Filings tells what files say of the processes of hosts.
+type Filings interface {
 	// RemovedOn returns the processes that were placed on agents, and that somebody removed other than by a file,
 	// unordered.
 	RemovedOn(ctx context.Context, agents []string) ([]ObservedKey, error)
 	// FiledAs returns what a file placed last for a process on each of some agents, in force or not, unordered. It
 	// leaves out agents on which no kept revision of a file has placed it.
 	FiledAs(ctx context.Context, id process.ID, agents []string) ([]Placement, error)
-	// BusyOn returns the processes of agents with unfinished items other than queries, unordered.
-	BusyOn(ctx context.Context, agents []string) ([]ObservedKey, error)
-	// TaskFaults calls fn for each finished item of the tasks on the agents. It skips unknown tasks.
-	TaskFaults(ctx context.Context, tasks, agents []string,
-		fn func(task string, of ObservedKey, fault process.Fault)) error
 }

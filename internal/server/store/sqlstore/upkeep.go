@@ -257,7 +257,8 @@ func (db *Store) RemovedOn(ctx context.Context, agents []string) ([]store.Observ
 	}, `SELECT p.agent, p.namespace, p.name FROM texts(?) j CROSS JOIN placements p ON p.agent = j.value AND p.until > 0
 		CROSS JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
 		WHERE e.through NOT IN ('apply', 'edit', 'selection') AND NOT EXISTS (SELECT 1 FROM placements l
-			WHERE l.namespace = p.namespace AND l.name = p.name AND l.agent = p.agent AND (l.until = 0 OR l.until > p.until))`,
+			WHERE l.namespace = p.namespace AND l.name = p.name AND l.agent = p.agent
+				AND (l.until = 0 OR l.until > p.until))`,
 		db.dialect.Texts(agents))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what was removed from hosts: %w", err)
