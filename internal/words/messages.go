@@ -337,6 +337,11 @@ var Faults = []Text{
 		"已略去 {n} 个对象：所在主机已移除，或者无权查看",
 	},
 	{"no target of {id} failed{output}", "{id} 中没有失败的对象：{output}"},
+	{"{id} is a rollout, and {state} already: nothing is cancelled", "{id} 是分批发布，已经是 {state}：没有取消任何对象"},
+	{"{id}: the task was done already: nothing is cancelled", "{id}：该任务早已完成：没有取消任何对象"},
+	{"nothing changed: the breaker of {process} was closed already", "没有变化：{process} 的熔断早已关闭"},
+	{"nothing changed: silence {id} had ended already", "没有变化：静默 {id} 早已结束"},
+	{"nothing changed: schedule {name} was {state} already", "没有变化：定时操作 {name} 早已是 {state}"},
 	{
 		"{id} is a rollout: use {command}; the task of its first batch is {output}",
 		"{id} 是分批发布：请用 {command}；第一批的任务是 {output}",

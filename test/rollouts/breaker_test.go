@@ -120,6 +120,9 @@ func TestBreaker(t *testing.T) {
 		}
 	}
 	f.CLI("breaker", "reset", "shop/web")
+	if text := f.drover(0, "breaker", "reset", "shop/web"); !strings.Contains(text, "shop/web was closed already") {
+		t.Errorf("the second reset says %s", text)
+	}
 	harness.Eventually(t, "the relaunches", func() bool { return f.count("running") == hosts })
 	var events []struct{ Kind string }
 	must(t, json.Unmarshal([]byte(f.CLI("events", "shop/web", "--kind", "breaker-opened,breaker-closed", "-o", "json")), &events))

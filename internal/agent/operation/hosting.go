@@ -87,21 +87,30 @@ func (n *session) relimit() []string {
 	return lateLimits(failed)
 }
 
-// waiting names the fields of a new spec that take effect only at the next start of a running process.
+// waiting names the fields of a new spec that take effect only at the next start of a running process: those that differ
+// from what it was started with. What an older agent did not record is taken from the stored spec.
 func (n *session) waiting() string {
 	if n.subject.Record == nil || n.runtime.Process == nil {
 		return ""
 	}
 	was, is := &n.subject.Record.Spec, n.spec
-	user := cmp.Or(n.runtime.User, was.Identity.User)
+	_, line := was.Starter()
+	user, path := cmp.Or(n.runtime.User, was.Identity.User), was.Identity.SetupPath
+	if n.runtime.Command != "" {
+		path, line = n.runtime.SetupPath, n.runtime.Command
+	}
+	command, next := is.Starter()
+	if !is.Foreground() {
+		command = is.Field("start", command)
+	}
 	var fields []string
 	for _, f := range []struct {
 		name    string
 		changed bool
 	}{
 		{"user", user != is.Identity.User},
-		{"setup_path", was.Identity.SetupPath != is.Identity.SetupPath},
-		{"start_cmd", was.Commands.Start != is.Commands.Start},
+		{is.Field("directory", "setup_path"), path != is.Identity.SetupPath},
+		{command, line != next},
 	} {
 		if f.changed {
 			fields = append(fields, f.name)

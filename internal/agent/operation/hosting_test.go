@@ -368,6 +368,13 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 			"success: pid 100 runs on unchanged; these fields wait for its next start: user",
 		},
 		{
+			"under the names of a process file", process.Update, false, "root", func(s *process.Spec) {
+				s.Stop = &process.StopPolicy{}
+				s.Identity.User, s.Identity.SetupPath, s.Commands.Start = "nobody", "/srv", "./run"
+			},
+			"success: pid 100 runs on unchanged; these fields wait for its next start: user, directory, start",
+		},
+		{
 			"of one that is down", process.Update, true, "", func(s *process.Spec) { s.Identity.User = "nobody" },
 			"success",
 		},
@@ -388,6 +395,29 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUpdateBackToWhatRuns: after an update that waits, another one brings back what the process was started with.
+func TestUpdateBackToWhatRuns(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		subject := hosted.subject()
+		subject.Record.Spec.Identity.User, subject.Record.Spec.Identity.SetupPath = "nobody", "/srv"
+		subject.Record.Spec.Commands.Start = "./run"
+		who, s := w.Spawn("nginx", pidFile, ""), spec()
+		s.Identity.User = "root"
+		subject.Runtime = specstore.Runtime{
+			Process: &who, Run: "run", User: "root", SetupPath: s.Identity.SetupPath, Command: s.Commands.Start,
+		}
+		r, err := w.operator.Operate(t.Context(), entry(process.Update, s), subject)
+		if err != nil || r.Outcome.Text != process.Success {
+			t.Errorf("%+v, %v", r.Outcome, err)
+		}
+		r, err = w.operator.Operate(t.Context(), entry(process.Update, &subject.Record.Spec), subject)
+		want := "success: pid 100 runs on unchanged; these fields wait for its next start: user, setup_path, start_cmd"
+		if err != nil || r.Outcome.Text != want {
+			t.Errorf("%+v, %v; want %q", r.Outcome, err, want)
+		}
+	})
 }
 
 // TestRelimit: the operations that store a spec change the limits of the running process, and say which they could not

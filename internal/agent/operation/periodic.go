@@ -118,7 +118,7 @@ func (n *session) beginRun() error {
 	child := st.Child
 	n.sighted(instance.Sighting{ID: &child, Matches: 1, Run: st.Run})
 	n.runtime.Run, n.runtime.Outside, n.runtime.LastStartAt = st.Run, false, time.Now().Unix()
-	n.runtime.User, n.runtime.Revision = n.spec.Identity.User, n.spec.Revision
+	n.ranWith()
 	n.runtime.Said.Socket = n.spec.Notifies()
 	return nil
 }

@@ -151,7 +151,7 @@ func TestRelaunchClearsTheWay(t *testing.T) {
 		}
 		want := specstore.Runtime{
 			Process: got.Runtime.Process, PIDFile: pidFile, Matches: 1, Run: operationtest.RunID(nginx(), 1),
-			User: "www", LastStartAt: time.Now().Unix(), Attempts: 1,
+			User: "www", SetupPath: "/opt/nginx", Command: "start", LastStartAt: time.Now().Unix(), Attempts: 1,
 		}
 		if diff := cmp.Diff(want, got.Runtime); diff != "" {
 			t.Errorf("runtime (-want +got): %s", diff)

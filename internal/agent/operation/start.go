@@ -160,6 +160,7 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 	}
 	n.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
 	n.runtime.Run, n.runtime.User, n.runtime.Revision, n.runtime.Outside = "", "", 0, true
+	n.runtime.SetupPath, n.runtime.Command = "", ""
 	n.runtime.LastStartAt = c.Since.Unix()
 	n.keep()
 	return n.hosted(fmt.Sprintf("took over pid %d, which another program started", c.ID.PID))
@@ -383,6 +384,13 @@ func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity
 	return commandFailed(field, st.Result, note)
 }
 
+// ranWith records what the spec says about the run that has just started.
+func (n *session) ranWith() {
+	n.runtime.User, n.runtime.Revision = n.spec.Identity.User, n.spec.Revision
+	n.runtime.SetupPath = n.spec.Identity.SetupPath
+	_, n.runtime.Command = n.spec.Starter()
+}
+
 // started records the instance that a run of drover brought up. If the instance was born in another run of the
 // process, that other run goes on.
 func (n *session) started(seen instance.Sighting, run string) {
@@ -391,7 +399,7 @@ func (n *session) started(seen instance.Sighting, run string) {
 		run = cmp.Or(born, run)
 	}
 	n.runtime.Run, n.runtime.Outside = run, false
-	n.runtime.User, n.runtime.Revision = n.spec.Identity.User, n.spec.Revision
+	n.ranWith()
 	n.runtime.Said.Socket = n.spec.Notifies()
 	n.runtime.Keeper = nil
 	n.runtime.LastStartAt = time.Now().Add(seen.ID.StartedAfterBoot() - n.Clock()).Unix()

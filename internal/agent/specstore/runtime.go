@@ -26,6 +26,10 @@ type Runtime struct {
 	User string `json:"user,omitempty"`
 	// Revision is the revision of the spec that the run was started with; 0 if it is unknown or Run is empty.
 	Revision int64 `json:"revision,omitempty"`
+	// SetupPath and Command are the directory and the command line that the run was started with; empty if Run is, or
+	// if an older agent started it.
+	SetupPath string `json:"setup_path,omitempty"`
+	Command   string `json:"command,omitempty"`
 	// PIDFile is the file, links resolved, that led to it; empty when it was found by name.
 	PIDFile string `json:"pid_file,omitempty"`
 	// Matches is how many processes fitted the spec at the last look.

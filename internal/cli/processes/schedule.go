@@ -3,6 +3,7 @@ package processes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -57,12 +58,14 @@ ran: 'drover schedule run' begins it by hand.`,
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
 					return c.PauseSchedule(ctx, args[0])
 				},
+				Already: inState("paused"),
 			},
 			{
 				Use: "resume NAME", Short: "Go on with the next time of a paused schedule",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
 					return c.ResumeSchedule(ctx, args[0])
 				},
+				Already: inState("active"),
 			},
 			{
 				Use: "run NAME", Short: "Begin a run now, with your own rights",
@@ -79,6 +82,16 @@ ran: 'drover schedule run' begins it by hand.`,
 			},
 		},
 	}.Command()
+}
+
+// inState says that a schedule has a state already. The call itself tells an error.
+func inState(state string) func(context.Context, *client.Client, []string) string {
+	return func(ctx context.Context, c *client.Client, args []string) string {
+		if s, err := c.Schedule(ctx, args[0]); err != nil || s.State != state {
+			return ""
+		}
+		return fmt.Sprintf("nothing changed: schedule %s was %s already", args[0], state)
+	}
 }
 
 func scheduleList() remote.List[client.OperationSchedule] {

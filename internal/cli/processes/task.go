@@ -172,6 +172,10 @@ cancelled, how many hosts it asks, and how many targets go on. It does not wait 
 			if s.Form != term.AsTable {
 				return term.PrintValue(cmd.OutOrStdout(), s.Form, answer)
 			}
+			if answer.Cancelled+answer.Asked+answer.Begun == 0 && answer.Operation.State == "done" {
+				term.Say(cmd, "%s: the task was done already: nothing is cancelled\n", task.ID)
+				return nil
+			}
 			term.Say(cmd, "%s: %d cancelled, %d up to their hosts, %d go on\n", task.ID, answer.Cancelled, answer.Asked,
 				answer.Begun)
 			return nil
@@ -188,13 +192,23 @@ const recentTasks = 1000
 // taskNamed returns the client of a session, and the task that findTask finds. instead is the verb of a rollout that
 // does what the caller wants: the id of a rollout begins the ids of the tasks of its batches, but means all of them.
 func taskNamed(cmd *cobra.Command, s *remote.Session, word, instead string) (*client.Client, client.Operation, error) {
-	if rest, of := strings.CutPrefix(word, "ro-"); of && !strings.Contains(rest, "-") {
-		return nil, client.Operation{}, term.Usagef("%s is a rollout: use %s; the task of its first batch is %s-0", word,
-			s.Again("rollout %s %s", instead, word), word)
-	}
 	c, err := s.Client(cmd)
 	if err != nil {
 		return nil, client.Operation{}, err
+	}
+	if rest, of := strings.CutPrefix(word, "ro-"); of && !strings.Contains(rest, "-") {
+		r, err := onRollout(cmd.Context(), c, word, func(id string) (client.Rollout, error) {
+			return c.Rollout(cmd.Context(), id)
+		})
+		switch {
+		case err != nil:
+			return nil, client.Operation{}, err
+		case instead == "abort" && !r.Active():
+			return nil, client.Operation{}, term.Usagef("%s is a rollout, and %s already: nothing is cancelled", r.ID,
+				r.State)
+		}
+		return nil, client.Operation{}, term.Usagef("%s is a rollout: use %s; the task of its first batch is %s-0", r.ID,
+			s.Again("rollout %s %s", instead, r.ID), r.ID)
 	}
 	task, err := findTask(cmd.Context(), c, word)
 	return c, task, err

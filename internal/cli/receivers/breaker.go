@@ -3,6 +3,7 @@ package receivers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,14 @@ minute. It closes after five minutes, or when no host has that revision any more
 						return client.Breaker{}, term.Usagef("%q is not a process: expected NAMESPACE/NAME", args[0])
 					}
 					return c.ResetBreaker(ctx, namespace, name)
+				},
+				Already: func(ctx context.Context, c *client.Client, args []string) string {
+					list, err := c.Breakers(ctx, true)
+					at := slices.IndexFunc(list, func(b client.Breaker) bool { return breakerID(b) == args[0] })
+					if err != nil || at < 0 || list[at].ClosedAt == nil {
+						return "" // the call knows
+					}
+					return fmt.Sprintf("nothing changed: the breaker of %s was closed already", args[0])
 				},
 			},
 		},

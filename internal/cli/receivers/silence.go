@@ -30,6 +30,12 @@ func NewSilence() *cobra.Command {
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.Silence, error) {
 					return c.RemoveSilence(ctx, args[0])
 				},
+				Already: func(ctx context.Context, c *client.Client, args []string) string {
+					if s, err := c.Silence(ctx, args[0]); err != nil || s.State != "ended" {
+						return "" // the call knows
+					}
+					return fmt.Sprintf("nothing changed: silence %s had ended already", args[0])
+				},
 			},
 		},
 	}

@@ -40,6 +40,9 @@ type Verb[T any] struct {
 	Flags func(cmd *cobra.Command)
 	// Call makes the call with the arguments of the command, and returns the thing as it is afterwards.
 	Call func(ctx context.Context, c *client.Client, args []string) (T, error)
+	// Already returns what to say if the thing is so before the call that the call changes nothing; empty if it is not.
+	// nil is for verbs that always change something.
+	Already func(ctx context.Context, c *client.Client, args []string) string
 	// Done is the message after the call, in which %s is the first argument. Without it the command shows the thing.
 	Done string
 }
@@ -63,12 +66,22 @@ func (r Resource[T]) Commands() []*cobra.Command {
 
 func (r Resource[T]) command(v Verb[T]) *cobra.Command {
 	var s Session
+	already := ""
+	if call := v.Call; v.Already != nil {
+		v.Call = func(ctx context.Context, c *client.Client, args []string) (T, error) {
+			already = v.Already(ctx, c, args)
+			return call(ctx, c, args)
+		}
+	}
 	cmd := &cobra.Command{
 		Use: v.Use, Short: v.Short, Long: v.Long, Example: v.Example, Args: term.Args,
 		RunE: Query(&s, r.calling(v), func(cmd *cobra.Command, args []string, item T) error {
 			if v.Done != "" {
 				term.Say(cmd, v.Done+"\n", args[0])
 				return nil
+			}
+			if already != "" {
+				term.Say(cmd, "%s\n", already)
 			}
 			return r.show(cmd, s.Output, item)
 		}),
