@@ -321,6 +321,7 @@ var Faults = []Text{
 	},
 	{"no host matches {hosts}", "没有主机匹配 {hosts}"},
 	{"no host matches", "没有匹配的主机"},
+	{"and {n} more", "以及另外 {n} 个"},
 	{"host {host} has no process that matches {output}", "主机 {host} 上没有匹配 {output} 的进程"},
 	{
 		"revision {n} of namespace {namespace} has no process that matches {output}",

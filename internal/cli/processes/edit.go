@@ -124,7 +124,7 @@ func (a *editCommand) stored(cmd *cobra.Command, c *client.Client, namespace, na
 		}
 	}
 	if len(own) == 0 {
-		return nil, remote.NoProcess(cmd.Context(), c, namespace+"/"+name, "", nil)
+		return nil, remote.NoProcess(cmd.Context(), c, []string{namespace + "/" + name}, "", nil)
 	}
 	a.tag, a.edits = tag, true
 	return processfile.Write(own)

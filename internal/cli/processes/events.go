@@ -173,7 +173,7 @@ func without(args []string, rows []client.Event) []string {
 	})
 }
 
-// neverThere returns an error about the first process or host that is unknown, and of which no event is kept either.
+// neverThere returns an error about processes or hosts that are unknown, and of which no event is kept either.
 // Commands about the past call it for what they have not found.
 func neverThere(ctx context.Context, c *client.Client, args []string, hosts *remote.Hosts) error {
 	if hosts.Any() && len(args) == 0 {
@@ -186,6 +186,7 @@ func neverThere(ctx context.Context, c *client.Client, args []string, hosts *rem
 		}
 		return hosts.Unmatched(ctx, c)
 	}
+	var missing []string
 	for _, arg := range args {
 		namespace, name, _ := strings.Cut(arg, "/")
 		past.Namespaces, past.Name = []string{namespace}, name
@@ -198,12 +199,12 @@ func neverThere(ctx context.Context, c *client.Client, args []string, hosts *rem
 		if found, err := client.Collect(c.Events(ctx, past)); err != nil || len(found) > 0 {
 			continue
 		}
-		if err := hosts.Unmatched(ctx, c); err != nil {
-			return err
-		}
-		return remote.NoProcess(ctx, c, arg, hosts.Where(), hosts.Names)
+		missing = append(missing, arg)
 	}
-	return nil
+	if len(missing) == 0 {
+		return nil
+	}
+	return cmp.Or(hosts.Unmatched(ctx, c), remote.NoProcess(ctx, c, missing, hosts.Where(), hosts.Names))
 }
 
 // historyOf returns the latest events of the named processes, each once, oldest first.

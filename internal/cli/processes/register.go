@@ -3,6 +3,7 @@ package processes
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"io"
 	"reflect"
 	"slices"
@@ -93,10 +94,22 @@ bring one host back to its file, and leave other hosts and selections as they ar
 	revisionFlag(cmd, &revision, "take the spec from this revision of the namespace, instead of a file")
 	cmd.Flags().BoolVar(&selection, "selection", false,
 		"take the spec from the selection in force that the hosts match, instead of a file")
-	cmd.MarkFlagsMutuallyExclusive("file", "revision", "selection")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, oneSpec)
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
 	a.operateFlags(cmd)
 	return cmd
+}
+
+// oneSpec rejects a second flag that says where the spec comes from.
+func oneSpec(cmd *cobra.Command, _ []string) error {
+	given := slices.DeleteFunc([]string{"selection", "revision", "file"}, func(flag string) bool {
+		return !cmd.Flags().Changed(flag)
+	})
+	var faults []error
+	for i := 1; i < len(given); i++ {
+		faults = append(faults, term.Usagef("--%s and --%s exclude each other", given[0], given[i]))
+	}
+	return errors.Join(faults...)
 }
 
 // revised returns the spec that a process has on some hosts by a revision of its namespace.

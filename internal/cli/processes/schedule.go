@@ -275,13 +275,21 @@ drover explain schedule.cron.`,
 func sayUnmatched(ctx context.Context, cmd *cobra.Command, c *client.Client, r *client.Request) {
 	var sel selection
 	sel.Names, sel.Selector, sel.ProcessSelector = r.Hosts, r.Select, r.Labels
+	unmatched := remote.UnmatchedHosts(ctx, c, sel.Names)
+	var missing []string
 	for _, arg := range r.Processes {
 		f := client.ProcessFilter{Limit: 1}
 		f.Namespace, f.Name, _ = strings.Cut(arg, "/")
 		if found, err := sel.list(ctx, c, f); err == nil && len(found) == 0 {
-			term.Say(cmd, "%v\n", remote.NoProcess(ctx, c, arg, sel.Where(), sel.Names))
-			term.Say(cmd, "the schedule exists: each run looks for processes and hosts again\n")
+			missing = append(missing, arg)
 		}
+	}
+	if unmatched == nil && len(missing) > 0 {
+		unmatched = remote.NoProcess(ctx, c, missing, sel.Where(), nil)
+	}
+	if unmatched != nil {
+		term.Say(cmd, "%v\n", unmatched)
+		term.Say(cmd, "the schedule exists: each run looks for processes and hosts again\n")
 	}
 }
 

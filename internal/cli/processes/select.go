@@ -3,6 +3,7 @@ package processes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/wildcard"
 )
@@ -74,7 +76,7 @@ func (s *selection) matching(ctx context.Context, c *client.Client, arg string, 
 }
 
 // choose returns the processes that the arguments name and the flags choose, each once, in order. An argument without a
-// match is an error, and so is a named host without any of them.
+// match is an error, and so is a named host without any of them. The error tells of all.
 func (s *selection) choose(ctx context.Context, c *client.Client, args []string, spec bool) ([]client.Process, error) {
 	if err := s.Resolve(ctx, c); err != nil {
 		return nil, err
@@ -82,13 +84,19 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 	type key struct{ namespace, name, host string }
 	seen := map[key]bool{}
 	var all []client.Process
+	var malformed []error
+	var missing []string
 	for _, arg := range args {
 		found, err := s.matching(ctx, c, arg, spec)
+		if _, usage := errors.AsType[*command.UsageError](err); usage {
+			malformed = append(malformed, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		if len(found) == 0 {
-			return nil, remote.NoProcess(ctx, c, arg, s.Where(), s.Names)
+		if len(found) == 0 && !slices.Contains(missing, arg) {
+			missing = append(missing, arg)
 		}
 		for _, p := range found {
 			k := key{p.Namespace, p.Name, p.Host.ID}
@@ -98,21 +106,38 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 			}
 		}
 	}
-	for _, host := range s.Names {
-		if s.Narrow() {
-			break // the host may have processes that the other flags leave out
-		}
-		if !wildcard.IsPattern(host) &&
-			!slices.ContainsFunc(all, func(p client.Process) bool { return isHost(p.Host, host) }) {
-			if err := remote.UnmatchedHost(ctx, c, []string{host}); err != nil {
-				return nil, err
-			}
-			return nil, term.NoSuchf("host %s has no process that matches %s", host, strings.Join(args, " "))
-		}
+	if len(missing) > 0 {
+		malformed = append(malformed, remote.NoProcess(ctx, c, missing, s.Where(), s.Names))
+	}
+	if err := errors.Join(malformed...); err != nil {
+		return nil, err
+	}
+	if err := s.unused(ctx, c, args, all); err != nil {
+		return nil, err
 	}
 	all = s.Limited(all)
 	sortProcesses(all)
 	return all, nil
+}
+
+// unused returns an error about the named hosts that have none of the processes that the arguments name.
+func (s *selection) unused(ctx context.Context, c *client.Client, args []string, all []client.Process) error {
+	if s.Narrow() {
+		return nil // the host may have processes that the other flags leave out
+	}
+	used := map[string]bool{}
+	for _, p := range all {
+		used[p.Host.ID], used[remote.Address(p.Host)] = true, true
+	}
+	hosts := slices.DeleteFunc(slices.Clone(s.Names), func(host string) bool {
+		return used[host] || wildcard.IsPattern(host)
+	})
+	if len(hosts) == 0 {
+		return nil
+	}
+	return cmp.Or(remote.UnmatchedHosts(ctx, c, s.Names), remote.All(hosts, func(host string) error {
+		return term.NoSuchf("host %s has no process that matches %s", host, strings.Join(args, " "))
+	}))
 }
 
 // failed returns the targets that failed in a task or a rollout, as far as the flags choose them.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -227,24 +228,20 @@ func (h *Hosts) IDs(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 // agents is IDs for whole hosts.
-func (h *Hosts) agents(ctx context.Context, c *client.Client) ([]client.Agent, error) {
+func (h *Hosts) agents(ctx context.Context, c *client.Client) (all []client.Agent, err error) {
 	if err := h.Resolve(ctx, c); err != nil {
 		return nil, err
 	}
-	var all []client.Agent
-	for part := range slices.Chunk(h.Names, MostAsked) {
-		found, err := h.named(ctx, c, part)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
 	if len(h.Names) == 0 {
-		found, err := h.matched(ctx, c, nil)
-		if err != nil {
-			return nil, err
+		all, err = client.Collect(c.Agents(ctx, client.AgentFilter{Selector: h.Selector}))
+		if err == nil && len(all) == 0 {
+			err = term.NoSuchf("no host matches %s", h.Selector)
 		}
-		all = found
+	} else {
+		all, err = h.named(ctx, c)
+	}
+	if err != nil {
+		return nil, ExitOf(err)
 	}
 	slices.SortStableFunc(all, func(a, b client.Agent) int {
 		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), cmp.Compare(a.ID, b.ID))
@@ -256,38 +253,70 @@ func (h *Hosts) agents(ctx context.Context, c *client.Client) ([]client.Agent, e
 	return all, nil
 }
 
-// named returns the hosts of some names. It asks for each name alone only if one may be without a host: a name that is
-// no pattern has one host at most.
-func (h *Hosts) named(ctx context.Context, c *client.Client, names []string) (all []client.Agent, err error) {
-	if !slices.ContainsFunc(names, wildcard.IsPattern) {
-		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: names, Selector: h.Selector}))
-		if err != nil || len(found) >= len(names) {
-			return found, ExitOf(err)
-		}
+// named returns the hosts of the names that the expression matches. The error names all names without one.
+func (h *Hosts) named(ctx context.Context, c *client.Client) ([]client.Agent, error) {
+	all, missing, err := lookup(ctx, c, h.Names, client.AgentFilter{Selector: h.Selector})
+	if err != nil || len(missing) == 0 {
+		return all, err
 	}
-	for _, name := range names {
-		found, err := h.matched(ctx, c, []string{name})
+	unknown := missing
+	if h.Selector != "" {
+		// The list only improves the message.
+		_, unknown, _ = lookup(ctx, c, missing, client.AgentFilter{Limit: 1})
+	}
+	near := nearHosts(ctx, c)
+	return nil, All(missing, func(name string) error {
+		if !slices.Contains(unknown, name) {
+			return term.NoSuchf("no host matches %s %s", name, h.Selector)
+		}
+		return noHost(name, near)
+	})
+}
+
+// lookup returns the hosts of a filter that names choose, and the names without one. The limit of the filter is for
+// each pattern; a name that is no pattern has one host at most.
+func lookup(ctx context.Context, c *client.Client, names []string, f client.AgentFilter) (
+	all []client.Agent, missing []string, err error,
+) {
+	whole := slices.DeleteFunc(slices.Clone(names), wildcard.IsPattern)
+	with := map[string]bool{}
+	for part := range slices.Chunk(whole, MostAsked) {
+		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: part, Selector: f.Selector}))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		for _, a := range found {
+			with[a.ID], with[Address(a.Host)] = true, true
 		}
 		all = append(all, found...)
 	}
-	return all, nil
+	for _, name := range names {
+		if wildcard.IsPattern(name) && !with[name] {
+			f.Hosts = []string{name}
+			found, err := client.Collect(c.Agents(ctx, f))
+			if err != nil {
+				return nil, nil, err
+			}
+			with[name], all = len(found) > 0, append(all, found...)
+		}
+		if !with[name] && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	return all, missing, nil
 }
 
-// matched returns the hosts of names, or all for nil, that the expression matches. None is an error.
-func (h *Hosts) matched(ctx context.Context, c *client.Client, names []string) ([]client.Agent, error) {
-	found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: names, Selector: h.Selector}))
-	if err != nil {
-		return nil, ExitOf(err)
+// All returns one error with the faults of all names. It tells the first ones, and counts the others.
+func All(names []string, fault func(name string) error) error {
+	const told = 10
+	var faults []error
+	for _, name := range names[:min(len(names), told)] {
+		faults = append(faults, fault(name))
 	}
-	if len(found) > 0 {
-		return found, nil
+	if more := len(names) - told; more > 0 {
+		faults = append(faults, term.NoSuchf("and %d more", more))
 	}
-	if err := UnmatchedHost(ctx, c, names); err != nil {
-		return nil, err
-	}
-	return nil, term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(names, "")+" "+h.Selector))
+	return errors.Join(faults...)
 }
 
 // ResolveFew is Resolve for a command that asks once for all hosts.
@@ -319,10 +348,10 @@ func (h *Hosts) ConnectPast(cmd *cobra.Command, s *Session) (*client.Client, err
 	return c, h.Ever(cmd.Context(), c)
 }
 
-// Unmatched returns an error about the first name that is of no host, or about an expression that no host matches, and
-// nil if there is neither. Commands call it when they have found nothing.
+// Unmatched returns an error about the names that are of no host, or about an expression that no host matches, and nil
+// if there is neither. Commands call it when they have found nothing.
 func (h *Hosts) Unmatched(ctx context.Context, c *client.Client) error {
-	if err := UnmatchedHost(ctx, c, h.Names); err != nil || h.Selector == "" {
+	if err := UnmatchedHosts(ctx, c, h.Names); err != nil || h.Selector == "" {
 		return err
 	}
 	f := client.AgentFilter{Hosts: h.Names[:min(len(h.Names), MostAsked)], Selector: h.Selector, Limit: 1}
@@ -332,8 +361,8 @@ func (h *Hosts) Unmatched(ctx context.Context, c *client.Client) error {
 	return term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(h.Names, " ")+" "+h.Selector))
 }
 
-// Exist returns an error about the first name without a host. It leaves patterns alone, and returns nil if the server
-// does not say.
+// Exist returns an error about the names without a host. Patterns alone are no error. It returns nil if the server does
+// not say.
 func (h *Hosts) Exist(ctx context.Context, c *client.Client) error { return h.exist(ctx, c, false) }
 
 // Ever is Exist for a command about the past: a removed host counts as long as an event of it is kept.
@@ -346,25 +375,21 @@ func hasEvents(ctx context.Context, c *client.Client, host string) bool {
 
 func (h *Hosts) exist(ctx context.Context, c *client.Client, past bool) error {
 	names := slices.DeleteFunc(slices.Clone(h.Names), wildcard.IsPattern)
-	for part := range slices.Chunk(names, MostAsked) {
-		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: part}))
-		if err != nil {
-			return nil //nolint:nilerr // the answer only improves a message
-		}
-		known := map[string]bool{}
-		for _, a := range found {
-			known[a.ID], known[Address(a.Host)] = true, true
-		}
-		for _, name := range part {
-			if known[name] || past && hasEvents(ctx, c, name) {
-				continue
-			}
-			if err := UnmatchedHost(ctx, c, []string{name}); err != nil {
-				return err
-			}
-		}
+	_, missing, err := lookup(ctx, c, names, client.AgentFilter{})
+	if err != nil {
+		return nil //nolint:nilerr // the answer only improves a message
 	}
-	return nil
+	missing = slices.DeleteFunc(missing, func(name string) bool { return past && hasEvents(ctx, c, name) })
+	if len(missing) == 0 {
+		return nil
+	}
+	// The patterns without a host only complete the message.
+	_, patterns, _ := lookup(ctx, c, slices.DeleteFunc(slices.Clone(h.Names), func(name string) bool {
+		return !wildcard.IsPattern(name)
+	}), client.AgentFilter{Limit: 1})
+	missing = append(missing, patterns...)
+	near := nearHosts(ctx, c)
+	return All(missing, func(name string) error { return noHost(name, near) })
 }
 
 // UnmatchedAfter is Unmatched if a server has found fault with a request. The server has no status of its own for a
@@ -385,36 +410,38 @@ func (h *Hosts) UnmatchedAfter(ctx context.Context, c *client.Client, err error)
 	return nil
 }
 
-// UnmatchedHost returns an error about the first name or pattern that matches no host, with the names that it may mean.
-// It returns nil if each of the first names matches, or if the server does not say.
-func UnmatchedHost(ctx context.Context, c *client.Client, names []string) error {
-	const looked = 20
-	for _, name := range names[:min(len(names), looked)] {
-		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: []string{name}, Limit: 1}))
-		if err != nil {
-			return nil //nolint:nilerr // the answer only improves a message
-		}
-		if len(found) > 0 {
-			continue
-		}
-		if near := nearHosts(ctx, c, name); len(near) > 0 {
-			return term.NoSuchf("no host matches %s; did you mean %s?", name, term.OrList(near))
-		}
-		return term.NoSuchf("no host matches %s", name)
+// UnmatchedHosts returns an error about the names and patterns that match no host, with the names that they may mean.
+// It returns nil if each matches, or if the server does not say.
+func UnmatchedHosts(ctx context.Context, c *client.Client, names []string) error {
+	_, missing, err := lookup(ctx, c, names, client.AgentFilter{Limit: 1})
+	if err != nil {
+		return nil //nolint:nilerr // the answer only improves a message
 	}
-	return nil
+	near := nearHosts(ctx, c)
+	return All(missing, func(name string) error { return noHost(name, near) })
 }
 
-// nearHosts returns the names of the hosts with this address in any area, otherwise names that are spelt alike.
-func nearHosts(ctx context.Context, c *client.Client, name string) []string {
-	if wildcard.IsPattern(name) {
-		return nil
+func noHost(name string, near func(name string) []string) error {
+	if meant := near(name); len(meant) > 0 {
+		return term.NoSuchf("no host matches %s; did you mean %s?", name, term.OrList(meant))
 	}
-	anyArea := client.AgentFilter{Hosts: []string{"*:" + name}, Limit: 3}
-	if near := Words(c.Agents(ctx, anyArea), agentID); len(near) > 0 {
-		return near
+	return term.NoSuchf("no host matches %s", name)
+}
+
+// nearHosts returns a function that returns the names of the hosts with an address in any area, otherwise names that are
+// spelt alike.
+func nearHosts(ctx context.Context, c *client.Client) func(name string) []string {
+	known := sync.OnceValue(func() []string { return Words(c.Agents(ctx, client.AgentFilter{Limit: 2000}), agentID) })
+	return func(name string) []string {
+		if wildcard.IsPattern(name) {
+			return nil
+		}
+		anyArea := client.AgentFilter{Hosts: []string{"*:" + name}, Limit: 3}
+		if near := Words(c.Agents(ctx, anyArea), agentID); len(near) > 0 {
+			return near
+		}
+		return spelling.Nearest(name, known())
 	}
-	return spelling.Nearest(name, Words(c.Agents(ctx, client.AgentFilter{Limit: 2000}), agentID))
 }
 
 // Any reports whether the flags choose every host.

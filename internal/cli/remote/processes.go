@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -129,7 +130,7 @@ func (s *Choice) Where() string {
 // if the command has none.
 func (s *Choice) NoMatch(ctx context.Context, c *client.Client, arg string) error {
 	if arg != "" {
-		return NoProcess(ctx, c, arg, s.Where(), s.Names)
+		return NoProcess(ctx, c, []string{arg}, s.Where(), s.Names)
 	}
 	if err := s.Unmatched(ctx, c); err != nil || !s.narrowed() {
 		return err
@@ -137,20 +138,25 @@ func (s *Choice) NoMatch(ctx context.Context, c *client.Client, arg string) erro
 	return term.NoSuchf("no process matches%s", s.Where())
 }
 
-// NoProcess reports that nothing matches on the named hosts, or that a host does not exist, and suggests similar names.
-func NoProcess(ctx context.Context, c *client.Client, arg, where string, hosts []string) error {
-	if err := UnmatchedHost(ctx, c, hosts); err != nil {
+// NoProcess reports that names match nothing on the named hosts, or that hosts do not exist, and suggests similar names.
+func NoProcess(ctx context.Context, c *client.Client, args []string, where string, hosts []string) error {
+	if err := UnmatchedHosts(ctx, c, hosts); err != nil {
 		return err
 	}
-	if !wildcard.IsPattern(arg) {
+	known := sync.OnceValue(func() []string {
 		// The list only improves the message: its own error would hide that message.
-		known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000}))
-		near := spelling.Nearest(arg, ProcessNames(known, len(known)))
-		if len(near) > 0 && !slices.Contains(near, arg) {
-			return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, term.OrList(near))
+		all, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000}))
+		return ProcessNames(all, len(all))
+	})
+	return All(args, func(arg string) error {
+		if !wildcard.IsPattern(arg) {
+			near := spelling.Nearest(arg, known())
+			if len(near) > 0 && !slices.Contains(near, arg) {
+				return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, term.OrList(near))
+			}
 		}
-	}
-	return term.NoSuchf("no process matches %s%s", arg, where)
+		return term.NoSuchf("no process matches %s%s", arg, where)
+	})
 }
 
 // ProcessNames returns the names of processes, each once, at most most names.

@@ -24,6 +24,10 @@ func TestASpecOfOnesOwn(t *testing.T) {
 	}
 	r.refused(submit("stop", other, "web-1"), 403, "")
 	r.refused(submit("register", other, "web-1"), 403, "")
+	hidden := stored
+	hidden.Environment = map[string]string{"MODE": "***"} // as a caller without the right to start sees it
+	r.refused(submit("register", hidden, "web-1"), 403, "")
+	r.refused(submit("register", hidden, "0:10.0.0.2"), 422, "spec.environment.MODE")
 	for _, c := range []struct {
 		op    string
 		spec  any

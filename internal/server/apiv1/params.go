@@ -544,3 +544,19 @@ func (r *operationRequest) readBeside() error {
 	}
 	return nil
 }
+
+// checkHidden rejects a spec with hidden values. A caller who may not see the values has them from an answer: check its
+// rights first.
+func (r *operationRequest) checkHidden() error {
+	if r.Spec == nil {
+		return nil
+	}
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(r.Spec.Execution.Environment)) {
+		if r.Spec.Execution.Environment[name] == secret {
+			faults = append(faults, invalid("spec.environment."+name,
+				"is %s, which stands for a stored value: expected the value", secret))
+		}
+	}
+	return together(faults...)
+}

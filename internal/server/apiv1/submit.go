@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -149,6 +148,9 @@ func (h *Handler) operate(ctx context.Context, c *call, req *operationRequest, r
 	c.Audit.Target = subject
 	requests, items, err := h.resolve(ctx, &c.Principal, req)
 	if err != nil {
+		return reply{}, err
+	}
+	if err := req.checkHidden(); err != nil {
 		return reply{}, err
 	}
 	if req.Rollout != nil || req.OneOf {
@@ -363,12 +365,6 @@ func (r *operationRequest) readSpec() error {
 		return nil
 	}
 	var wrong []error
-	for _, name := range slices.Sorted(maps.Keys(given.Environment)) {
-		if given.Environment[name] == secret {
-			wrong = append(wrong, invalid("spec.environment."+name,
-				"is %s, which stands for a stored value: expected the value", secret))
-		}
-	}
 	for i := range r.Targets {
 		if faults := processfile.CheckName(r.Targets[i].Name, *given); len(faults) > 0 && len(wrong) < mostFaults {
 			wrong = append(wrong, invalid(fmt.Sprintf("targets[%d].name", i), "%s", faults[0].Text))
