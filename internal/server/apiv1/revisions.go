@@ -215,6 +215,9 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	steps, changed := h.stepsBack(r, former, before, known)
+	if err := h.mayApply(c, steps); err != nil { // first, because a host that the caller may not see is no removal
+		return reply{}, err
+	}
 	if len(changed) > 0 {
 		return reply{}, problemf(http.StatusConflict,
 			"%s changed since rollout %s, such as %s: apply the file that you want instead",
@@ -222,9 +225,6 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	}
 	if len(steps) == 0 {
 		return reply{}, h.nothingToUndo(ctx, c, id)
-	}
-	if err := h.mayApply(c, steps); err != nil {
-		return reply{}, err
 	}
 	if r.State.Active() {
 		_, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), func(now *rollout.Rollout) error {
@@ -326,8 +326,8 @@ func undoable(r *store.Rollout) error {
 
 // stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
 // or cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
-// before are the specs that such hosts should have had. changed are processes, with their hosts, whose specs are
-// neither those of the rollout nor the former ones.
+// before are the specs that such hosts should have had. changed are processes, with their hosts, that somebody has
+// removed since, or whose specs are neither those of the rollout nor the former ones.
 func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 	before map[store.ObservedKey]*process.Spec, known []plan.Known,
 ) (steps []plan.Step, changed []string) {
@@ -347,7 +347,9 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 		}
 		for _, at := range x.Steps {
 			s := &former[at]
-			if now := present[store.ObservedKey{Agent: x.Agent, Process: s.Process}]; now != nil && !isOf(s, now) {
+			now := present[store.ObservedKey{Agent: x.Agent, Process: s.Process}]
+			removed := now == nil && s.Spec != nil && s.Former != nil && !missed(x)
+			if removed || now != nil && !isOf(s, now) {
 				changed = append(changed, s.Process.String()+" on "+x.Name)
 			}
 			reached[store.ObservedKey{Agent: x.Agent, Process: s.Process}] = true

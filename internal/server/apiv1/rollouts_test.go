@@ -330,6 +330,12 @@ func TestUndo(t *testing.T) {
 	r.want(404, r.call("shop", "POST", undo, nil))
 	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"3"}}`)
 	r.want(409, r.call("admin", "POST", undo, nil)) // somebody has changed it since
+	r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, nil,
+		[]store.Removal{{Agent: web, Process: process.ID{Namespace: "a", Name: "x"}}}))
+	removed := r.want(409, r.call("admin", "POST", undo, nil))
+	if text := fmt.Sprint(removed.body["detail"]); !strings.Contains(text, "such as a/x on web-1") {
+		t.Errorf("an undo after a removal says %s", text)
+	}
 	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"}}`)
 	a := r.want(202, r.call("admin", "POST", undo, nil))
 	back := a.body["id"].(string)
