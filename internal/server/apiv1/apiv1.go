@@ -494,6 +494,7 @@ func readable(v any, t reflect.Type, path string, fail func(path string, err err
 	}
 	object, isObject := v.(map[string]any)
 	entries, isList := v.([]any)
+	ownReader := reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 	switch {
 	case isList && t.Kind() == reflect.Slice:
 		for i := range entries {
@@ -504,7 +505,7 @@ func readable(v any, t reflect.Type, path string, fail func(path string, err err
 			}
 		}
 		return entries, true
-	case isObject && t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+	case isObject && t.Kind() == reflect.Struct && !ownReader:
 		fields := fieldsOf(t)
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			if _, whole := readable(object[name], fields[name], strings.TrimPrefix(path+"."+name, "."), fail); !whole {
