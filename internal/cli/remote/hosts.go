@@ -428,7 +428,7 @@ func noHost(name string, near func(name string) []string) error {
 	return term.NoSuchf("no host matches %s", name)
 }
 
-// nearHosts returns a function that returns the names of the hosts with an address in any area, otherwise names that are
+// nearHosts returns a search for the names of the hosts with an address in any area, otherwise names that are
 // spelt alike.
 func nearHosts(ctx context.Context, c *client.Client) func(name string) []string {
 	known := sync.OnceValue(func() []string { return Words(c.Agents(ctx, client.AgentFilter{Limit: 2000}), agentID) })

@@ -138,7 +138,7 @@ func (s *Choice) NoMatch(ctx context.Context, c *client.Client, arg string) erro
 	return term.NoSuchf("no process matches%s", s.Where())
 }
 
-// NoProcess reports that names match nothing on the named hosts, or that hosts do not exist, and suggests similar names.
+// NoProcess reports that names match nothing on hosts, or that hosts do not exist. It suggests similar names.
 func NoProcess(ctx context.Context, c *client.Client, args []string, where string, hosts []string) error {
 	if err := UnmatchedHosts(ctx, c, hosts); err != nil {
 		return err

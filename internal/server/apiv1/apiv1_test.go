@@ -245,7 +245,7 @@ func TestUnknownFieldsBesideOtherFaults(t *testing.T) {
 			map[string]any{
 				"op": "dance", "host_timeout_seconds": 0, "colour": 1, "targets": []any{map[string]any{"nam": "x"}},
 			},
-			[]string{"colour", "host_timeout_seconds", "op", "targets.nam", "targets[0].namespace"},
+			[]string{"colour", "host_timeout_seconds", "op", "targets[0].nam", "targets[0].namespace"},
 		},
 		"/schedules": {nightly("n n", map[string]any{"op": "restart", "colour": 1}), []string{
 			"name", "request.colour", "request.processes",
@@ -279,7 +279,7 @@ func TestFieldsAreThoseThatAreSpeltSo(t *testing.T) {
 	for field, text := range map[string]string{
 		"Op": body(`,"Op":"stop"`, "", ""), "op": body(`,"op":"stop"`, "", ""),
 		"Targets": body(`,"Targets":[]`, "", ""), "\u017fpec": body(`,"\u017fpec":null`, "", ""),
-		"targets.Name": body("", `,"Name":"y"`, ""), "targets.hosts": body("", `,"hosts":[]`, ""),
+		"targets[0].Name": body("", `,"Name":"y"`, ""), "targets[0].hosts": body("", `,"hosts":[]`, ""),
 		"spec.USER": body("", "", `,"USER":"nobody"`), "spec.user": body("", "", `,"user":"nobody"`),
 	} {
 		r.refused(r.call("admin", "POST", "/operations", text), 422, field)

@@ -208,7 +208,7 @@ func (c *call) decode(ctx context.Context, v any, checks ...func() error) error 
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(v); err != nil {
-		return together(exact(text, reflect.TypeOf(v)), decodeProblem(err))
+		return together(exact(text, reflect.TypeOf(v)), unreadable(text, v, err, checks))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return problemf(http.StatusBadRequest, "the body has text after its JSON object")
@@ -220,96 +220,6 @@ func (c *call) decode(ctx context.Context, v any, checks ...func() error) error 
 		}
 	}
 	return err
-}
-
-// exact rejects repeated fields in JSON for a type, and fields that differ from a field of the type only in case.
-// encoding/json would merge a repeated field and accept the other case. Other readers of the call would then see a
-// different request.
-func exact(text []byte, t reflect.Type) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	r := exactReader{d: d}
-	return together(append(r.faults, r.value(t, ""))...)
-}
-
-// exactReader collects the fields that are not exact.
-type exactReader struct {
-	d      *json.Decoder
-	faults []error
-}
-
-// value reads one value; a nil type is the caller's own JSON, in which everything is allowed.
-func (r *exactReader) value(t reflect.Type, path string) error {
-	token, err := r.d.Token()
-	if err != nil {
-		return decodeProblem(err)
-	}
-	for t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t == reflect.TypeFor[json.RawMessage]() {
-		t = nil
-	}
-	switch token {
-	case json.Delim('{'):
-		err = r.object(t, path)
-	case json.Delim('['):
-		var element reflect.Type
-		if t != nil && t.Kind() == reflect.Slice {
-			element = t.Elem()
-		}
-		for n := 0; err == nil && r.d.More(); n++ {
-			if n == maxItems {
-				return invalid(strings.TrimPrefix(path, "."), "has more than %d entries", maxItems)
-			}
-			err = r.value(element, path)
-		}
-	default:
-		return nil
-	}
-	if err == nil {
-		_, err = r.d.Token() // the bracket; the text was parsed before
-	}
-	return err
-}
-
-func (r *exactReader) object(t reflect.Type, path string) error {
-	var fields map[string]reflect.Type
-	if t != nil && t.Kind() == reflect.Struct {
-		fields = fieldsOf(t)
-	}
-	seen := map[string]bool{}
-	for r.d.More() {
-		token, err := r.d.Token()
-		if err != nil {
-			return decodeProblem(err)
-		}
-		name, _ := token.(string) // a name is always a string
-		at := strings.TrimPrefix(path+"."+name, ".")
-		value, known := fields[name]
-		switch {
-		case fields != nil && !known:
-			r.fail(invalid(at, "there is no such field"))
-		case t != nil && seen[name]:
-			r.fail(invalid(at, "is there more than once"))
-		}
-		if t != nil {
-			seen[name] = true
-		}
-		if t != nil && t.Kind() == reflect.Map {
-			value = t.Elem()
-		}
-		if err := r.value(value, at); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *exactReader) fail(err error) {
-	if len(r.faults) < mostFaults {
-		r.faults = append(r.faults, err)
-	}
 }
 
 // app returns the app whose tasks the caller may see: its own, or every app (empty) for an administrator.

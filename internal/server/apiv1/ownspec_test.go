@@ -1,6 +1,8 @@
 package apiv1_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"drover/internal/process"
@@ -51,6 +53,32 @@ func TestASpecOfOnesOwn(t *testing.T) {
 		if own != c.own || stored != c.stored {
 			t.Errorf("%s: %d targets with the spec, %d with the stored one, want %d and %d", c.op, own, stored, c.own,
 				c.stored)
+		}
+	}
+}
+
+// TestUnreadableValues: a value that its type cannot read hides no other fault of the request, and each fault has a
+// field.
+func TestUnreadableValues(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	for _, c := range []struct{ method, path, body, fields string }{
+		{
+			"POST", "/operations", `{"op":"x","rollout":{"batch":"x","canary":-1},"targets":[],"nope":1}`,
+			"nope rollout.batch op targets rollout.canary",
+		},
+		{"POST", "/operations", `{"op":"start","rollout":{"batch":1,"bake":-1},"processes":["a/x"]}`, "rollout.bake"},
+		{"POST", "/operations", `{"op":"x","rollout":{"batch":0},"processes":["a/x"]}`, "op rollout.batch"},
+		{"POST", "/operations", `{"op":"start","targets":[{"host":"a"}]}`, "targets[0].host targets[0].namespace"},
+		{
+			"POST", "/schedules", `{"name":"s","cron":"@daily","request":{"op":"x","rollout":{"batch":0,"canary":-1}}}`,
+			"request.processes request.op request.rollout.batch request.rollout.canary",
+		},
+		{"PUT", "/namespaces/a?bake=x&batch=0&canary=-1", `{}`, "bake batch canary"},
+	} {
+		a := r.call("admin", c.method, c.path, json.RawMessage(c.body))
+		if got := strings.Join(a.faults(), " "); got != c.fields {
+			t.Errorf("%s %s: faults of %q, want %q: %v", c.path, c.body, got, c.fields, a.body["detail"])
 		}
 	}
 }

@@ -445,6 +445,9 @@ func decodeProblem(err error) error {
 
 // expected describes the JSON that a field of a Go type accepts.
 func expected(t reflect.Type) string {
+	if t == reflect.TypeFor[v1.Duration]() {
+		return "a duration such as 60s"
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
@@ -559,4 +562,18 @@ func (r *operationRequest) checkHidden() error {
 		}
 	}
 	return together(faults...)
+}
+
+// checkPlan reports the faults of the values of a plan that were read. Beside other faults nothing else checks them.
+func (p *params) checkPlan(o *planOptions) {
+	var given v1.RolloutPlan
+	for _, change := range o.changes {
+		change(&given)
+	}
+	_, unread := v1.ParseHostCount(p.values.Get("batch"))
+	for _, f := range processfile.CheckRollout(&given) {
+		if p.values.Get(f.Path) != "" && (f.Path != "batch" || unread == nil) {
+			p.fail(invalid(f.Path, "%s", f.Text))
+		}
+	}
 }

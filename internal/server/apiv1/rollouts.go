@@ -266,6 +266,9 @@ func (h *Handler) planOptions(p *params) (o planOptions, err error) {
 			o.changes = append(o.changes, func(p *v1.RolloutPlan) { *field(p) = *yes })
 		}
 	}
+	if p.fault != nil {
+		p.checkPlan(&o)
+	}
 	o.at, err = beginning(p.text("at"), h.Now())
 	return o, err
 }

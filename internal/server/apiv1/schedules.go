@@ -204,8 +204,14 @@ func (r *scheduleRequest) schedule(now time.Time) (s store.Schedule, err error) 
 	if q.HostTimeout != nil {
 		asked.HostTimeout = *q.HostTimeout
 	}
-	if err := q.validate(); err != nil && !without && q.Given == nil && q.At == "" {
-		faults = append(faults, within("request", err))
+	if err := q.validate(); err != nil && q.Given == nil && q.At == "" {
+		p := problemOf(err)
+		p.Fields = slices.DeleteFunc(p.Fields, func(f v1.FieldError) bool {
+			return without && (strings.HasPrefix(f.Field, "targets") || f.Field == "processes") // told already
+		})
+		if len(p.Fields) > 0 {
+			faults = append(faults, within("request", p))
+		}
 	}
 	if err := together(faults...); err != nil {
 		return s, err

@@ -258,6 +258,9 @@ func (r *operationRequest) validate() error {
 		faults = append(faults, invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout))
 	}
 	if !r.Op.Info().OwnAPI {
+		if plan := processfile.CheckRollout(r.Rollout); len(plan) > 0 {
+			faults = append(faults, invalidFile("rollout", plan))
+		}
 		return together(append([]error{
 			invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", ")),
 		}, faults...)...)
