@@ -87,8 +87,8 @@ func (n *session) relimit() []string {
 	return lateLimits(failed)
 }
 
-// waiting names the fields of a new spec that take effect only at the next start of a running process: those that differ
-// from what it was started with. What an older agent did not record is taken from the stored spec.
+// waiting names the fields of a new spec that take effect only at the next start of a running process: those that
+// differ from what it was started with. What an older agent did not record is taken from the stored spec.
 func (n *session) waiting() string {
 	if n.subject.Record == nil || n.runtime.Process == nil {
 		return ""
