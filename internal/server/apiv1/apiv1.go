@@ -363,7 +363,8 @@ func exact(text []byte, t reflect.Type) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	r := exactReader{d: d}
-	return together(append(r.faults, r.value(t, ""))...)
+	err := r.value(t, "")
+	return together(append(r.faults, err)...)
 }
 
 // exactReader collects the fields that are not exact.
