@@ -465,7 +465,7 @@ var Faults = []Text{
 		"{path} 不是 {other} 所描述的程序：校验值为 {have}，应为 {want}",
 	},
 	{
-		"{id} is a rollout of the operation {command}, which nothing undoes: expected one of an apply",
+		"{id} is a rollout of the operation {command}, which nothing undoes: expected the rollout of an apply",
 		"{id} 是操作 {command} 的分批发布，无法撤销：应为 apply 的分批发布",
 	},
 	{"--ca is for 'drover login URL'", "--ca 用于 'drover login URL'"},

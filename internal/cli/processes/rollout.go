@@ -513,7 +513,7 @@ some hosts only, paused, or held for an approval.`,
 				return err
 			}
 			if r.Op != client.OpApply {
-				return term.Usagef("%s is a rollout of the operation %s, which nothing undoes: expected one of an apply",
+				return term.Usagef("%s is a rollout of the operation %s, which nothing undoes: expected the rollout of an apply",
 					r.ID, r.Op)
 			}
 			reached := process.Count(reachedBy(&r), "host", "hosts")
