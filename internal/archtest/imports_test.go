@@ -347,7 +347,7 @@ func mayImport() map[string][]string {
 			"internal/config/serverconfig", "internal/config/settings", "internal/dev", "internal/process",
 			"internal/proxy", "internal/serve", "internal/server/store/storeopen", "internal/serverkeys",
 		},
-		"internal/cli/term":      {"internal/command", "internal/config", "internal/why", "internal/words"},
+		"internal/cli/term":      {"api/v1", "internal/command", "internal/config", "internal/why", "internal/words"},
 		"internal/cli/receivers": {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
 		"internal/cli/ui": {
 			"client", "internal/cli/remote", "internal/cli/term", "internal/config", "internal/joining", "internal/process",

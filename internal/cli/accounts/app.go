@@ -241,7 +241,7 @@ func appRotate() remote.Verb[client.App] {
 of --keep, so that callers can switch without a gap.`,
 		Example: `  drover app rotate bk_nodeman --keep 48h`,
 		Flags: func(cmd *cobra.Command) {
-			cmd.Flags().DurationVar(&keep, "keep", 24*time.Hour, "how long the old secret stays valid, at most 2160h")
+			term.LengthVar(cmd.Flags(), &keep, "keep", 24*time.Hour, "how long the old secret stays valid, at most 2160h")
 		},
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
 			if keep < time.Second {

@@ -124,7 +124,7 @@ func newUserToken() []*cobra.Command {
 			Long:    "Create a token for a user, and print it. drover shows the token only this once, and stores only its hash.",
 			Example: `  drover user token anna --ttl 720h --note laptop`,
 			Flags: func(cmd *cobra.Command) {
-				cmd.Flags().DurationVar(&ttl, "ttl", 0, "how long the token is valid, such as 720h; 0 is for ever")
+				term.LengthVar(cmd.Flags(), &ttl, "ttl", 0, "how long the token is valid, such as 720h; 0 is for ever")
 				cmd.Flags().StringVar(&note, "note", "", "a note for administrators")
 			},
 			Call: func(ctx context.Context, c *client.Client, args []string) (client.Token, error) {

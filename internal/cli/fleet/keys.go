@@ -117,7 +117,7 @@ steps ('drover server keys').`,
 		}),
 		ValidArgsFunction: keyKinds,
 	}
-	cmd.Flags().DurationVar(&keep, "keep", 0,
+	term.LengthVar(cmd.Flags(), &keep, "keep", 0,
 		"how long the server keeps the present key for hosts that are away (default 4320h, 180 days)")
 	cmd.Flags().BoolVar(&force, "force", false, "do not wait for online hosts that have not received the next key")
 	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)

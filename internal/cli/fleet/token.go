@@ -88,7 +88,7 @@ business. Create it before the tokens for the hosts of the area.`,
 			term.Complete(cmd, "role", "agent", "proxy")
 			flags.IntVar(&t.Cloud, "area", 0, "cloud area that hosts join")
 			flags.IntVar(&t.Uses, "uses", 0, "how many hosts may join with the token")
-			flags.DurationVar(&t.TTL, "ttl", 0, "how long the token is valid, such as 1h or 720h")
+			term.LengthVar(flags, &t.TTL, "ttl", 0, "how long the token is valid, such as 1h or 720h")
 			flags.StringToStringVar(&t.Labels, "labels", nil, "labels of these hosts, such as key=value,key2=value")
 			flags.Int64Var(&t.Business, "business", 0, "business of these hosts; 0 is no business")
 			flags.StringVar(&t.Note, "note", "", "a note for administrators")

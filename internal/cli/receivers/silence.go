@@ -158,7 +158,7 @@ Needs an administrator, or the right silence on whole namespaces.`,
 			f := cmd.Flags()
 			f.StringVarP(&request.Select, "selector", "l", "", "only hosts whose labels and facts match, such as role=web,zone!=b")
 			f.StringVar(&request.Labels, "process-label", "", "only processes whose own labels match, such as tier=front")
-			f.DurationVar(&length, "for", 0, "length of the silence, such as 2h")
+			term.LengthVar(f, &length, "for", 0, "length of the silence, such as 2h")
 			f.StringVar(&from, "from", "", "begin at this time: RFC 3339, or a time from now on such as 30m (default now)")
 			f.StringVar(&until, "until", "", "end at this time, instead of --for: RFC 3339, or a time from now on such as 3h")
 			f.StringVar(&request.Cron, "cron", "", "begin a window at these times: a crontab rule such as '0 2 * * 0'")

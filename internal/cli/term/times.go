@@ -5,7 +5,47 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	v1 "drover/api/v1"
 )
+
+// length is a flag with a length of time: as time.ParseDuration reads it, or with days, such as 7d.
+type length time.Duration
+
+// LengthVar adds a flag with a length of time, which may have days.
+func LengthVar(f *pflag.FlagSet, to *time.Duration, name string, value time.Duration, help string) {
+	*to = value
+	f.Var((*length)(to), name, help)
+}
+
+// Set implements pflag.Value.
+func (l *length) Set(text string) error {
+	d, err := parseLength(text)
+	if err == nil {
+		*l = length(d)
+	}
+	return err
+}
+
+// String implements pflag.Value. The help shows no default of 0.
+func (l *length) String() string {
+	if *l == 0 {
+		return "0"
+	}
+	return time.Duration(*l).String()
+}
+
+// Type implements pflag.Value.
+func (*length) Type() string { return "duration" }
+
+func parseLength(text string) (time.Duration, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, nil
+	}
+	d, err := v1.ParseDuration(text)
+	return time.Duration(d), err
+}
 
 // TimeRange is a time range as the flags give it.
 type TimeRange struct {
@@ -51,7 +91,7 @@ func Moment(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil {
+	if d, err := parseLength(text); err == nil {
 		return now.Add(-d.Abs()), nil
 	}
 	for _, layout := range []string{"15:04", "15:04:05"} {
@@ -76,7 +116,7 @@ func Ahead(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := parseLength(text); err == nil && d >= 0 {
 		return time.Now().Add(d), nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
