@@ -22,7 +22,10 @@ def agents():
     command = [os.environ.get("DROVER", "drover"), "agents", "-o", "json"]
     if "DROVER_SELECTOR" in os.environ:
         command += ["--selector", os.environ["DROVER_SELECTOR"]]
-    result = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    try:
+        result = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    except OSError as error:
+        sys.exit(f"cannot run {command[0]}: {error.strerror}; DROVER names the program")
     if result.returncode != 0:  # 4: no host matches DROVER_SELECTOR; drover says so
         sys.exit(result.returncode)
     return json.loads(result.stdout or "[]")

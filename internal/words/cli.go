@@ -32,6 +32,7 @@ var Columns = []Text{
 	{"CRON", "定时规则"},
 	{"CURRENT", "当前"},
 	{"SERVER", "服务器"},
+	{"UNDOES", "撤销的发布"},
 	{"USER", "用户"},
 	{"RSS", "RSS"},
 	{"FILES", "文件数"},

@@ -84,6 +84,9 @@ func TestUndoOfAnApply(t *testing.T) {
 	if r := f.status(undo); r.State != "done" || r.Undoes != bad || r.Counts.OK != 1 {
 		t.Errorf("the undo is %+v", r)
 	}
+	if list := f.drover(0, "rollout", "list", "-o", "wide"); strings.Count(list, bad) != 2 {
+		t.Errorf("the list does not say what the undo undoes: %s", list)
+	}
 	if r := f.status(bad); r.State != "aborted" {
 		t.Errorf("the bad rollout is %+v", r)
 	}

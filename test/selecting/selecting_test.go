@@ -317,6 +317,10 @@ func TestAnsible(t *testing.T) {
 	if none.Code != 4 || none.Out != "" || !strings.Contains(none.Errors, "no host matches role=none") {
 		t.Errorf("without a host the inventory is %+v", none)
 	}
+	lost := harness.Finish(t, "", []string{"DROVER=/nonexistent/drover"}, "/usr/bin/python3", script, "--list")
+	if lost.Code != 1 || lost.Out != "" || !strings.HasPrefix(lost.Errors, "cannot run /nonexistent/drover: ") {
+		t.Errorf("without drover the inventory is %+v", lost)
+	}
 }
 
 // TestLoadIsTrue: list_agent_info tells how busy the machine is.

@@ -335,6 +335,7 @@ func newRolloutList() *cobra.Command {
 			{Head: "AGE", Cell: func(r client.Rollout) string { return term.Since(&r.CreatedAt) }},
 			{Head: "BY", Cell: func(r client.Rollout) string { return term.Caller(r.App, r.User) }},
 			{Head: "SCHEDULE", Wide: true, Cell: func(r client.Rollout) string { return r.Schedule }},
+			{Head: "UNDOES", Wide: true, Cell: func(r client.Rollout) string { return r.Undoes }},
 			{Head: "REASON", Wide: true, Cell: func(r client.Rollout) string { return r.Reason }},
 		},
 		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Rollout, error) {
