@@ -151,27 +151,22 @@ func FailedOf(ctx context.Context, cmd *cobra.Command, c *client.Client, id stri
 	if len(failed) == 0 {
 		return nil, term.NoSuchf("no target failed in %s", id)
 	}
-	there := map[string]bool{}
-	for part := range slices.Chunk(failed, MostAsked) {
-		var hosts []string
-		for _, r := range part {
-			hosts = append(hosts, r.Host)
-		}
-		for a, err := range c.Agents(ctx, client.AgentFilter{Hosts: hosts}) {
-			if err != nil {
-				return failed, nil //nolint:nilerr // the caller may not see hosts
-			}
-			there[a.ID], there[Address(a.Host)] = true, true
-		}
+	hosts := make([]string, len(failed))
+	for i, r := range failed {
+		hosts[i] = r.Host
+	}
+	_, gone, err := lookup(ctx, c, slices.Compact(slices.Sorted(slices.Values(hosts))), client.AgentFilter{})
+	if err != nil {
+		return failed, nil //nolint:nilerr // the caller may not see hosts
 	}
 	all := len(failed)
-	failed = slices.DeleteFunc(failed, func(r client.Result) bool { return !there[r.Host] })
-	switch gone := all - len(failed); {
+	failed = slices.DeleteFunc(failed, func(r client.Result) bool { return slices.Contains(gone, r.Host) })
+	switch left := all - len(failed); {
 	case len(failed) == 0:
 		return nil, term.NoSuchf("%s failed only on hosts that were removed, or that you may not see", id)
-	case gone > 0:
+	case left > 0:
 		term.Say(cmd, "left out: %s on hosts that were removed, or that you may not see\n",
-			process.Count(gone, "target", "targets"))
+			process.Count(left, "target", "targets"))
 	}
 	return failed, nil
 }

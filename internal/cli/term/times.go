@@ -21,7 +21,7 @@ func LengthVar(f *pflag.FlagSet, to *time.Duration, name string, value time.Dura
 
 // Set implements pflag.Value.
 func (l *length) Set(text string) error {
-	d, err := parseLength(text)
+	d, err := ParseLength(text)
 	if err == nil {
 		*l = length(d)
 	}
@@ -39,7 +39,8 @@ func (l *length) String() string {
 // Type implements pflag.Value.
 func (*length) Type() string { return "duration" }
 
-func parseLength(text string) (time.Duration, error) {
+// ParseLength reads a length of time, which may have days.
+func ParseLength(text string) (time.Duration, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return d, nil
 	}
@@ -91,7 +92,7 @@ func Moment(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := parseLength(text); err == nil {
+	if d, err := ParseLength(text); err == nil {
 		return now.Add(-d.Abs()), nil
 	}
 	for _, layout := range []string{"15:04", "15:04:05"} {
@@ -116,7 +117,7 @@ func Ahead(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := parseLength(text); err == nil && d >= 0 {
+	if d, err := ParseLength(text); err == nil && d >= 0 {
 		return time.Now().Add(d), nil
 	}
 	t, err := time.Parse(time.RFC3339, text)

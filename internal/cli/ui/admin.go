@@ -69,7 +69,7 @@ func tokenOf(text string, lang words.Lang) (t client.NewJoinToken, err error) {
 		case "area":
 			t.Cloud, err = strconv.Atoi(value)
 		case "ttl":
-			t.TTL, err = time.ParseDuration(value)
+			t.TTL, err = term.ParseLength(value)
 		case "labels":
 			for one := range strings.SplitSeq(value, ",") {
 				key, label, ok := strings.Cut(one, "=")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drover/client"
+	"drover/internal/cli/term"
 	"drover/internal/words"
 )
 
@@ -98,7 +99,7 @@ func readPlan(p *client.RolloutPlan, flag, value string) (err error) {
 		p.Canary, err = strconv.Atoi(value)
 	case "bake":
 		var d time.Duration
-		d, err = time.ParseDuration(value)
+		d, err = term.ParseLength(value)
 		p.Bake = client.Duration(d)
 		if d < 0 || d%time.Second != 0 {
 			err = strconv.ErrRange

@@ -472,8 +472,7 @@ func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
 func (q *driftQuery) readFiled(ctx context.Context) error {
 	elsewhere := map[process.ID][]string{}
 	for key, found := range q.cases {
-		if p := found.Placed; p != nil && slices.Contains(
-			[]string{v1.ThroughApply, v1.ThroughEdit, v1.ThroughSelection}, p.Through) {
+		if p := found.Placed; p != nil && store.ByFile(p.Through) {
 			found.Filed = p
 		} else {
 			elsewhere[key.Process] = append(elsewhere[key.Process], key.Agent)

@@ -169,7 +169,7 @@ func (r *round) concerns(p *place) bool {
 
 // byFile reports whether a file brought a spec.
 func byFile(p *store.Placement) bool {
-	return p != nil && slices.Contains([]string{v1.ThroughApply, v1.ThroughEdit, v1.ThroughSelection}, p.Through)
+	return p != nil && store.ByFile(p.Through)
 }
 
 // readLatest reads the latest revisions, and what is under way. A task that comes later makes the task of the caretaker

@@ -139,7 +139,7 @@ func (c *Case) changed(file *process.Spec) []v1.Difference {
 	switch p := c.Placed; {
 	case p == nil || p.Spec.Same(file) || !p.Spec.Same(c.Have.Spec):
 		d = c.missed()
-	case !byFile(p.Through):
+	case !store.ByFile(p.Through):
 		d = of(v1.DriftChanged, p)
 		d.Text = fmt.Sprintf("revision %d has changed it since the file", p.Revision)
 	case c.Selected != nil && p.At.Before(c.Selected.At):
@@ -179,7 +179,7 @@ func (c *Case) lacking() []v1.Difference {
 	switch {
 	case c.Placed != nil:
 		d = c.missed()
-	case c.Filed != nil && c.Filed.Ended != nil && !byFile(c.Filed.Ended.Through):
+	case c.Filed != nil && c.Filed.Ended != nil && !store.ByFile(c.Filed.Ended.Through):
 		e := c.Filed.Ended
 		d = v1.Difference{
 			Kind: v1.DriftPerson, App: e.App, User: e.User, Through: e.Through, At: moment(e.At),
@@ -194,11 +194,6 @@ func (c *Case) lacking() []v1.Difference {
 	}
 	d.Mend = c.reapply()
 	return []v1.Difference{c.item(d)}
-}
-
-// byFile reports whether a file brought a revision.
-func byFile(through string) bool {
-	return slices.Contains([]string{v1.ThroughApply, v1.ThroughEdit, v1.ThroughSelection}, through)
 }
 
 // person returns what a person has done with the process on this host.

@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/upkeep"
 )
@@ -63,6 +65,11 @@ type Placement struct {
 	At                 time.Time
 	// Ended is the revision that ended it; nil if it is in force, or if that revision is not kept.
 	Ended *Revision
+}
+
+// ByFile reports whether the way of a revision is a process file: an apply, an edit, or a selection in force.
+func ByFile(through string) bool {
+	return slices.Contains([]string{v1.ThroughApply, v1.ThroughEdit, v1.ThroughSelection}, through)
 }
 
 // Upkeeping is the part of the store for what servers do by themselves.
