@@ -291,12 +291,13 @@ func (d *deathWatch) wait(until time.Duration) (bool, error) {
 
 // waitExecuted is wait for the process of a foreground command, which must have executed its program besides.
 func (d *deathWatch) waitExecuted(until time.Duration) (died bool, err error) {
-	id, limit := d.id, d.Clock()+executeTime
+	id, limit, pause := d.id, d.Clock()+executeTime, time.Millisecond // most programs are executed within one
 	for died, err = d.wait(until); err == nil && !died && d.spec.Foreground() && !d.hurried(); {
 		if d.Clock() >= limit || !d.Processes.Executes(id) {
 			break
 		}
-		died, err = d.wait(d.Clock() + firstLook)
+		died, err = d.wait(d.Clock() + pause)
+		pause = min(2*pause, firstLook)
 	}
 	return died, err
 }

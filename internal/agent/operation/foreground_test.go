@@ -74,7 +74,7 @@ func TestForegroundStart(t *testing.T) {
 		},
 		"it needs no time and is slow to be executed": {
 			script: operationtest.Script{Takes: time.Hour, Executes: 15 * time.Millisecond}, text: "success",
-			took: 20 * time.Millisecond, alive: true,
+			took: 15 * time.Millisecond, alive: true,
 			set: func(s *process.Spec) { s.Ready = &process.Readiness{Alive: new(int64)} },
 		},
 		"it has another name": {
