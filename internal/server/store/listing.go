@@ -59,7 +59,8 @@ type Sight struct {
 type TaskFilter struct {
 	Sight     Sight
 	App, User string
-	// Op and Namespace select tasks with a request that has both. Namespace is a pattern.
+	// Op and Namespace select tasks with a request that has both. An Op without an argument matches each argument, and
+	// Namespace is a pattern.
 	Op        process.Op
 	Namespace string
 	// Done selects tasks whose items are all done (true), or tasks with an unfinished item (false).

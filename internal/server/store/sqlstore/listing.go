@@ -260,7 +260,7 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 	}
 	if f.Op != "" || f.Namespace != "" {
 		request := where{dialect: db.dialect, text: []string{"SELECT 1 FROM " + ofTask}}
-		request.when(f.Op != "", "r.op = ?", string(f.Op))
+		request.when(f.Op != "", "(r.op = ? OR substr(r.op, 1, ?) = ?)", string(f.Op), len(f.Op)+1, string(f.Op)+":")
 		request.pattern("r.namespace", f.Namespace)
 		w.add("EXISTS ("+request.all()+")", request.args...)
 	}

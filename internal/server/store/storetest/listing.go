@@ -97,7 +97,7 @@ func listObserved(t *testing.T, s store.Store) {
 
 func listTasks(t *testing.T, s store.Store) {
 	ctx := t.Context()
-	create(t, s, "first", request(process.Start, "a", "x", "y"), request(process.Stop, "b", "x"))
+	create(t, s, "first", request(process.StartOp(process.TakeOver), "a", "x", "y"), request(process.Stop, "b", "x"))
 	refused := request(process.Kill, "c", "z")
 	refused.Targets[0].Outcome = &process.Outcome{Fault: process.Failed, Text: "no"}
 	must(t,
@@ -128,7 +128,7 @@ func listTasks(t *testing.T, s store.Store) {
 	got, err = s.GetTask(ctx, "first", "")
 	must(t, err)
 	same(t, "counts", [4]int{2, 3, 2, 0}, [4]int{got.Requests, got.Keys, got.Open, got.Failed})
-	same(t, "the first request", "start ns/a", string(got.Op)+" "+got.Process.String())
+	same(t, "the first request", "start:take-over ns/a", string(got.Op)+" "+got.Process.String())
 	for _, ask := range [][2]string{{"none", ""}, {"second", "app"}} {
 		if _, err := s.GetTask(ctx, ask[0], ask[1]); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("task %s of app %q: %v", ask[0], ask[1], err)
@@ -154,6 +154,8 @@ func listTasks(t *testing.T, s store.Store) {
 		{"none", store.TaskFilter{App: "other", Done: &no}, nil},
 		{"user", store.TaskFilter{User: "u"}, []string{"second"}},
 		{"an operation of a later request", store.TaskFilter{Op: process.Stop, Namespace: "n*"}, []string{"first"}},
+		{"an operation with its argument", store.TaskFilter{Op: process.Start}, []string{"first"}},
+		{"a part of a name", store.TaskFilter{Op: "star"}, nil},
 		{"an operation elsewhere", store.TaskFilter{Op: process.Stop, Namespace: "other"}, nil},
 		{"namespace", store.TaskFilter{Namespace: "ns"}, []string{"second", "first"}},
 		{"since", store.TaskFilter{Since: at(0)}, []string{"second"}},
