@@ -424,6 +424,7 @@ var Sentences = []Text{
 	{"there are {n} addresses: expected 1 to {most}", "共 {n} 个地址：应为 1 至 {most} 个"},
 	{"a number of hours", "小时数"},
 	{"a number of days", "天数"},
+	{"a number of 1 or more", "1 或更大的数"},
 	{"a length of time such as {example}, or a time such as {time}", "时长（如 {example}）或时间（如 {time}）"},
 	{"KEY=VALUE to set a label, or KEY- to remove it", "KEY=VALUE（设置标签）或 KEY-（移除标签）"},
 

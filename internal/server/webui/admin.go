@@ -65,7 +65,7 @@ func (v *view) admin(ctx context.Context) error {
 		}
 	}
 	p := all[i]
-	body := map[string]any{"Part": p.ID, "Parts": all, "Query": v.r.URL.Query(), "Origin": v.origin()}
+	body := map[string]any{"Part": p.ID, "Parts": all, "Query": v.r.URL.Query()}
 	status, done, err := v.carryOut(ctx, p.do, body)
 	if err != nil || done {
 		return err
@@ -106,12 +106,13 @@ func (v *view) carryOut(ctx context.Context, do actions, body map[string]any) (s
 	return http.StatusOK, false, nil
 }
 
-// origin is the address of this server as the browser knows it.
-func (v *view) origin() string {
+// address is that of this server as the browser knows it, with the base path.
+func (v *view) address() string {
+	scheme := "http://"
 	if v.r.TLS != nil {
-		return "https://" + v.r.Host
+		scheme = "https://"
 	}
-	return "http://" + v.r.Host
+	return scheme + v.r.Host + v.BasePath
 }
 
 // invalidInput is the error of a form that cannot be read.
@@ -208,22 +209,23 @@ func (v *view) endToken(ctx context.Context, in url.Values) (any, error) {
 // rightIn reads a right, its end and its limit from a form.
 func (v *view) rightIn(in url.Values) (access.Grant, error) {
 	g, err := access.ParseGrant(in.Get("right"))
+	var faults []error
 	if err != nil {
-		return access.Grant{}, invalidInput(err)
+		faults = append(faults, badField("right", err))
 	}
 	if text := in.Get("hours"); text != "" {
 		lasts, err := hours(text)
 		if err != nil || lasts <= 0 {
-			return access.Grant{}, badParameter("hours", text, "a number of hours")
+			faults = append(faults, badParameter("hours", text, "a number of hours"))
 		}
 		g.Until = v.Now().Add(lasts).UTC().Truncate(time.Second)
 	}
 	if text := in.Get("targets"); text != "" {
 		if g.MaxTargets, err = strconv.Atoi(text); err != nil || g.MaxTargets <= 0 {
-			return access.Grant{}, badParameter("targets", text, "a number of 1 or more")
+			faults = append(faults, badParameter("targets", text, "a number of 1 or more"))
 		}
 	}
-	return g, nil
+	return g, badForm(faults)
 }
 
 // changedRights returns rights with the one of a form, or without it. Rights are compared in their text form.
@@ -358,23 +360,27 @@ func (v *view) joinTokens(ctx context.Context, body map[string]any) error {
 }
 
 func (v *view) createJoinToken(ctx context.Context, in url.Values) (any, error) {
-	lasts, err := hours(in.Get("hours"))
-	if err != nil {
-		return nil, err
-	}
-	t := client.NewJoinToken{Role: in.Get("role"), Note: in.Get("note"), TTL: lasts, Labels: map[string]string{}}
+	t := client.NewJoinToken{Role: in.Get("role"), Note: in.Get("note"), Labels: map[string]string{}}
+	var err error
+	var faults []error
 	if t.Cloud, err = strconv.Atoi(in.Get("area")); err != nil {
-		return nil, badParameter("area", in.Get("area"), "a number")
+		faults = append(faults, badParameter("area", in.Get("area"), "a number"))
 	}
 	if t.Uses, err = strconv.Atoi(in.Get("uses")); err != nil {
-		return nil, badParameter("uses", in.Get("uses"), "a number")
+		faults = append(faults, badParameter("uses", in.Get("uses"), "a number"))
+	}
+	if t.TTL, err = hours(in.Get("hours")); err != nil {
+		faults = append(faults, err)
 	}
 	for _, label := range fields(in.Get("labels")) {
 		key, value, found := strings.Cut(label, "=")
 		if !found {
-			return nil, badParameter("labels", label, "KEY=VALUE")
+			faults = append(faults, badParameter("labels", label, "KEY=VALUE"))
 		}
 		t.Labels[key] = value
+	}
+	if err := badForm(faults); err != nil {
+		return nil, err
 	}
 	made, err := v.client.CreateJoinToken(ctx, t)
 	if err != nil {
@@ -382,21 +388,21 @@ func (v *view) createJoinToken(ctx context.Context, in url.Values) (any, error) 
 	}
 	return shownOnce{
 		Title: words.Admin.TokenMade.In(v.lang, "n", made.Uses), Text: made.Token,
-		Lines: joinLines(made.Role, v.origin(), made.Token),
+		Lines: joinLines(made.Role, v.address(), made.Token),
 	}, nil
 }
 
 // joinLines are the lines that a person pastes on a host, or on the machine of a proxy.
-func joinLines(role, origin, token string) []string {
+func joinLines(role, server, token string) []string {
 	if role == "proxy" {
 		return []string{
 			"dpkg -i drover_*.deb",
-			"echo " + quote(token) + " | drover proxy join --server " + quote(origin) +
+			"echo " + quote(token) + " | drover proxy join --server " + quote(server) +
 				" --token - --name $(hostname) --advertise $(hostname -f):7351 --data-dir /var/lib/drover-proxy",
 			"systemctl enable --now drover-proxy",
 		}
 	}
-	return joining.Lines(quote(origin), quote(token))
+	return joining.Lines(quote(server), quote(token))
 }
 
 func (v *view) revokeJoinToken(ctx context.Context, in url.Values) (any, error) {

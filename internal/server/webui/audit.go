@@ -3,6 +3,7 @@ package webui
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -96,6 +97,14 @@ func badParameter(name, text, expected string) error {
 // badField is the error of a field that cannot be read, with what is wrong with it.
 func badField(name string, err error) error {
 	return &client.Error{Status: http.StatusBadRequest, Title: "Bad Request", Detail: name + ": " + err.Error()}
+}
+
+// badForm is the error of a form with all the faults of its fields; nil if there are none.
+func badForm(faults []error) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return &client.Error{Status: http.StatusBadRequest, Title: "Bad Request", Detail: errors.Join(faults...).Error()}
 }
 
 // auditCommand is the command that lists the same records; empty if there is none.

@@ -62,7 +62,7 @@ func (p *Provider) name() string {
 
 // callback is where the provider sends the browser of a call back to.
 func (v *view) callback() string {
-	return cmp.Or(v.Provider.RedirectURL, v.origin()+v.BasePath+providerPath+"/callback")
+	return cmp.Or(v.Provider.RedirectURL, v.address()+providerPath+"/callback")
 }
 
 // toProvider sends a browser to the provider. A page of another site cannot begin a sign-in.

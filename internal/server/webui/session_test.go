@@ -67,7 +67,7 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 		Config:   edge.Config{Gate: g, Audit: records, Tasks: s, Rooms: admission.New(), Log: log, Now: clock},
 		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
 		Directory: r.fleet, Labels: r.fleet, Listing: s, Held: s, Events: s, Rollouts: s, Revisions: s, Logs: quiet{},
-		Standing: s, Upkeep: s, Timeline: s, Joining: apiv1.Joining{Proxies: oneProxy{}},
+		Standing: s, Upkeep: s, Timeline: s, Joining: apiv1.Joining{Store: s, Enroller: oneToken{}, Proxies: oneProxy{}},
 		Picture: rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: clock}),
 	})
 	console, err := webui.New(webui.Config{
@@ -86,6 +86,13 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// oneToken makes the same token each time.
+type oneToken struct{ apiv1.Enroller }
+
+func (oneToken) NewToken(_ context.Context, t store.JoinToken, _ time.Duration) (store.JoinToken, string, error) {
+	return t, "token-1", nil
 }
 
 // oneProxy is a register with a proxy of area 3.
@@ -293,6 +300,12 @@ func TestRightsWithBounds(t *testing.T) {
 	} {
 		if status, _, text := r.call(http.MethodPost, "/ui/admin/people", wrong); status != 400 {
 			t.Errorf("%v gets %d %s", wrong, status, text)
+		}
+	}
+	_, _, all := r.call(http.MethodPost, "/ui/admin/people", form("grant", "fly on shop*", "-1", "many"))
+	for _, name := range []string{"right: ", "hours: ", "targets: "} {
+		if !strings.Contains(all, name) {
+			t.Errorf("%q is not among the faults of a form: %s", name, all)
 		}
 	}
 	if status, at, text := r.call(http.MethodPost, "/ui/admin/people", form("grant", "operator on shop*", "8", "200")); status != 303 ||

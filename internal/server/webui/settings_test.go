@@ -165,6 +165,12 @@ func TestBasePath(t *testing.T) {
 	if _, _, found := r.get("/drover/ui/jump?q=api"); !strings.Contains(found, `"/drover/ui/processes/shop/api"`) {
 		t.Errorf("jumps to %s", found)
 	}
+	_, _, made := r.call(http.MethodPost, base+"/ui/admin/tokens", url.Values{
+		"do": {"create"}, "role": {"agent"}, "area": {"0"}, "uses": {"1"}, "hours": {"1"},
+	})
+	if !strings.Contains(made, "--server http://"+strings.TrimPrefix(r.url, "http://")+base+" ") {
+		t.Errorf("a host joins with %s", made)
+	}
 	r.has("/drover/ui/processes?name=%2Fui%2Fx&hosts=href%3D%22%2Fui%2Fx", `name="name" value="/ui/x"`, `value="href=&#34;/ui/x"`)
 	if status, _, _ := r.get("/droverui/"); status != http.StatusNotFound {
 		t.Errorf("another path is %d", status)
