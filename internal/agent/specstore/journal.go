@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
-
-	"drover/internal/clip"
 
 	"go.etcd.io/bbolt"
 
+	"drover/internal/clip"
 	"drover/internal/process"
 	"drover/internal/reserve"
 )
@@ -231,45 +232,87 @@ func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, chan
 	return s.DropProgress(item)
 }
 
-// Acknowledge notes that the server has the outcomes of these items.
+// acknowledged are the items whose outcome the server has, until the state file says so, too.
+type acknowledged struct {
+	mu    sync.Mutex
+	items map[string]bool
+}
+
+func (a *acknowledged) add(items []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, item := range items {
+		a.items[item] = true
+	}
+}
+
+func (a *acknowledged) all() map[string]bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.items)
+}
+
+func (a *acknowledged) remove(items map[string]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for item := range items {
+		delete(a.items, item)
+	}
+}
+
+// Acknowledge notes that the server has the outcomes of these items. That is on disk with the next change, or after
+// Close. Until then a crash makes the next agent report these outcomes once more, which the server tolerates.
 func (s *Store) Acknowledge(itemIDs []string) error {
 	itemIDs, err := s.dropQuestions(itemIDs)
-	if err == nil && len(itemIDs) > 0 {
-		err = s.acknowledgeCommands(itemIDs)
-	}
 	if err != nil {
 		return fmt.Errorf("cannot store acknowledgements: %w", err)
 	}
+	s.acknowledged.add(itemIDs)
 	return nil
 }
 
-func (s *Store) acknowledgeCommands(itemIDs []string) error {
-	return s.write(func(tx *bbolt.Tx) error {
-		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
-		for _, id := range itemIDs {
-			seq := items.Get([]byte(id))
-			if seq == nil {
-				continue
-			}
-			e, err := decodeEntry(journal.Get(seq))
-			if err != nil {
-				return err
-			}
-			e.Acked = true
-			// The journal must remember the id, and enough of the rest to answer a late resend.
-			e.Spec, e.Groups = nil, nil
-			e.Outcome = shortened(e.Outcome)
-			if err := putJSON(journal, seq, e); err != nil {
-				return err
-			}
+// updateState is bbolt.DB.Update of the state file. The transaction also has what was acknowledged before it.
+func (s *Store) updateState(apply func(tx *bbolt.Tx) error) error {
+	acknowledged := s.acknowledged.all()
+	err := s.state.Update(func(tx *bbolt.Tx) error {
+		if err := acknowledge(tx, acknowledged); err != nil {
+			return err
 		}
-		return nil
+		return apply(tx)
 	})
+	if err == nil {
+		s.acknowledged.remove(acknowledged)
+	}
+	return err
+}
+
+// acknowledge marks entries. It leaves alone those that it cannot read, so that no other change fails because of them.
+func acknowledge(tx *bbolt.Tx, itemIDs map[string]bool) error {
+	journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
+	for id := range itemIDs {
+		seq := items.Get([]byte(id))
+		if seq == nil {
+			continue
+		}
+		e, err := decodeEntry(journal.Get(seq))
+		if err != nil {
+			continue
+		}
+		e.Acked = true
+		// The journal must remember the id, and enough of the rest to answer a late resend.
+		e.Spec, e.Groups = nil, nil
+		e.Outcome = shortened(e.Outcome)
+		if err := putJSON(journal, seq, e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Journal returns the open entries (without an outcome) and the entries whose outcome the server does not have. Both
 // are in the order of acceptance; open queries come last.
 func (s *Store) Journal() (open, unacked []Entry, err error) {
+	acknowledged := s.acknowledged.all()
 	err = s.state.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketJournal)).ForEach(func(_, v []byte) error {
 			e, err := decodeEntry(v)
@@ -278,7 +321,7 @@ func (s *Store) Journal() (open, unacked []Entry, err error) {
 				return err
 			case e.Outcome == nil:
 				open = append(open, e)
-			case !e.Acked:
+			case !e.Acked && !acknowledged[e.Item]:
 				unacked = append(unacked, e)
 			}
 			return nil
@@ -314,10 +357,11 @@ func (a Age) old(e Entry, boot string) bool {
 // Prune removes old acknowledged entries, because no server sends them again. It writes nothing if there are none.
 func (s *Store) Prune(age Age) error {
 	var old []string
+	acknowledged := s.acknowledged.all()
 	err := s.state.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketJournal)).ForEach(func(_, v []byte) error {
 			e, err := decodeEntry(v)
-			if err == nil && e.Acked && age.old(e, s.boot) {
+			if err == nil && (e.Acked || acknowledged[e.Item]) && age.old(e, s.boot) {
 				old = append(old, e.Item)
 			}
 			return err

@@ -1,6 +1,7 @@
 package specstore_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -210,6 +211,52 @@ func TestPrune(t *testing.T) {
 	if known[0].Spec != nil {
 		t.Error("the spec of an acknowledged operation is kept: it is of no use and may be large")
 	}
+}
+
+// TestAcknowledgementsRideAlong: an acknowledgement costs no write of its own. A crash before the next change loses it, so
+// the next agent reports the outcome once more.
+func TestAcknowledgementsRideAlong(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, boot)
+	accept(t, s, entry("item-1", 1))
+	finish(t, s, "item-1", 1, success(), specstore.Change{})
+	state, err := os.ReadFile(filepath.Join(dir, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Acknowledge([]string{"item-1"}); err != nil {
+		t.Fatal(err)
+	}
+	_, unacked := journal(t, s)
+	want(t, "unacknowledged", unacked, []string{})
+	// crashed is the unacknowledged entries that an agent finds that starts now.
+	crashed := func() []string {
+		state, err := os.ReadFile(filepath.Join(dir, "state.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh := t.TempDir()
+		if err := os.WriteFile(filepath.Join(fresh, "state.db"), state, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		next := open(t, fresh, boot)
+		defer close(t, next)
+		_, unacked := journal(t, next)
+		return unacked
+	}
+	want(t, "unacknowledged after a crash", crashed(), []string{"item-1"})
+	now, err := os.ReadFile(filepath.Join(dir, "state.db"))
+	if err != nil || !bytes.Equal(state, now) {
+		t.Errorf("the acknowledgement was written by itself: %v", err)
+	}
+	accept(t, s, entry("item-2", 2))
+	want(t, "unacknowledged after a change and a crash", crashed(), []string{})
+	finish(t, s, "item-2", 2, success(), specstore.Change{})
+	if err := s.Acknowledge([]string{"item-2"}); err != nil {
+		t.Fatal(err)
+	}
+	close(t, s)
+	want(t, "unacknowledged after Close", crashed(), []string{})
 }
 
 // TestOrder: the journal is read in the order in which entries were accepted, many times over.

@@ -88,7 +88,9 @@ type Store struct {
 	synced    commits
 	unsynced  commits
 	questions questions
-	boot      string
+	// acknowledged is not on disk yet.
+	acknowledged acknowledged
+	boot         string
 	// reserve is disk space for writes on a full disk.
 	reserve *reserve.Reserve
 }
@@ -127,11 +129,13 @@ func openStore(dir, bootID string, mark marking) (*Store, error) {
 		_ = state.Close()
 		return nil, err
 	}
-	return &Store{
-		state: state, runtime: runtime,
-		synced: commits{transact: state.Update}, unsynced: commits{transact: runtime.Update},
-		questions: questions{known: map[string]bool{}}, boot: bootID, reserve: room,
-	}, nil
+	s := &Store{
+		state: state, runtime: runtime, unsynced: commits{transact: runtime.Update},
+		questions: questions{known: map[string]bool{}}, acknowledged: acknowledged{items: map[string]bool{}},
+		boot: bootID, reserve: room,
+	}
+	s.synced.transact = s.updateState
+	return s, nil
 }
 
 var errInUse = errors.New("another agent uses this data directory")
@@ -225,8 +229,14 @@ func openRuntime(path, bootID string, mark marking) (*bbolt.DB, error) {
 // BootID returns the boot that the runtime file belongs to.
 func (s *Store) BootID() string { return s.boot }
 
-// Close closes both files.
-func (s *Store) Close() error { return errors.Join(s.runtime.Close(), s.state.Close()) }
+// Close stores what was acknowledged, and closes both files.
+func (s *Store) Close() error {
+	var err error
+	if len(s.acknowledged.all()) > 0 {
+		err = s.write(func(*bbolt.Tx) error { return nil })
+	}
+	return errors.Join(err, s.runtime.Close(), s.state.Close())
+}
 
 // write applies a synced change and returns when it is on disk. The agent's own records are urgent: they may use the
 // reserve.
