@@ -96,7 +96,7 @@ bring one host back to its file, and leave other hosts and selections as they ar
 	return cmd
 }
 
-// oneSpec rejects a command line without hosts, without a flag that says where the spec comes from, or with a second one.
+// oneSpec rejects a command line without hosts, or without exactly one flag that says where the spec comes from.
 func oneSpec(cmd *cobra.Command, hosts *remote.Hosts) error {
 	given := slices.DeleteFunc([]string{"selection", "revision", "file"}, func(flag string) bool {
 		return !cmd.Flags().Changed(flag) || cmd.Flags().Lookup(flag).Value.String() == "false"
