@@ -331,7 +331,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/cli/fleet": {
 			"internal/release",
-			"client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/process",
+			"api/v1", "client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/process",
 			"internal/selector",
 		},
 		"internal/cli/processes": {
@@ -340,7 +340,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/cli/remote": {
 			"client", "internal/cli/term", "internal/command", "internal/config", "internal/durable", "internal/process",
-			"internal/selector", "internal/spelling", "internal/wildcard",
+			"internal/selector", "internal/server/apiv1", "internal/spelling", "internal/wildcard",
 		},
 		"internal/cli/servers": {
 			"client", "internal/cli/term", "internal/command", "internal/config", "internal/config/proxyconfig",

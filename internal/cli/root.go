@@ -50,7 +50,6 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 		Args:                       cobra.ArbitraryArgs,
 		RunE:                       command.Subcommands,
 		SuggestionsMinimumDistance: 2,
-		PersistentPreRunE:          func(cmd *cobra.Command, _ []string) error { return term.Filled(cmd) },
 	}
 	term.LanguageFlag(root)
 	root.AddGroup(
@@ -79,6 +78,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 	grouped(root, groupServer, receivers.NewReceiver(), receivers.NewSilence(),
 		receivers.NewBreaker())
 	root.AddCommand(command.NewVersion())
+	term.TellAll(root)
 	return root
 }
 

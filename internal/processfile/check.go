@@ -513,6 +513,17 @@ func CheckRollout(p *v1.RolloutPlan) (faults Faults) {
 	return faults
 }
 
+// CheckRolloutOf is CheckRollout for an operation. An unknown operation takes every plan.
+func CheckRolloutOf(op process.OpInfo, p *v1.RolloutPlan) Faults {
+	faults := CheckRollout(p)
+	if p != nil && !op.LeavesRunning() && !p.MaxUnavailable.IsZero() {
+		faults = append(faults, Fault{
+			Path: "max_unavailable", Text: "is for processes that drover watches afterwards: not for " + string(op.Op),
+		})
+	}
+	return faults
+}
+
 // files checks the configuration files.
 func (c *checker) files() {
 	for i, f := range c.ConfigFiles {

@@ -416,6 +416,10 @@ var Faults = []Text{
 	{"{flag} needs {other}", "{flag} 需要 {other}"},
 	{"{flag} and {other} are needed", "需要 {flag} 和 {other}"},
 	{"{flag} is for {other}: give both", "{flag} 用于 {other}：请同时给出"},
+	{
+		"{flag} is for processes that drover watches afterwards: not for {op}",
+		"{flag} 用于之后仍由 drover 监控的进程：不适用于 {op}",
+	},
 	{"{flag} is for a rollout: give --batch", "{flag} 用于分批发布：请给出 --batch"},
 	{"{what} are for a rollout: give --batch", "{what} 用于分批发布：请给出 --batch"},
 	{"{flag} is empty: give a value, or leave the flag out", "{flag} 为空：请给出值，或者不写该选项"},

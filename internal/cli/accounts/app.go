@@ -242,12 +242,15 @@ of --keep, so that callers can switch without a gap.`,
 		Example: `  drover app rotate bk_nodeman --keep 48h`,
 		Flags: func(cmd *cobra.Command) {
 			term.LengthVar(cmd.Flags(), &keep, "keep", 24*time.Hour, "how long the old secret stays valid, at most 2160h")
+			cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+				if keep < time.Second {
+					return term.Usagef(
+						"--keep %s: expected 1s or more; 'drover app reset-secret' revokes the old secret now", keep)
+				}
+				return nil
+			})
 		},
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
-			if keep < time.Second {
-				return client.App{}, term.Usagef(
-					"--keep %s: expected 1s or more; 'drover app reset-secret' revokes the old secret now", keep)
-			}
 			return c.NewSecret(ctx, args[0], keep)
 		},
 	}

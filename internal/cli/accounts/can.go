@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -36,15 +37,8 @@ func NewCan() *cobra.Command {
 			if last := len(args) - 1; last > 0 && strings.Contains(args[last], "/") {
 				q.Process, args = args[last], args[:last]
 			}
-			switch q.Operation = args[len(args)-1]; len(args) {
-			case 1:
-			case 2:
+			if q.Operation = args[len(args)-1]; len(args) == 2 {
 				q.User = args[0]
-			default:
-				return term.Usagef("%q is not a process: expected NAMESPACE/NAME", args[2])
-			}
-			if cmd.Flags().Changed("targets") && q.Targets <= 0 {
-				return term.Usagef("--targets %d: expected 1 or more", q.Targets)
 			}
 			c, err := s.Client(cmd)
 			if err != nil {
@@ -72,6 +66,16 @@ func NewCan() *cobra.Command {
 	cmd.Flags().IntVar(&q.Targets, "targets", 1, "in a call with this number of targets, processes times hosts")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing: the exit code tells")
 	s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
+		var faults []error
+		if len(args) == 3 && !strings.Contains(args[2], "/") {
+			faults = append(faults, term.Usagef("%q is not a process: expected NAMESPACE/NAME", args[2]))
+		}
+		if q.Targets <= 0 {
+			faults = append(faults, term.Usagef("--targets %d: expected 1 or more", q.Targets))
+		}
+		return errors.Join(faults...)
+	})
 	return cmd
 }
 

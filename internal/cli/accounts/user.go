@@ -126,11 +126,14 @@ func newUserToken() []*cobra.Command {
 			Flags: func(cmd *cobra.Command) {
 				term.LengthVar(cmd.Flags(), &ttl, "ttl", 0, "how long the token is valid, such as 720h; 0 is for ever")
 				cmd.Flags().StringVar(&note, "note", "", "a note for administrators")
+				cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+					if ttl < 0 || ttl > 0 && ttl < time.Second {
+						return term.Usagef("--ttl %s: expected 1s or more, or 0 for ever", ttl)
+					}
+					return nil
+				})
 			},
 			Call: func(ctx context.Context, c *client.Client, args []string) (client.Token, error) {
-				if ttl < 0 || ttl > 0 && ttl < time.Second {
-					return client.Token{}, term.Usagef("--ttl %s: expected 1s or more, or 0 for ever", ttl)
-				}
 				return c.CreateToken(ctx, args[0], note, ttl)
 			},
 		}},

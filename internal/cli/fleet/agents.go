@@ -82,14 +82,16 @@ pattern. Without HOST all hosts are listed. If a filter matches nothing, the exi
 	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
 	remote.Watch(&s, cmd)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
+		faults := []error{checkChoices(&f)}
 		if cmd.Flags().Changed("group-by") && !selector.IsKey(groupBy) {
-			return term.Usagef("--group-by %q: expected one label or fact, such as role, os or fact.rack", groupBy)
+			faults = append(faults,
+				term.Usagef("--group-by %q: expected one label or fact, such as role, os or fact.rack", groupBy))
 		}
 		if groupBy != "" && hosts.Limit > 0 {
-			return term.Usagef("--group-by and --limit exclude each other")
+			faults = append(faults, term.Usagef("--group-by and --limit exclude each other"))
 		}
 		hosts.Also(args)
-		return checkChoices(&f)
+		return errors.Join(faults...)
 	})
 	cmd.AddCommand(agentsLabel(), agentsRemove())
 	return cmd
@@ -141,6 +143,7 @@ func groupColumns(key string) []term.Column[client.AgentGroup] {
 func agentsLabel() *cobra.Command {
 	var s remote.Session
 	var hosts remote.Hosts
+	r := client.LabelRequest{Set: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:   "label [HOST...] KEY=VALUE|KEY-...",
 		Short: "Set and remove labels of hosts",
@@ -155,26 +158,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 		Example: `  drover agents label web-1 web-2 role=web zone=b
   drover agents label -l role=web,zone=b zone-`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r := client.LabelRequest{Set: map[string]string{}}
-			for _, arg := range args {
-				key, value, sets := strings.Cut(arg, "=")
-				removed, removes := strings.CutSuffix(arg, "-")
-				switch _, twice := r.Set[key]; {
-				case sets && twice:
-					return term.Usagef("the label %s is given twice", key)
-				case sets:
-					r.Set[key] = value
-				case removes:
-					r.Remove = append(r.Remove, removed)
-				default:
-					r.Hosts = append(r.Hosts, arg)
-				}
-			}
-			hosts.Also(r.Hosts)
-			if err := checkLabels(cmd, r, hosts.Any()); err != nil {
-				return err
-			}
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.Client(cmd)
 			if err != nil {
 				return err
@@ -194,6 +178,24 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 	}
 	hosts.ChangeFlags(cmd, &s, "further hosts")
 	s.Flags(cmd)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
+		var twice []error
+		for _, arg := range args {
+			key, value, sets := strings.Cut(arg, "=")
+			removed, removes := strings.CutSuffix(arg, "-")
+			switch _, set := r.Set[key]; {
+			case sets && set:
+				twice = append(twice, term.Usagef("the label %s is given twice", key))
+			case sets:
+				r.Set[key] = value
+			case removes:
+				r.Remove = append(r.Remove, removed)
+			default:
+				hosts.Also([]string{arg})
+			}
+		}
+		return errors.Join(append(twice, checkLabels(cmd, r, hosts.Any()))...)
+	})
 	return cmd
 }
 
@@ -247,14 +249,7 @@ hosts were removed and others were not.`,
   drover agents remove -l role=old --yes`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			chosen := !hosts.Any() || hosts.Limit > 0
-			keys := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return !agentKey.MatchString(arg) })
-			switch {
-			case len(args) == 0 && hosts.Any():
-				return term.Usagef("%s: HOST is missing: expected hosts, or --selector", cmd.CommandPath())
-			case len(keys) > 0 && (chosen || len(keys) < len(args)):
-				return term.Usagef("%s is a key: expected keys alone, without names and flags that choose hosts", keys[0])
-			}
+			keys := keysIn(args)
 			c, err := s.Client(cmd)
 			if err != nil {
 				return err
@@ -283,7 +278,22 @@ hosts were removed and others were not.`,
 	hosts.ChangeFlags(cmd, &s, "further hosts")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	s.Flags(cmd)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
+		chosen := !hosts.Any() || hosts.Limit > 0
+		switch keys := keysIn(args); {
+		case len(args) == 0 && hosts.Any():
+			return term.Usagef("%s: HOST is missing: expected hosts, or --selector", cmd.CommandPath())
+		case len(keys) > 0 && (chosen || len(keys) < len(args)):
+			return term.Usagef("%s is a key: expected keys alone, without names and flags that choose hosts", keys[0])
+		}
+		return nil
+	})
 	return cmd
+}
+
+// keysIn returns the arguments that are keys of agents.
+func keysIn(args []string) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return !agentKey.MatchString(arg) })
 }
 
 // removeAgents removes each host, and ends at the first error.

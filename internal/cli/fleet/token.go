@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -104,11 +105,31 @@ business. Create it before the tokens for the hosts of the area.`,
 				}
 				return errors.Join(faults...)
 			})
+			remote.TellRequest(cmd, func([]string) (any, []string) {
+				return v1.JoinTokenRequest{
+					Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Note: t.Note, Uses: t.Uses,
+					TTLSeconds: int64(t.TTL / time.Second),
+				}, toldOfToken(&t, flags.Changed)
+			})
 		},
 		Call: func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
 			return c.CreateJoinToken(ctx, t)
 		},
 	}
+}
+
+// toldOfToken returns the fields of a request whose faults the flags tell.
+func toldOfToken(t *client.NewJoinToken, given func(flag string) bool) (told []string) {
+	if t.TTL < time.Second {
+		told = append(told, "ttl_seconds")
+	}
+	if !given("uses") {
+		told = append(told, "uses")
+	}
+	if term.OneOf("--role", t.Role, "agent", "proxy") != nil {
+		told = append(told, "role")
+	}
+	return told
 }
 
 // labelText is "key=value,…", sorted by key.

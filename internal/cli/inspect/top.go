@@ -90,7 +90,7 @@ func (t *top) flags(cmd *cobra.Command) {
 	windows := []string{client.UsageQuarter, client.UsageHour, client.UsageDay}
 	term.Complete(cmd, "last", windows...)
 	t.ListFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(_ *cobra.Command, args []string) error {
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		faults := []error{term.OneOf("--sort", t.sort, byCPU, byMemory)}
 		switch {
 		case t.rows < 1 || t.rows > 1000:
@@ -104,25 +104,20 @@ func (t *top) flags(cmd *cobra.Command) {
 		if t.last != "" {
 			faults = append(faults, term.OneOf("--last", t.last, windows...))
 		}
-		if len(args) > 0 {
-			if namespace, name, found := strings.Cut(args[0], "/"); !found || namespace == "" || name == "" {
-				faults = append(faults, term.Usagef("%q is not a process: expected NAMESPACE/NAME", args[0]))
-			}
-		}
 		return errors.Join(faults...)
 	})
 }
 
 // show looks once.
 func (t *top) show(cmd *cobra.Command, args []string) error {
+	if err := term.SplitIDs(args); err != nil {
+		return err
+	}
 	c, err := t.sel.Connect(cmd, &t.Session)
 	if err != nil {
 		return err
 	}
-	namespace, name := "", ""
-	if len(args) > 0 {
-		namespace, name, _ = strings.Cut(args[0], "/")
-	}
+	namespace, name, _ := strings.Cut(strings.Join(args, ""), "/") // there is one at most
 	if err := t.sel.First(cmd.Context(), c, namespace, name); err != nil {
 		return err
 	}

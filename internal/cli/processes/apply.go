@@ -141,13 +141,14 @@ func (a *applyCommand) fileFlags(cmd *cobra.Command) {
 		"stop and remove processes that are not in the files; all also removes those of GSE and JOB callers")
 	f.Lookup("prune").NoOptDefVal = client.PruneOwn
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		if len(a.files) == 0 && a.revision == "" {
-			return term.Usagef("%s: -f FILE is needed", cmd.CommandPath())
+		var faults []error
+		if !cmd.Flags().Changed("file") && a.revision == "" {
+			faults = append(faults, term.Usagef("%s: -f FILE is needed", cmd.CommandPath()))
 		}
-		if a.prune == "" {
-			return nil
+		if a.prune != "" {
+			faults = append(faults, term.OneOf("--prune", a.prune, client.PruneOwn, client.PruneAll))
 		}
-		return term.OneOf("--prune", a.prune, client.PruneOwn, client.PruneAll)
+		return errors.Join(faults...)
 	})
 }
 

@@ -19,7 +19,6 @@ import (
 	"drover/internal/config"
 	"drover/internal/process"
 	"drover/internal/processfile"
-	"drover/internal/wildcard"
 )
 
 // editCommand is an edit from the stored spec to the apply.
@@ -48,17 +47,15 @@ hosts only.`,
 	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	f.BoolVar(&a.noRestart, "no-restart", false, "leave a running process running: changes wait for the next start")
 	a.messageFlag(cmd)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(_ *cobra.Command, args []string) error { return onlyOne(args) })
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON)
 	return cmd
 }
 
 func (a *editCommand) run(cmd *cobra.Command, arg string) error {
-	namespace, name, err := splitID(arg)
+	namespace, name, err := term.SplitID(arg)
 	if err != nil {
 		return err
-	}
-	if wildcard.IsPattern(arg) {
-		return term.Usagef("%q is a pattern: expected one process", arg)
 	}
 	c, err := a.Client(cmd)
 	if err != nil {

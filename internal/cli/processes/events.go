@@ -87,22 +87,27 @@ one line.`,
 	term.Complete(cmd, "kind", eventKinds()...)
 	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		faults := []error{limited(f.Limit)}
 		for _, k := range f.Kinds {
-			if !slices.Contains(eventKinds(), k) {
-				return term.Usagef("--kind %q: expected %s", k, term.OrList(eventKinds()))
-			}
+			faults = append(faults, term.OneOf("--kind", k, eventKinds()...))
 		}
-		switch {
-		case f.Limit < 0:
-			return term.Usagef("--limit %d: expected 0 or more", f.Limit)
-		case follow && when.Until != "":
-			return term.Usagef("--until and --follow exclude each other")
-		case follow && !slices.Contains([]string{term.AsTable, term.AsWide, term.AsJSON}, s.Form):
-			return term.Usagef("-o %s and --follow exclude each other: use -o json", s.Form)
+		if follow && when.Until != "" {
+			faults = append(faults, term.Usagef("--until and --follow exclude each other"))
 		}
-		return nil
+		if follow && !slices.Contains([]string{term.AsTable, term.AsWide, term.AsJSON}, s.Form) {
+			faults = append(faults, term.Usagef("-o %s and --follow exclude each other: use -o json", s.Form))
+		}
+		return errors.Join(faults...)
 	})
 	return cmd
+}
+
+// limited rejects a --limit below 0.
+func limited(limit int) error {
+	if limit < 0 {
+		return term.Usagef("--limit %d: expected 0 or more", limit)
+	}
+	return nil
 }
 
 // NewHistory returns 'drover history'.
@@ -120,10 +125,8 @@ drover events. Without --from these are the last 50.`,
   drover history shop/api shop/web -l zone=b --from 10:00 --to 10:15
   drover history 'shop/*' --from 24h --to 1h`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			for _, arg := range args {
-				if _, _, err := splitID(arg); err != nil {
-					return err
-				}
+			if err := term.SplitIDs(args); err != nil {
+				return err
 			}
 			if f.Since, f.Until, err = when.Times(); err != nil {
 				return err
@@ -157,12 +160,7 @@ drover events. Without --from these are the last 50.`,
 	flags.IntVar(&f.Limit, "limit", 50, "show at most this number of events, the latest ones; 0 shows all")
 	when.FlagsOfHistory(cmd)
 	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if f.Limit < 0 {
-			return term.Usagef("--limit %d: expected 0 or more", f.Limit)
-		}
-		return nil
-	})
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return limited(f.Limit) })
 	return cmd
 }
 
@@ -246,7 +244,7 @@ func eventKinds() []string {
 // eventFilter adds the values of arguments and flags to a filter.
 func eventFilter(f *client.EventFilter, args []string, when term.TimeRange) (err error) {
 	if len(args) > 0 {
-		namespace, name, err := splitID(args[0])
+		namespace, name, err := term.SplitID(args[0])
 		if err != nil {
 			return err
 		}
@@ -406,10 +404,8 @@ operations that 'drover task list' shows you.`,
 			if f.From, f.To, err = term.Span("from", from, "to", to); err != nil {
 				return err
 			}
-			for _, arg := range args {
-				if _, _, err := splitID(arg); err != nil {
-					return err
-				}
+			if err := term.SplitIDs(args); err != nil {
+				return err
 			}
 			c, err := hosts.ConnectPast(cmd, &s)
 			if err != nil {
@@ -439,13 +435,15 @@ operations that 'drover task list' shows you.`,
 	hosts.QueryFlags(cmd, &s, "only on these hosts")
 	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		switch {
-		case from == "":
-			return term.Usagef("--from is missing: expected a time such as 10:00, or an age such as 15m")
-		case f.Limit < 1 || f.Limit > 1000:
-			return term.Usagef("--limit %d: expected 1 to 1000", f.Limit)
+		_, _, err := term.Span("from", from, "to", to)
+		faults := []error{err}
+		if !flags.Changed("from") {
+			faults = append(faults, term.Usagef("--from is missing: expected a time such as 10:00, or an age such as 15m"))
 		}
-		return nil
+		if f.Limit < 1 || f.Limit > 1000 {
+			faults = append(faults, term.Usagef("--limit %d: expected 1 to 1000", f.Limit))
+		}
+		return errors.Join(faults...)
 	})
 	return cmd
 }

@@ -2,6 +2,7 @@ package processes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -72,15 +73,14 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 	revisionFlag(cmd, &revision, "the processes as they are by this revision of the namespace")
 	s.Flags(cmd, term.AsYAML, term.AsJSON)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
-		switch {
-		case revision == 0:
-			return nil
-		case !sel.Any():
-			return term.Usagef("--revision excludes flags that choose hosts or processes")
-		case len(args) == 0:
-			return term.Usagef("%s: --revision needs a NAMESPACE/NAME", cmd.CommandPath())
+		var faults []error
+		if revision != 0 && !sel.Any() {
+			faults = append(faults, term.Usagef("--revision excludes flags that choose hosts or processes"))
 		}
-		return nil
+		if revision != 0 && len(args) == 0 {
+			faults = append(faults, term.Usagef("%s: --revision needs a NAMESPACE/NAME", cmd.CommandPath()))
+		}
+		return errors.Join(faults...)
 	})
 	return cmd
 }

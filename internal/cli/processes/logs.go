@@ -49,7 +49,10 @@ did not.`,
   drover logs shop/api --since 1h --grep 'status=5..'`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, name, _ := strings.Cut(args[0], "/")
+			namespace, name, err := term.SplitID(args[0])
+			if err != nil {
+				return err
+			}
 			f.OnlyNew = cmd.Flags().Changed("tail") && f.Tail == 0
 			if onlyErrors {
 				f.Stream = "stderr"
@@ -85,15 +88,19 @@ did not.`,
 	s.WaitingFlags(cmd, term.AsText, term.AsJSON)
 	term.Paged(cmd, func() bool { return !f.Follow })
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(_ *cobra.Command, args []string) error {
-		_, _, unnamed := splitID(args[0])
-		if unnamed == nil && wildcard.IsPattern(args[0]) {
-			unnamed = term.Usagef("%q is a pattern: expected one process", args[0])
-		}
 		moment, untimed := term.Moment("--since", since)
 		f.Since = moment
-		return errors.Join(unnamed, untimed, checkLogs(&f))
+		return errors.Join(onlyOne(args), untimed, checkLogs(&f))
 	})
 	return cmd
+}
+
+// onlyOne rejects a pattern as the name of one process.
+func onlyOne(args []string) error {
+	if len(args) > 0 && term.SplitIDs(args[:1]) == nil && wildcard.IsPattern(args[0]) {
+		return term.Usagef("%q is a pattern: expected one process", args[0])
+	}
+	return nil
 }
 
 // checkLogs tells all faults of the flags.

@@ -2,6 +2,7 @@ package processes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,9 +53,7 @@ on some targets only.`,
 			}
 			a.op = string(v.Op)
 			if v.Argument != "" {
-				if args, err = a.readSignal(args); err != nil {
-					return err
-				}
+				args = args[1:]
 			}
 			targets, err := a.targets(cmd, c, args, &sel)
 			if err != nil {
@@ -83,7 +82,11 @@ on some targets only.`,
 	cmd.Flags().StringVar(&a.failedOf, "failed-of", "",
 		"the failed targets of the task or rollout with this id, instead of names")
 	a.operateFlags(cmd)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
+		return a.checkArgs(cmd, v, args)
+	})
 	if v.RollsOut {
+		a.rollout.op = v
 		a.rollout.flags(cmd, false)
 		a.one.flags(cmd)
 		cmd.Long = strings.Replace(cmd.Long, "\n\nExit codes:", `
@@ -106,16 +109,37 @@ func exampleOf(v process.OpInfo) string {
 
 // readSignal takes the signal off the arguments. It takes names with and without SIG, in any case.
 func (a *operateCommand) readSignal(args []string) (rest []string, err error) {
+	var scoped error
+	if a.scope != client.ScopeProcess && a.scope != client.ScopeTree {
+		scoped = term.Usagef("--scope is %q: expected %s or %s", a.scope, client.ScopeProcess, client.ScopeTree)
+	}
 	if len(args) == 0 {
-		return nil, term.Usagef("a signal is missing: expected a name such as HUP, and then NAMESPACE/NAME")
+		return nil, errors.Join(scoped,
+			term.Usagef("a signal is missing: expected a name such as HUP, and then NAMESPACE/NAME"))
 	}
 	if a.signal, err = process.ReadSignal(args[0]); err != nil {
-		return nil, term.Usagef("%q is not a signal: expected a name such as HUP or USR1", args[0])
+		err = term.Usagef("%q is not a signal: expected a name such as HUP or USR1", args[0])
 	}
-	if a.scope != client.ScopeProcess && a.scope != client.ScopeTree {
-		return nil, term.Usagef("--scope is %q: expected %s or %s", a.scope, client.ScopeProcess, client.ScopeTree)
+	return args[1:], errors.Join(scoped, err)
+}
+
+// checkArgs tells all faults of the arguments. It leaves names of processes to the server.
+func (a *operateCommand) checkArgs(cmd *cobra.Command, v process.OpInfo, args []string) error {
+	var faults []error
+	if v.Argument != "" {
+		rest, err := a.readSignal(args)
+		if faults = append(faults, err); len(args) == 0 {
+			return err
+		}
+		args = rest
 	}
-	return args[1:], nil
+	switch {
+	case a.failedOf != "" && len(args) > 0:
+		faults = append(faults, term.Usagef("--failed-of excludes names of processes: %s", args[0]))
+	case a.failedOf == "" && len(args) == 0:
+		faults = append(faults, term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath()))
+	}
+	return errors.Join(faults...)
 }
 
 // targets returns the processes that the command operates on.
@@ -123,13 +147,7 @@ func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args []st
 ) ([]processRef, error) {
 	var targets []processRef
 	if a.failedOf != "" {
-		if len(args) > 0 {
-			return nil, term.Usagef("--failed-of excludes names of processes: %s", args[0])
-		}
 		return sel.failed(cmd, c, a.failedOf)
-	}
-	if len(args) == 0 {
-		return nil, term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath())
 	}
 	found, err := sel.choose(cmd.Context(), c, args, false)
 	if err != nil {

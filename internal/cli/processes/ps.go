@@ -3,6 +3,7 @@
 package processes
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -105,22 +106,41 @@ func NewPs() *cobra.Command {
 		"the processes as they were at this time: RFC 3339, 10:00 or an age such as 15m")
 	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
 	remote.Watch(&s, cmd)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		var refused []string
-		for _, flag := range []string{"process-label", "limit", "search"} {
-			if when != "" && cmd.Flags().Changed(flag) {
-				refused = append(refused, "--"+flag)
-			}
-		}
-		if len(refused) > 0 {
-			return term.Usagef("--at excludes %s", strings.Join(refused, " and "))
-		}
-		if count && (len(sel.States) > 0 || sel.Limit > 0 || f.Search != "") {
-			return term.Usagef("--count excludes --state, --limit and --search")
-		}
-		return nil
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
+		return checkPs(cmd, when, count, &f, &sel, args)
 	})
 	return cmd
+}
+
+// checkPs tells a wrong time, and which flags and arguments of ps do not go together.
+func checkPs(cmd *cobra.Command, when string, count bool, f *client.ProcessFilter, sel *selection,
+	args []string,
+) error {
+	_, err := term.Moment("--at", when)
+	faults := []error{err}
+	var refused []string
+	for _, flag := range []string{"process-label", "limit", "search"} {
+		if when != "" && cmd.Flags().Changed(flag) {
+			refused = append(refused, "--"+flag)
+		}
+	}
+	if len(refused) > 0 {
+		faults = append(faults, term.Usagef("--at excludes %s", strings.Join(refused, " and ")))
+	}
+	if count && (len(sel.States) > 0 || sel.Limit > 0 || f.Search != "") {
+		faults = append(faults, term.Usagef("--count excludes --state, --limit and --search"))
+	}
+	named := len(args) > 0 && f.Namespace+f.Name != ""
+	switch {
+	case count && when == "" && (len(args) > 1 || named):
+		faults = append(faults, term.Usagef("--count takes one NAMESPACE/NAME, or --namespace and --name"))
+	case named:
+		faults = append(faults, term.Usagef("--namespace and --name exclude NAMESPACE/NAME"))
+	}
+	if len(args) > 0 && f.Search != "" {
+		faults = append(faults, term.Usagef("--search and NAMESPACE/NAME exclude each other"))
+	}
+	return errors.Join(faults...)
 }
 
 // noProcesses reports that a list is empty: an error if a flag or an argument has chosen among the processes.
@@ -139,12 +159,9 @@ func noProcesses(cmd *cobra.Command, c *client.Client, sel *selection, chosen bo
 func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.ProcessFilter, sel *selection,
 	args []string,
 ) error {
-	if len(args) > 1 || len(args) > 0 && f.Namespace+f.Name != "" {
-		return term.Usagef("--count takes one NAMESPACE/NAME, or --namespace and --name")
-	}
 	if len(args) > 0 {
 		var err error
-		if f.Namespace, f.Name, err = splitID(args[0]); err != nil {
+		if f.Namespace, f.Name, err = term.SplitID(args[0]); err != nil {
 			return err
 		}
 	}
@@ -186,12 +203,6 @@ func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter,
 	args []string,
 ) ([]client.Process, error) {
 	if len(args) > 0 {
-		switch {
-		case f.Namespace+f.Name != "":
-			return nil, term.Usagef("--namespace and --name exclude NAMESPACE/NAME")
-		case f.Search != "":
-			return nil, term.Usagef("--search and NAMESPACE/NAME exclude each other")
-		}
 		return sel.choose(cmd.Context(), c, args, false)
 	}
 	if err := sel.Resolve(cmd.Context(), c); err != nil {
@@ -256,13 +267,13 @@ func causeOf(p client.Process) string {
 func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time, f client.ProcessFilter,
 	sel *selection, args []string, count bool,
 ) error {
-	if len(args) > 0 && f.Namespace+f.Name != "" {
-		return term.Usagef("--namespace and --name exclude NAMESPACE/NAME")
-	}
 	if err := sel.ResolveFew(cmd.Context(), c); err != nil {
 		return err
 	}
 	if err := sel.Ever(cmd.Context(), c); err != nil {
+		return err
+	}
+	if err := term.SplitIDs(args); err != nil {
 		return err
 	}
 	which := sel.Filter(sel.Names)
@@ -271,10 +282,7 @@ func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time,
 	var past client.Past
 	for _, arg := range append(args, "")[:max(len(args), 1)] {
 		if arg != "" {
-			var err error
-			if which.Namespace, which.Name, err = splitID(arg); err != nil {
-				return err
-			}
+			which.Namespace, which.Name, _ = strings.Cut(arg, "/")
 		}
 		found, p, err := c.ProcessesAt(cmd.Context(), which, at)
 		if err != nil {

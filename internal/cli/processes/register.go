@@ -45,13 +45,9 @@ bring one host back to its file, and leave other hosts and selections as they ar
   drover register web/nginx --hosts 0:10.0.0.1 --revision 16 --replace
   drover register web/nginx --hosts 0:10.0.0.1 --selection --replace`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, name, err := splitID(args[0])
+			namespace, name, err := term.SplitID(args[0])
 			if err != nil {
 				return err
-			}
-			if file == "" && revision == 0 && !selection || hosts.Any() {
-				return term.Usagef("%s: --hosts or --selector, and --file, --revision or --selection are needed",
-					cmd.CommandPath())
 			}
 			var spec *client.Spec
 			if file != "" {
@@ -94,18 +90,22 @@ bring one host back to its file, and leave other hosts and selections as they ar
 	revisionFlag(cmd, &revision, "take the spec from this revision of the namespace, instead of a file")
 	cmd.Flags().BoolVar(&selection, "selection", false,
 		"take the spec from the selection in force that the hosts match, instead of a file")
-	cmd.PreRunE = term.Chain(cmd.PreRunE, oneSpec)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error { return oneSpec(cmd, &hosts) })
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
 	a.operateFlags(cmd)
 	return cmd
 }
 
-// oneSpec rejects a second flag that says where the spec comes from.
-func oneSpec(cmd *cobra.Command, _ []string) error {
+// oneSpec rejects a command line without hosts, or without exactly one flag that says where the spec comes from.
+func oneSpec(cmd *cobra.Command, hosts *remote.Hosts) error {
 	given := slices.DeleteFunc([]string{"selection", "revision", "file"}, func(flag string) bool {
-		return !cmd.Flags().Changed(flag)
+		return !cmd.Flags().Changed(flag) || cmd.Flags().Lookup(flag).Value.String() == "false"
 	})
 	var faults []error
+	if len(given) == 0 || hosts.Any() {
+		faults = append(faults, term.Usagef("%s: --hosts or --selector, and --file, --revision or --selection are needed",
+			cmd.CommandPath()))
+	}
 	for i := 1; i < len(given); i++ {
 		faults = append(faults, term.Usagef("--%s and --%s exclude each other", given[0], given[i]))
 	}

@@ -3,6 +3,7 @@ package processes
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,12 +55,7 @@ A revision is what the server has accepted. A host that was away does not have i
 	}
 	cmd.Flags().IntVar(&limit, "limit", 50, "list at most this number of revisions, the latest ones; 0 lists all")
 	s.ListFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if limit < 0 {
-			return term.Usagef("--limit %d: expected 0 or more", limit)
-		}
-		return nil
-	})
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return limited(limit) })
 	return cmd
 }
 
@@ -121,7 +117,7 @@ func revisedProcesses(r client.Revision) string {
 func filesAt(ctx context.Context, c *client.Client, args []string, revision int64) (files []client.File, err error) {
 	wanted := map[string][]string{}
 	for _, arg := range args {
-		namespace, name, err := splitID(arg)
+		namespace, name, err := term.SplitID(arg)
 		if err != nil {
 			return nil, err
 		}
@@ -187,15 +183,17 @@ func parseRevisions(text string) (from, to int64, err error) {
 // NAMESPACE/NAME.
 func (a *applyCommand) compare(cmd *cobra.Command, args []string) error {
 	from, to, err := parseRevisions(a.revision)
-	if err != nil {
-		return err
-	}
 	if len(args) != 1 || len(a.files) > 0 {
-		return term.Usagef("%s: --revision needs one NAMESPACE or NAMESPACE/NAME, and no file", cmd.CommandPath())
+		return errors.Join(err,
+			term.Usagef("%s: --revision needs one NAMESPACE or NAMESPACE/NAME, and no file", cmd.CommandPath()))
 	}
 	namespace, name, named := strings.Cut(args[0], "/")
 	if namespace == "" || named && name == "" || wildcard.IsPattern(namespace) {
-		return term.Usagef("%q: expected NAMESPACE or NAMESPACE/NAME, without a pattern in the namespace", args[0])
+		err = errors.Join(err,
+			term.Usagef("%q: expected NAMESPACE or NAMESPACE/NAME, without a pattern in the namespace", args[0]))
+	}
+	if err != nil {
+		return err
 	}
 	c, err := a.Client(cmd)
 	if err != nil {
@@ -318,7 +316,7 @@ answer, and no difference was found.`,
 				return err
 			}
 			if len(args) > 0 {
-				if f.Namespace, f.Name, err = splitID(args[0]); err != nil {
+				if f.Namespace, f.Name, err = term.SplitID(args[0]); err != nil {
 					return suggestNamespace(cmd.Context(), c, args[0], err)
 				}
 			}

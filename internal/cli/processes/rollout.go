@@ -353,12 +353,7 @@ func newRolloutList() *cobra.Command {
 	flags.StringVarP(&f.Namespace, "namespace", "n", "", "only rollouts with a process of this namespace, or of a pattern")
 	hosts.Flags(cmd, &s, "only rollouts that have one of these hosts")
 	flags.IntVar(&f.Limit, "limit", 20, "list at most this number of rollouts; 0 lists all")
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if f.Limit < 0 {
-			return term.Usagef("--limit %d: expected 0 or more", f.Limit)
-		}
-		return nil
-	})
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return limited(f.Limit) })
 	term.Complete(cmd, "state", "active", "scheduled", "running", "held", "paused", "done", "aborted")
 	return cmd
 }

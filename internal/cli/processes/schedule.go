@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -238,27 +239,34 @@ drover explain schedule.cron.`,
 		Flags: func(cmd *cobra.Command) {
 			create = cmd
 			f := cmd.Flags()
-			f.StringVar(&request.Cron, "cron", "", "timetable: five fields of crontab, or @daily and so on")
-			f.StringVar(&request.TimeZone, "zone", "", "time zone of --cron, such as Europe/Berlin (default the server's)")
-			f.StringVarP(&request.Message, "message", "m", "", "reason, for other people")
+			scheduleFlags(f, &request)
 			cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 				if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
 					return term.Usagef("%w: flags of the operation stand after --", err)
 				}
 				return cmd.Parent().FlagErrorFunc()(cmd, err)
 			})
+			told := []string{} // the fields whose faults the command tells itself
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) (err error) {
+				var missing error
 				if request.Cron == "" {
-					return term.Usagef("--cron is missing: expected five fields, such as --cron '0 3 * * *'")
+					told = append(told, "cron")
 				}
-				at := cmd.ArgsLenAtDash()
-				if at != 1 || len(args) < 2 {
-					return term.Usagef("expected NAME, -- and an operation, such as nightly --cron '0 3 * * *' -- restart 'web/*'")
+				if !f.Changed("cron") {
+					missing = term.Usagef("--cron is missing: expected five fields, such as --cron '0 3 * * *'")
+				}
+				if at := cmd.ArgsLenAtDash(); at != 1 || len(args) < 2 {
+					told = append(told, "name", "request")
+					return errors.Join(missing, term.Usagef(
+						"expected NAME, -- and an operation, such as nightly --cron '0 3 * * *' -- restart 'web/*'"))
 				}
 				request.Name = args[0]
-				request.Request, err = scheduledRequest(args[1:])
-				return err
+				if request.Request, err = scheduledRequest(args[1:]); err != nil {
+					told = append(told, "request")
+				}
+				return errors.Join(missing, err)
 			})
+			remote.TellRequest(cmd, func([]string) (any, []string) { return request, told })
 		},
 		Call: func(ctx context.Context, c *client.Client, _ []string) (client.OperationSchedule, error) {
 			made, err := c.CreateSchedule(ctx, request)
@@ -293,28 +301,57 @@ func sayUnmatched(ctx context.Context, cmd *cobra.Command, c *client.Client, r *
 	}
 }
 
-// misplaced is the error of the flags of an operation. A flag that is unknown there is more often one of the schedule
-// or of all commands than misspelt.
-func misplaced(op process.OpInfo, err error) error {
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		flag := "--" + unknown.GetSpecifiedName()
-		if unknown.GetSpecifiedShortnames() != "" {
-			flag = flag[1:]
+// parseScheduled reads the flags of an operation, and tells all that do not belong there.
+func parseScheduled(cmd *cobra.Command, op process.OpInfo, args []string) error {
+	var faults []error
+	for {
+		err := cmd.ParseFlags(args)
+		unknown, ok := errors.AsType[*pflag.NotExistError](err)
+		switch {
+		case ok:
+			known, err := misplaced(op, unknown)
+			if faults = append(faults, err); known != nil && cmd.Flags().Lookup(known.Name) == nil {
+				cmd.Flags().AddFlag(known) // the next time it is passed over with its value
+				continue
+			}
+		case err != nil:
+			faults = append(faults, term.Usagef("%s: %w", op.Op, err))
 		}
-		session := &cobra.Command{}
-		new(remote.Session).WaitingFlags(session)
-		given := unknown.GetSpecifiedName()
-		has := func(c *cobra.Command) bool {
-			return c.Flags().Lookup(given) != nil || len(given) == 1 && c.Flags().ShorthandLookup(given) != nil
+		return errors.Join(faults...)
+	}
+}
+
+// misplaced returns the error of a flag that an operation in a schedule does not have, and the flag if drover has it
+// elsewhere: it is more often one of the schedule or of all commands than misspelt.
+func misplaced(op process.OpInfo, unknown *pflag.NotExistError) (known *pflag.Flag, err error) {
+	flag, given := "--"+unknown.GetSpecifiedName(), unknown.GetSpecifiedName()
+	if unknown.GetSpecifiedShortnames() != "" {
+		flag = flag[1:]
+	}
+	session, schedule := &cobra.Command{}, &cobra.Command{}
+	new(remote.Session).WaitingFlags(session)
+	scheduleFlags(schedule.Flags(), &client.ScheduleRequest{})
+	find := func(c *cobra.Command) *pflag.Flag {
+		if f := c.Flags().Lookup(given); f != nil || len(given) != 1 {
+			return f
 		}
-		if has(newOperate(op)) && !has(session) {
-			return term.Usagef("%s is not for a schedule: a run takes only names, -l, --hosts, --process-label, "+
+		return c.Flags().ShorthandLookup(given)
+	}
+	if known = cmp.Or(find(session), find(schedule)); known == nil {
+		if known = find(newOperate(op)); known != nil {
+			return known, term.Usagef("%s is not for a schedule: a run takes only names, -l, --hosts, --process-label, "+
 				"--host-timeout, --one-of and the flags of a rollout", flag)
 		}
-		return term.Usagef("%s is not a flag of %s in a schedule: flags of the schedule and of drover stand before --",
-			flag, op.Op)
 	}
-	return term.Usagef("%s: %w", op.Op, err)
+	return known, term.Usagef("%s is not a flag of %s in a schedule: flags of the schedule and of drover stand before --",
+		flag, op.Op)
+}
+
+// scheduleFlags adds the flags of a new schedule.
+func scheduleFlags(f *pflag.FlagSet, r *client.ScheduleRequest) {
+	f.StringVar(&r.Cron, "cron", "", "timetable: five fields of crontab, or @daily and so on")
+	f.StringVar(&r.TimeZone, "zone", "", "time zone of --cron, such as Europe/Berlin (default the server's)")
+	f.StringVarP(&r.Message, "message", "m", "", "reason, for other people")
 }
 
 // scheduledRequest reads the command line of an operation.
@@ -342,31 +379,25 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "what gets the signal: process or tree")
 	}
 	if op.RollsOut {
+		a.rollout.op = op
 		a.rollout.flags(cmd, false)
 		a.one.flags(cmd)
 	}
-	if err := cmd.ParseFlags(args[1:]); err != nil {
-		return r, misplaced(op, err)
-	}
+	parsed := parseScheduled(cmd, op, args[1:])
 	rest := cmd.Flags().Args()
-	if err := errors.Join(term.Filled(cmd), cmd.PreRunE(cmd, rest), a.bounded()); err != nil {
-		return r, err
-	}
+	faults := []error{parsed, term.Filled(cmd), cmd.PreRunE(cmd, rest), a.bounded()}
 	if op.Argument != "" {
-		if rest, err = a.readSignal(rest); err != nil {
-			return r, err
-		}
+		rest, err = a.readSignal(rest)
+		faults = append(faults, err)
 	}
 	if a.rollout.at != "" {
-		return r, term.Usagef("--at is not for a schedule: its runs begin at the times of --cron")
+		faults = append(faults, term.Usagef("--at is not for a schedule: its runs begin at the times of --cron"))
 	}
-	for _, arg := range rest {
-		if _, _, err := splitID(arg); err != nil {
-			return r, err
-		}
+	if faults = append(faults, term.SplitIDs(rest)); len(rest) == 0 && parsed == nil {
+		faults = append(faults, term.Usagef("%s: NAMESPACE/NAME is missing", args[0]))
 	}
-	if len(rest) == 0 {
-		return r, term.Usagef("%s: NAMESPACE/NAME is missing", args[0])
+	if err := errors.Join(faults...); err != nil {
+		return r, err
 	}
 	plan, err := a.rollout.plan()
 	return client.Request{

@@ -28,15 +28,6 @@ func (c processRef) of() processRef {
 	return c
 }
 
-// splitID splits NAMESPACE/NAME.
-func splitID(arg string) (namespace, name string, err error) {
-	namespace, name, found := strings.Cut(arg, "/")
-	if !found || namespace == "" || name == "" {
-		return "", "", term.Usagef("%q is not a process: expected NAMESPACE/NAME", arg)
-	}
-	return namespace, name, nil
-}
-
 // selection are the flags that choose processes beside their names.
 type selection struct{ remote.Choice }
 
@@ -68,7 +59,7 @@ func (s *selection) list(ctx context.Context, c *client.Client, f client.Process
 
 // matching returns the processes of the hosts that one argument names. The session must have resolved its hosts.
 func (s *selection) matching(ctx context.Context, c *client.Client, arg string, spec bool) ([]client.Process, error) {
-	namespace, name, err := splitID(arg)
+	namespace, name, err := term.SplitID(arg)
 	if err != nil {
 		return nil, suggestNamespace(ctx, c, arg, err)
 	}
@@ -219,7 +210,7 @@ func isHost(h client.Host, name string) bool { return h.ID == name || remote.Add
 func completeProcesses(s *remote.Session) remote.Completer {
 	return remote.Completing(s, func(ctx context.Context, c *client.Client, begun string) []string {
 		f := client.ProcessFilter{Limit: remote.CompleteMost}
-		if namespace, name, err := splitID(begun); err == nil {
+		if namespace, name, err := term.SplitID(begun); err == nil {
 			f.Namespace, f.Name = namespace, name+"*"
 		} else if namespace, found := cutSlash(begun); found {
 			f.Namespace = namespace

@@ -30,10 +30,8 @@ resources, commands and message.
 Exit codes: 0 all processes are running, 3 a process is not running, 4 no such process.`,
 		Example: `  drover status web/nginx
   drover status web/nginx --hosts 0:10.0.0.1 -o yaml`,
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath())
-			}
 			c, err := s.Client(cmd)
 			if err != nil {
 				return err

@@ -206,6 +206,9 @@ type rolloutFlags struct {
 	bake, pause                                   time.Duration
 	skipAway, canaryApproval                      bool
 	set                                           *pflag.FlagSet
+	// op is the operation, if there is only one. file says that a file may have the batch.
+	op   process.OpInfo
+	file bool
 }
 
 // flags adds the flags. An apply may have the batch in its file.
@@ -224,27 +227,32 @@ func (r *rolloutFlags) flags(cmd *cobra.Command, file bool) {
 	cmd.Flags().AddFlagSet(f)
 	cmd.Flags().StringVar(&r.at, "at", "",
 		"begin the rollout at this time of day in the server's time zone, such as 03:00, or at a time in RFC 3339")
+	r.file = file
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if r.batch != "" || file {
-			_, err := r.plan()
-			return err
-		}
-		var given []string
-		for name := range r.fields() {
-			given = append(given, strings.ReplaceAll(name, "_", "-"))
-		}
-		if r.at != "" {
-			given = append(given, "at")
-		}
-		if len(given) == 0 {
-			return nil
-		}
-		slices.Sort(given)
-		if len(given) > 1 {
-			return term.Usagef("--%s are for a rollout: give --batch", strings.Join(given, ", --"))
-		}
-		return term.Usagef("--%s is for a rollout: give --batch", given[0])
+		_, err := r.plan()
+		return errors.Join(r.batched(), err)
 	})
+}
+
+// batched rejects flags of a rollout if there is none.
+func (r *rolloutFlags) batched() error {
+	if r.batch != "" || r.file {
+		return nil
+	}
+	var given []string
+	for name := range r.fields() {
+		given = append(given, strings.ReplaceAll(name, "_", "-"))
+	}
+	if r.at != "" {
+		given = append(given, "at")
+	}
+	switch slices.Sort(given); len(given) {
+	case 0:
+		return nil
+	case 1:
+		return term.Usagef("--%s is for a rollout: give --batch", given[0])
+	}
+	return term.Usagef("--%s are for a rollout: give --batch", strings.Join(given, ", --"))
 }
 
 // fields returns the given flags by the names of the fields in a file.
@@ -258,24 +266,28 @@ func (r *rolloutFlags) fields() map[string]string {
 	return fields
 }
 
-// plan returns the plan of the flags; nil if there is none.
+// plan returns the plan of the flags; nil if there is none. Without a batch it also tells the faults of other flags.
 func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
 	p, err := r.read()
-	if r.batch == "" {
-		return nil, err
-	}
 	faults := []error{err}
-	if r.maxUnavailable != "" && err == nil && p.MaxUnavailable.IsZero() {
+	_, unread := client.ParseHostCount(r.maxUnavailable)
+	if r.maxUnavailable != "" && unread == nil && p.MaxUnavailable.IsZero() && (r.batch != "" || !r.file) {
 		faults = append(faults, term.Usagef(
 			"--max-unavailable %s: expected 1 or more, because one process at least is down meanwhile", r.maxUnavailable))
 	}
-	for _, f := range processfile.CheckRollout(&p) {
-		if _, unread := client.ParseHostCount(r.batch); f.Path == "batch" && unread != nil {
-			continue // its fault is told already
+	for _, f := range processfile.CheckRolloutOf(r.op, &p) {
+		_, unread := client.ParseHostCount(r.batch)
+		switch {
+		case f.Path == "batch" && unread != nil: // its fault is told already, or it is not given
+		case f.Path == "canary_approval" && r.batch == "" && r.file: // the file may have the canaries
+		default:
+			faults = append(faults, term.Usagef("--%s %s", strings.ReplaceAll(f.Path, "_", "-"), f.Text))
 		}
-		faults = append(faults, term.Usagef("--%s %s", strings.ReplaceAll(f.Path, "_", "-"), f.Text))
 	}
-	return &p, errors.Join(faults...)
+	if err := errors.Join(faults...); err != nil || r.batch == "" {
+		return nil, err
+	}
+	return &p, nil
 }
 
 // read returns the plan of the flags, also without a batch.

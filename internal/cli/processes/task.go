@@ -2,6 +2,7 @@ package processes
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -32,10 +33,6 @@ func newTaskList() *cobra.Command {
 		ID:      func(t client.Operation) string { return t.ID },
 		Columns: taskColumns(),
 		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Operation, error) {
-			var err error
-			if f.Since, err = term.Moment("--since", since); err != nil {
-				return nil, err
-			}
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
 			rows, err := client.Collect(c.Operations(ctx, f))
 			if err == nil && len(rows) == 0 {
@@ -54,11 +51,9 @@ func newTaskList() *cobra.Command {
 	flags.StringVar(&since, "since", "", "only tasks from this time on: RFC 3339, 10:00 or an age such as 10m")
 	hosts.Flags(cmd, &s, "only tasks with a target on these hosts")
 	flags.IntVar(&f.Limit, "limit", 20, "list at most this number of tasks; 0 lists all")
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if f.Limit < 0 {
-			return term.Usagef("--limit %d: expected 0 or more", f.Limit)
-		}
-		return nil
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) (err error) {
+		f.Since, err = term.Moment("--since", since)
+		return errors.Join(limited(f.Limit), err)
 	})
 	term.Complete(cmd, "state", "running", "done")
 	term.Complete(cmd, "outcome", "ok", "failed")

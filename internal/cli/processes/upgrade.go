@@ -3,6 +3,7 @@ package processes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -37,14 +38,7 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 n
 		Example: `  drover agents upgrade web-1 --to 1.4.0
   drover agents upgrade -l role=web --to 1.4.0 --batch 10% --canary 2 --bake 10m`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if to == "" {
-				return term.Usagef("--to is missing: expected a version of 'drover packages list'")
-			}
-			hosts.Also(args)
-			if hosts.Any() {
-				return term.Usagef("HOST is missing: expected hosts, or --selector")
-			}
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if plan.batch == "" {
 				plan.batch = "100%"
 			}
@@ -80,6 +74,17 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 n
 	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().BoolVar(&a.noWait, "no-wait", false, "print the id of the rollout and return")
 	plan.flags(cmd, true)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
+		var faults []error
+		if !cmd.Flags().Changed("to") {
+			faults = append(faults, term.Usagef("--to is missing: expected a version of 'drover packages list'"))
+		}
+		hosts.Also(args)
+		if hosts.Any() {
+			faults = append(faults, term.Usagef("HOST is missing: expected hosts, or --selector"))
+		}
+		return errors.Join(faults...)
+	})
 	s.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	return cmd
 }

@@ -51,6 +51,7 @@ Exit codes: 0 all are in that state, 1 a process is given up and cannot get ther
 process, 6 unreachable or not within the timeout.`,
 		Example: `  drover wait shop/api --for ready
   drover wait 'shop/*' --for stopped --timeout 30s`,
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("timeout") {
 				s.Timeout = waitTime
@@ -72,12 +73,8 @@ process, 6 unreachable or not within the timeout.`,
 	sel.LabelFlag(cmd)
 	term.Complete(cmd, "for", untilRunning, untilReady, untilStopped)
 	s.WaitingFlags(cmd)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
-		faults := []error{term.OneOf("--for", until, untilRunning, untilReady, untilStopped)}
-		if len(args) == 0 {
-			faults = append(faults, term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath()))
-		}
-		return errors.Join(faults...)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		return term.OneOf("--for", until, untilRunning, untilReady, untilStopped)
 	})
 	return cmd
 }
@@ -168,7 +165,7 @@ func (w *stateWait) isBusy(ctx context.Context) bool {
 
 // isOpen reports whether an operation on a process is queued or under way.
 func (w *stateWait) isOpen(ctx context.Context, arg string) bool {
-	namespace, name, err := splitID(arg)
+	namespace, name, err := term.SplitID(arg)
 	if err != nil {
 		return false
 	}

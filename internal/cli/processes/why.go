@@ -2,6 +2,7 @@ package processes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -57,7 +58,7 @@ unreachable.`,
 				return err
 			}
 			if len(args) > 0 {
-				if f.Namespace, f.Name, err = splitID(args[0]); err != nil {
+				if f.Namespace, f.Name, err = term.SplitID(args[0]); err != nil {
 					return suggestNamespace(cmd.Context(), c, args[0], err)
 				}
 				f.All = true
@@ -98,12 +99,7 @@ unreachable.`,
 	s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
 	term.Paged(cmd, func() bool { return page != "" })
 	remote.Watch(&s, cmd)
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if f.Limit < 0 || f.Limit > maxFindings {
-			return term.Usagef("--limit %d: expected 0 to %d", f.Limit, maxFindings)
-		}
-		return checkCauses(f.Causes)
-	})
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return checkWhy(&f) })
 	return cmd
 }
 
@@ -115,14 +111,18 @@ func whyNothing(ctx context.Context, c *client.Client, args []string, sel *remot
 	return sel.NoMatch(ctx, c, strings.Join(args, " "))
 }
 
-// checkCauses returns an error for the first value of --cause that is not a cause.
-func checkCauses(ids []string) error {
-	for _, id := range ids {
+// checkWhy returns an error about a wrong --limit, and about the values of --cause that are not causes.
+func checkWhy(f *client.WhyFilter) error {
+	var faults []error
+	if f.Limit < 0 || f.Limit > maxFindings {
+		faults = append(faults, term.Usagef("--limit %d: expected 0 to %d", f.Limit, maxFindings))
+	}
+	for _, id := range f.Causes {
 		if _, ok := pages.Page(id); !ok {
-			return term.Usagef("--cause %q: there is no such cause%s", id, nearCause(id))
+			faults = append(faults, term.Usagef("--cause %q: there is no such cause%s", id, nearCause(id)))
 		}
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 // unexplained returns whether a question is about the process of a breaker, and no finding has that breaker as a cause.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,9 +27,9 @@ minute. It closes after five minutes, or when no host has that revision any more
 25 s, not all at once. Needs the right to start the process on every host.`,
 				Example: "  drover breaker reset shop/web",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.Breaker, error) {
-					namespace, name, found := strings.Cut(args[0], "/")
-					if !found || namespace == "" || name == "" {
-						return client.Breaker{}, term.Usagef("%q is not a process: expected NAMESPACE/NAME", args[0])
+					namespace, name, err := term.SplitID(args[0])
+					if err != nil {
+						return client.Breaker{}, err
 					}
 					return c.ResetBreaker(ctx, namespace, name)
 				},

@@ -188,12 +188,8 @@ func (f *receiverFlags) flags(cmd *cobra.Command) {
 			text, err := readFile(file.name)
 			*file.text, faults = text, append(faults, err)
 		}
-		// The server tells the faults of expressions with all others; an empty one is an error only here.
-		alone := errors.Join(faults...) != nil
 		for _, flag := range []string{"selector", "process-label"} {
-			if text := flags.Lookup(flag).Value.String(); text == "" || alone {
-				faults = append(faults, remote.CheckSelector(cmd, flag, text))
-			}
+			faults = append(faults, remote.CheckSelector(cmd, flag, flags.Lookup(flag).Value.String()))
 		}
 		return errors.Join(faults...)
 	})
@@ -266,20 +262,37 @@ drover shows the secret only this once. 'drover receiver test' tries the address
   drover receiver create mail --kind email --url smtp://mail.example:587 --mail-from drover@shop.example \
     --mail-to ops@shop.example --mail-user drover --secret-file password --severity critical
   drover receiver create chat --url https://chat.example/hook --body-file message.json`,
-		New:   true,
-		Flags: f.flags,
+		New: true,
+		Flags: func(cmd *cobra.Command) {
+			f.flags(cmd)
+			remote.TellRequest(cmd, func(args []string) (any, []string) {
+				told := []string{"select", "labels"}
+				if f.url == "" {
+					told = append(told, "url")
+				}
+				if len(args) == 0 {
+					args, told = []string{""}, append(told, "name")
+				}
+				return f.request(args[0]), told
+			})
+		},
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
-			change := f.change()
-			change.Name, change.Kind = args[0], f.kind
-			if f.givesMail() || f.kind == client.ReceiverEmail {
-				change.Mail = f.letter(client.Mail{})
-			}
-			if f.secretFile != "" {
-				change.Secret = new(strings.TrimSpace(f.secret))
-			}
-			return c.CreateReceiver(ctx, change)
+			return c.CreateReceiver(ctx, f.request(args[0]))
 		},
 	}
+}
+
+// request returns the request for a new receiver.
+func (f *receiverFlags) request(name string) client.ReceiverChange {
+	change := f.change()
+	change.Name, change.Kind = name, f.kind
+	if f.givesMail() || f.kind == client.ReceiverEmail {
+		change.Mail = f.letter(client.Mail{})
+	}
+	if f.secretFile != "" {
+		change.Secret = new(strings.TrimSpace(f.secret))
+	}
+	return change
 }
 
 func receiverChange() remote.Verb[client.Receiver] {
@@ -295,19 +308,19 @@ once. --namespace replaces all previous namespaces, and --selector the previous 
 			f.flags(cmd)
 			cmd.Flags().BoolVar(&all, "all-namespaces", false, "deliver the alarms of all namespaces")
 			cmd.Flags().BoolVar(&everywhere, "all-hosts", false, "deliver the alarms of all hosts")
+			cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+				var faults []error
+				if all && f.given("namespace") {
+					faults = append(faults, term.Usagef("--namespace and --all-namespaces exclude each other"))
+				}
+				if everywhere && f.given("selector") {
+					faults = append(faults, term.Usagef("--selector and --all-hosts exclude each other"))
+				}
+				return errors.Join(faults...)
+			})
 		},
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
 			change := f.change()
-			var faults []error
-			if all && change.Namespaces != nil {
-				faults = append(faults, term.Usagef("--namespace and --all-namespaces exclude each other"))
-			}
-			if everywhere && change.Select != nil {
-				faults = append(faults, term.Usagef("--selector and --all-hosts exclude each other"))
-			}
-			if err := errors.Join(faults...); err != nil {
-				return client.Receiver{}, err
-			}
 			if all {
 				change.Namespaces = &[]string{}
 			}

@@ -2,6 +2,7 @@ package receivers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -165,42 +166,17 @@ Needs an administrator, or the right silence on whole namespaces.`,
 			f.StringVar(&request.TimeZone, "zone", "", "time zone of --cron, such as Europe/Berlin (default the server's)")
 			f.StringVarP(&request.Message, "message", "m", "", "reason, for other people")
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
-				for _, flag := range []string{"selector", "process-label"} {
-					if err := remote.CheckSelector(cmd, flag, f.Lookup(flag).Value.String()); err != nil {
-						return err
-					}
-				}
-				switch {
-				case request.Cron == "" && request.TimeZone != "":
-					return term.Usagef("--zone is for --cron: give both")
-				case length < 0:
-					return term.Usagef("--for is %s: expected a length of more than 0, such as 2h", length)
-				case request.Cron != "" && length == 0:
-					return term.Usagef("--cron needs --for DURATION, the length of each window, such as --for 2h")
-				case request.Cron == "" && length > 0 && until != "":
-					return term.Usagef("--for and --until exclude each other without --cron")
-				case request.Cron == "" && length == 0 && until == "":
-					return term.Usagef("expected --for DURATION or --until TIME, such as --for 2h")
-				}
-				for _, arg := range args {
-					if !strings.Contains(arg, "/") {
-						return term.Usagef("%q is neither a command nor a process: expected NAMESPACE/NAME, such as shop/*", arg)
-					}
-				}
-				return nil
+				begin, err1 := term.Ahead("--from", from)
+				end, err2 := term.Ahead("--until", until)
+				request.From, request.Until = unlessZero(&begin), unlessZero(&end)
+				request.Processes, request.Seconds = args, length.Seconds()
+				return errors.Join(err1, err2, checkSilence(cmd, &request, length, until))
+			})
+			remote.TellRequest(cmd, func([]string) (any, []string) {
+				return request, toldOfSilence(&request, until != "")
 			})
 		},
-		Call: func(ctx context.Context, c *client.Client, args []string) (client.Silence, error) {
-			request.Processes, request.Seconds = args, length.Seconds()
-			begin, err := term.Ahead("--from", from)
-			if err != nil {
-				return client.Silence{}, err
-			}
-			end, err := term.Ahead("--until", until)
-			if err != nil {
-				return client.Silence{}, err
-			}
-			request.From, request.Until = unlessZero(&begin), unlessZero(&end)
+		Call: func(ctx context.Context, c *client.Client, _ []string) (client.Silence, error) {
 			made, err := c.CreateSilence(ctx, request)
 			if err == nil {
 				sayUncovered(ctx, silence, c, made)
@@ -208,6 +184,54 @@ Needs an administrator, or the right silence on whole namespaces.`,
 			return made, err
 		},
 	}
+}
+
+// checkSilence tells the faults of the flags and the arguments.
+func checkSilence(cmd *cobra.Command, r *client.SilenceRequest, length time.Duration, until string) error {
+	faults := []error{
+		remote.CheckSelector(cmd, "selector", r.Select), remote.CheckSelector(cmd, "process-label", r.Labels),
+	}
+	fault := func(format string, args ...any) { faults = append(faults, term.Usagef(format, args...)) }
+	repeats := cmd.Flags().Changed("cron")
+	if !repeats && r.TimeZone != "" {
+		fault("--zone is for --cron: give both")
+	}
+	switch {
+	case length < 0:
+		fault("--for is %s: expected a length of more than 0, such as 2h", length)
+	case repeats && length == 0:
+		fault("--cron needs --for DURATION, the length of each window, such as --for 2h")
+	case !repeats && length > 0 && until != "":
+		fault("--for and --until exclude each other without --cron")
+	case !repeats && length == 0 && until == "":
+		fault("expected --for DURATION or --until TIME, such as --for 2h")
+	}
+	for _, arg := range r.Processes {
+		if !strings.Contains(arg, "/") {
+			fault("%q is neither a command nor a process: expected NAMESPACE/NAME, such as shop/*", arg)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// toldOfSilence returns the fields whose faults checkSilence and the flags tell.
+func toldOfSilence(r *client.SilenceRequest, ends bool) []string {
+	told := []string{"select", "labels"}
+	if r.Until == nil {
+		told = append(told, "until")
+	}
+	if r.Cron == "" {
+		told = append(told, "cron")
+	}
+	if r.Seconds <= 0 || r.Cron == "" && ends {
+		told = append(told, "seconds")
+	}
+	for i, arg := range r.Processes {
+		if !strings.Contains(arg, "/") {
+			told = append(told, fmt.Sprintf("processes[%d]", i))
+		}
+	}
+	return told
 }
 
 // sayUncovered says which parts of a silence cover nothing now, because a name may be misspelt. An error of a list says

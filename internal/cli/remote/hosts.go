@@ -52,11 +52,8 @@ func (h *Hosts) Flags(cmd *cobra.Command, s *Session, help string) {
 		"only hosts whose labels and facts match, such as role=web,zone!=b")
 	CompleteFlag(cmd, "hosts", Completing(s, HostIDs))
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) (err error) {
-		if err := CheckSelector(cmd, "selector", h.Selector); err != nil {
-			return err
-		}
 		h.Names, err = expanded(h.Names, cmd.InOrStdin())
-		return err
+		return errors.Join(CheckSelector(cmd, "selector", h.Selector), err)
 	})
 }
 
@@ -480,20 +477,22 @@ func CheckSelector(cmd *cobra.Command, flag, text string) error {
 // count.
 func expanded(names []string, stdin io.Reader) ([]string, error) {
 	var all []string
+	var faults []error
 	for _, name := range names {
 		path, isFile := strings.CutPrefix(name, "@")
 		switch {
 		case name == "":
-			return nil, term.Usagef("--hosts has an empty name")
+			faults = append(faults, term.Usagef("--hosts has an empty name"))
+			continue
 		case !isFile:
 			all = append(all, name)
 			continue
 		}
 		lines, err := hostLines(path, stdin)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, lines...)
+		all, faults = append(all, lines...), append(faults, err)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
 	}
 	if len(all) > mostNames {
 		return nil, term.Usagef("--hosts names %d hosts: expected at most %d", len(all), mostNames)

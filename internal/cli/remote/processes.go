@@ -3,6 +3,7 @@ package remote
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -32,12 +33,11 @@ func (s *Choice) Flags(cmd *cobra.Command, session *Session, help string) {
 	f.StringSliceVar(&s.States, "state", nil, "only processes in these states")
 	term.Complete(cmd, "state", process.States()...)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		var faults []error
 		for _, state := range s.States {
-			if err := term.OneOf("--state", state, process.States()...); err != nil {
-				return err
-			}
+			faults = append(faults, term.OneOf("--state", state, process.States()...))
 		}
-		return nil
+		return errors.Join(faults...)
 	})
 }
 

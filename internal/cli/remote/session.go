@@ -85,16 +85,17 @@ func (s *Session) LastingFlags(cmd *cobra.Command, forms ...string) {
 	f.StringVar(&s.Colour, "color", "auto", "use colours: auto, always or never")
 	term.Complete(cmd, "color", "auto", "always", "never")
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		switch {
-		case s.server != "" && s.dataDir != "":
-			return term.Usagef("--server and --data-dir exclude each other")
-		case s.context != "" && s.server+s.dataDir != "":
-			return term.Usagef("--context excludes --server and --data-dir")
+		faults := []error{term.OneOf("--color", s.Colour, "auto", "always", "never")}
+		if s.server != "" && s.dataDir != "" {
+			faults = append(faults, term.Usagef("--server and --data-dir exclude each other"))
+		}
+		if s.context != "" && s.server+s.dataDir != "" {
+			faults = append(faults, term.Usagef("--context excludes --server and --data-dir"))
 		}
 		if s.Timeout < 0 {
-			return term.Usagef("--timeout %s: expected 0 or more", s.Timeout)
+			faults = append(faults, term.Usagef("--timeout %s: expected 0 or more", s.Timeout))
 		}
-		return term.OneOf("--color", s.Colour, "auto", "always", "never")
+		return errors.Join(faults...)
 	})
 }
 

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"errors"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -33,9 +34,6 @@ valid for a year. To renew it, run the command again and send SIGHUP to nats-ser
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			node.Names = settings.Hosts()
 			node.Names = append(names, node.Names...)
-			if err := checkNode(&node); err != nil {
-				return err
-			}
 			log, err := command.Log(cmd.ErrOrStderr(), logLevel)
 			if err != nil {
 				return err
@@ -55,19 +53,21 @@ valid for a year. To renew it, run the command again and send SIGHUP to nats-ser
 	f.StringArrayVar(&names, "host", nil, "host name or IP address of the broker, for its certificate; may be repeated")
 	f.StringVar(&node.Dir, "dir", "/etc/nats", "directory of the broker for its configuration and state")
 	f.StringVar(&node.Out, "out", "", "directory to write the files to (default: print the configuration)")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error { return checkNode(cmd, &node) })
 	return cmd
 }
 
 // checkNode reports the errors in the description of a broker.
-func checkNode(n *serve.Node) error {
-	if n.Name == "" {
-		return term.Usagef("--name is missing")
+func checkNode(cmd *cobra.Command, n *serve.Node) error {
+	var faults []error
+	if !cmd.Flags().Changed("name") {
+		faults = append(faults, term.Usagef("--name is missing"))
 	}
 	if !filepath.IsAbs(n.Dir) {
-		return term.Usagef("--dir %q: expected an absolute path", n.Dir)
+		faults = append(faults, term.Usagef("--dir %q: expected an absolute path", n.Dir))
 	}
 	if len(n.Routes) > 0 && n.Cluster == "" {
-		return term.Usagef("--route needs --cluster")
+		faults = append(faults, term.Usagef("--route needs --cluster"))
 	}
 	for _, a := range []struct{ name, address string }{
 		{"listen", n.Listen},
@@ -78,13 +78,13 @@ func checkNode(n *serve.Node) error {
 			continue
 		}
 		if _, err := settings.Address("--"+a.name, a.address, "0.0.0.0:4222"); err != nil {
-			return term.Usagef("%v", err)
+			faults = append(faults, term.Usagef("%v", err))
 		}
 	}
 	for _, r := range n.Routes {
 		if err := settings.Advertised("--route", r, "nats2.example.com:6222"); err != nil {
-			return term.Usagef("%v", err)
+			faults = append(faults, term.Usagef("%v", err))
 		}
 	}
-	return nil
+	return errors.Join(faults...)
 }

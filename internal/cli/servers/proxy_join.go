@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -32,14 +33,6 @@ unreachable.`,
 		Example: `  drover proxy join --server https://drover.example.com:7350 --token - --name dmz-1 --advertise 10.1.0.2:7351 < token`,
 		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, name := range []string{"server", "token", "name", "advertise"} {
-				if cmd.Flag(name).Value.String() == "" {
-					return term.Usagef("--%s is missing", name)
-				}
-			}
-			if err := settings.Advertised("advertise", cfg.Advertise, "10.1.0.2:7351"); err != nil {
-				return &command.UsageError{Err: err}
-			}
 			var err error
 			if cfg.Token, err = command.Token(cfg.Token, cmd.InOrStdin()); err != nil {
 				return err
@@ -61,5 +54,19 @@ unreachable.`,
 	flags.StringVar(&cfg.Name, "name", "", "name of the proxy: lower-case letters, digits, dots and dashes")
 	flags.StringVar(&cfg.Advertise, "advertise", "", "HOST:PORT by which the agents of the area reach this proxy")
 	flags.StringVar(&dir, "data-dir", config.DataDir(), "directory for all stored data")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		var faults []error
+		for _, name := range []string{"server", "token", "name", "advertise"} {
+			if !cmd.Flags().Changed(name) {
+				faults = append(faults, term.Usagef("--%s is missing", name))
+			}
+		}
+		if cfg.Advertise != "" {
+			if err := settings.Advertised("advertise", cfg.Advertise, "10.1.0.2:7351"); err != nil {
+				faults = append(faults, &command.UsageError{Err: err})
+			}
+		}
+		return errors.Join(faults...)
+	})
 	return cmd
 }

@@ -65,6 +65,10 @@ func (r *TimeRange) named(cmd *cobra.Command, from, to string) {
 	r.from, r.to = from, to
 	cmd.Flags().StringVar(&r.since, from, "", "only from this time on: RFC 3339, 10:00 or an age such as 24h")
 	cmd.Flags().StringVar(&r.Until, to, "", "only before this time: RFC 3339, 10:00 or an age such as 1h")
+	cmd.PreRunE = Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		_, _, err := r.Times()
+		return err
+	})
 }
 
 // Times returns the range; a missing time is zero.

@@ -78,6 +78,67 @@ func Chain(first, second func(*cobra.Command, []string) error) func(*cobra.Comma
 	}
 }
 
+// TellAll has each command of a command line tell all faults at once: those of its arguments, of empty flags and of its
+// own checks. Beside such faults it tells malformed names of processes. A command whose only faults are such names
+// tells them itself, because a server may know what a person means.
+func TellAll(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		TellAll(cmd)
+	}
+	count, check := root.Args, root.PreRunE
+	root.Args = cobra.ArbitraryArgs
+	root.PreRunE = func(cmd *cobra.Command, args []string) error {
+		faults := []error{Filled(cmd)}
+		if count != nil {
+			faults = append(faults, count(cmd, args))
+		}
+		if check != nil {
+			faults = append(faults, check(cmd, args))
+		}
+		if errors.Join(faults...) == nil {
+			return nil
+		}
+		return errors.Join(append(faults, malformed(cmd, args))...)
+	}
+}
+
+// malformed returns an error about the arguments that the usage line calls NAMESPACE/NAME, and that are none.
+func malformed(cmd *cobra.Command, args []string) error {
+	usage, _, _ := strings.Cut(cmd.Use, " --")
+	places := strings.Fields(usage)[1:]
+	var faults []error
+	for i, arg := range args {
+		last := len(places) - 1
+		if i > last && (last < 0 || !strings.Contains(places[last], "...")) {
+			break
+		}
+		if strings.Trim(places[min(i, last)], "[].") == "NAMESPACE/NAME" {
+			_, _, err := SplitID(arg)
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// SplitID splits NAMESPACE/NAME.
+func SplitID(arg string) (namespace, name string, err error) {
+	namespace, name, found := strings.Cut(arg, "/")
+	if !found || namespace == "" || name == "" {
+		return "", "", Usagef("%q is not a process: expected NAMESPACE/NAME", arg)
+	}
+	return namespace, name, nil
+}
+
+// SplitIDs returns an error about each argument that is not NAMESPACE/NAME.
+func SplitIDs(args []string) error {
+	var faults []error
+	for _, arg := range args {
+		_, _, err := SplitID(arg)
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
 // Filled rejects flags that are given an empty value, as a script does with an empty variable: to take it for none
 // would choose everything. Flags that only describe something may be empty, and so may those of a change.
 func Filled(cmd *cobra.Command) error {

@@ -222,6 +222,31 @@ func (c *call) decode(ctx context.Context, v any, checks ...func() error) error 
 	return err
 }
 
+// Faults returns the wrong fields of a request for a receiver, a silence, a schedule or a join token, as far as the
+// request alone shows them. It is for a caller that cannot send the request, because it has found other faults.
+func Faults(request any, now time.Time) []v1.FieldError {
+	var err error
+	switch r := request.(type) {
+	case v1.ReceiverChange:
+		_, err = newReceiver(&r)
+	case v1.SilenceRequest:
+		_, err = silenceOf(&r, now)
+	case v1.JoinTokenRequest:
+		err = checkJoinToken(&r)
+	case v1.ScheduleRequest:
+		var s scheduleRequest
+		text, _ := json.Marshal(r) // it has only values that JSON has
+		if err = json.Unmarshal(text, &s); err == nil {
+			_, err = s.schedule(now)
+		}
+	}
+	p, ok := errors.AsType[*problem](err)
+	if !ok {
+		return nil
+	}
+	return p.Fields
+}
+
 // app returns the app whose tasks the caller may see: its own, or every app (empty) for an administrator.
 func (c *call) app() string {
 	if c.Principal.Admin {

@@ -2,6 +2,7 @@ package apiv1_test
 
 import (
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,31 @@ func TestOperationIsRefused(t *testing.T) {
 	r.want(202,
 		r.call("narrow", "POST", "/operations",
 			`{"op":"restart","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`))
+}
+
+// TestWrongOperationHidesNoFault: of an operation that the API does not know, the values of all fields are checked.
+func TestWrongOperationHidesNoFault(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	for body, want := range map[string][]string{
+		`{"op":"dance","targets":[{"namespace":"a"}],"select":"(","at":"x","host_timeout_seconds":0,"signal":"x",
+			"scope":"y","one_of":true,"rollout":{"batch":1,"canary":-1},"take_over":true,"beside":true}`: {
+			"op", "targets[0].name", "select", "host_timeout_seconds", "signal", "scope", "one_of", "at",
+			"rollout.canary", "take_over",
+		},
+		`{"op":"stop","targets":[{"namespace":"a","name":"x"}],"at":"x","signal":"HUP","scope":"tree"}`: {
+			"signal", "scope", "at", "at",
+		},
+		`{"op":"register","targets":[{"namespace":"a","name":"x"}],"at":"x","rollout":{"batch":0}}`: {
+			"spec", "at", "rollout", "rollout.batch",
+		},
+	} {
+		answer := r.call("admin", "POST", "/operations", body)
+		r.want(422, answer)
+		if got := answer.faults(); !slices.Equal(got, want) {
+			t.Errorf("%s: the faults are of %q, want %q", body, got, want)
+		}
+	}
 }
 
 func TestResults(t *testing.T) {

@@ -94,19 +94,19 @@ func applyReceiver(r *v1.ReceiverChange, w *store.Receiver) error {
 	set(&w.Local, r.Local)
 	set(&w.Note, r.Note)
 	var faults []error
-	if err := receiver.CheckURL(w.Kind, w.URL, w.Local); err != nil {
-		faults = append(faults, invalid("url", "%v", err))
-	}
 	fault := func(field string, err error) { faults = append(faults, invalid(field, "%v", err)) }
-	receiver.CheckTemplates(w, fault)
-	switch w.Kind {
-	case store.KindEmail:
-		receiver.CheckMail(&w.Mail, fault)
-	case store.KindWebhook, store.KindAlertmanager:
-		if r.Mail != nil {
-			faults = append(faults, invalid("mail", "is for receivers of the kind %s: this is a receiver of the kind %s",
-				store.KindEmail, w.Kind))
+	if w.Kind != "" { // an unknown kind: address and templates depend on it
+		if err := receiver.CheckURL(w.Kind, w.URL, w.Local); err != nil {
+			fault("url", err)
 		}
+		receiver.CheckTemplates(w, fault)
+	}
+	switch {
+	case w.Kind == store.KindEmail, w.Kind == "" && r.Mail != nil:
+		receiver.CheckMail(&w.Mail, fault)
+	case r.Mail != nil:
+		faults = append(faults, invalid("mail", "is for receivers of the kind %s: this is a receiver of the kind %s",
+			store.KindEmail, w.Kind))
 	}
 	return together(append(faults, checkMatch(&w.Match))...)
 }
@@ -240,30 +240,34 @@ func secretOf(kind store.ReceiverKind, given *string) (string, error) {
 	return *given, nil
 }
 
+// newReceiver returns the receiver that a request describes.
+func newReceiver(r *v1.ReceiverChange) (w store.Receiver, err error) {
+	faults := []error{checkReceiverName(r.Name)}
+	if w.Kind, err = receiverKind(r.Kind); err == nil {
+		w.Secret, err = secretOf(w.Kind, r.Secret)
+	}
+	err = together(append(faults, err, applyReceiver(r, &w))...)
+	return w, err
+}
+
 // createReceiver creates a receiver, whose alarms begin now. Only this reply shows its secret.
 func (h *Handler) createReceiver(ctx context.Context, c *call) (reply, error) {
 	var req v1.ReceiverChange
 	var w store.Receiver
-	check := func() error {
-		kind, err := receiverKind(req.Kind)
-		faults := []error{checkReceiverName(req.Name), err}
-		if w.Kind = kind; err == nil { // all else depends on the kind
-			faults = append(faults, applyReceiver(&req, &w))
-			w.Secret, err = secretOf(kind, req.Secret)
-			faults = append(faults, err)
-		}
-		return together(faults...)
+	check := func() (err error) {
+		w, err = newReceiver(&req)
+		return err
 	}
 	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Target = edge.Clip(req.Name)
 	c.Audit.Detail = receiverRecord(req)
-	now := h.Now()
-	w.Name, w.Created, w.Changed = req.Name, now, now
 	if err := check(); err != nil {
 		return reply{}, err
 	}
+	now := h.Now()
+	w.Name, w.Created, w.Changed = req.Name, now, now
 	list, err := h.Receivers.Store.ListReceivers(ctx)
 	if err != nil {
 		return reply{}, failure("list the receivers", err)

@@ -87,6 +87,9 @@ func TestReceiversRefused(t *testing.T) {
 	} {
 		r.refused(r.call("admin", "POST", "/receivers", body), 422, field)
 	}
+	same(t, "faults beside an unknown kind", []string{"name", "kind", "mail.from", "mail.to[0]", "severities[0]", "kinds[0]"},
+		r.want(422, r.call("admin", "POST", "/receivers",
+			`{"name":"a b","url":"https://x/","kind":"x","mail":{"to":["z"]},"severities":["x"],"kinds":["x"]}`)).faults())
 	r.want(201, r.call("admin", "POST", "/receivers", `{"name":"x","url":"https://x/"}`))
 	r.refused(r.call("admin", "POST", "/receivers", `{"name":"x","url":"https://x/"}`), 409, "")
 	r.refused(r.call("admin", "PATCH", "/receivers/x", `{"name":"y"}`), 422, "name")

@@ -25,33 +25,24 @@ import (
 )
 
 // readPlan checks the plan of a rollout of an operation, and reports all of its faults.
-func (r *operationRequest) readPlan() error {
-	if err := r.readOneOf(); err != nil || r.OneOf {
-		return err
+func (r *operationRequest) readPlan(now time.Time) error {
+	_, err := beginning(r.At, now)
+	faults := []error{r.readOneOf(), err}
+	switch {
+	case r.Rollout == nil && r.At != "":
+		faults = append(faults, invalid("at", "is for a rollout: expected rollout beside it"))
+	case r.Rollout == nil:
+		return together(faults...)
+	case r.known() && !r.Op.Info().RollsOut:
+		faults = append(faults, invalid("rollout", "is not for the operation %s: expected start, stop, restart, reload, "+
+			"kill, signal, host, unhost, retry or unregister", r.Op))
+	case r.Given != nil:
+		faults = append(faults, invalid("spec", "is not for a rollout: every host uses its stored spec"))
 	}
-	if r.Rollout == nil {
-		if r.At != "" {
-			return invalid("at", "is for a rollout: expected rollout beside it")
-		}
-		return nil
+	if plan := processfile.CheckRolloutOf(r.Op.Info(), r.Rollout); len(plan) > 0 {
+		faults = append(faults, invalidFile("rollout", plan))
 	}
-	if !r.Op.Info().RollsOut {
-		return invalid("rollout", "is not for the operation %s: expected start, stop, restart, reload, kill, signal, "+
-			"host, unhost, retry or unregister", r.Op)
-	}
-	if r.Given != nil {
-		return invalid("spec", "is not for a rollout: every host uses its stored spec")
-	}
-	faults := processfile.CheckRollout(r.Rollout)
-	if info := r.Op.Info(); !info.LeavesRunning() && !r.Rollout.MaxUnavailable.IsZero() {
-		faults = append(faults, processfile.Fault{
-			Path: "max_unavailable", Text: "is for processes that drover watches afterwards: not for " + string(info.Op),
-		})
-	}
-	if len(faults) > 0 {
-		return invalidFile("rollout", faults)
-	}
-	return nil
+	return together(faults...)
 }
 
 // newRollout returns a rollout of the caller, without its hosts.

@@ -110,22 +110,23 @@ func beginning(text string, now time.Time) (at time.Time, err error) {
 
 // readOneOf checks an operation on one host.
 func (r *operationRequest) readOneOf() error {
+	var faults []error
 	switch {
 	case !r.OneOf && r.AgainWhenLost:
 		return invalid("again_when_lost", "is for one_of: expected one_of beside it")
 	case !r.OneOf:
 		return nil
-	case r.Rollout != nil:
-		return invalid("one_of", "stands beside rollout: expected one of them")
-	case r.At != "":
-		return invalid("at", "is for a rollout: expected rollout beside it")
-	case !r.Op.Info().RollsOut:
-		return invalid("one_of", "is not for the operation %s: expected start, stop, restart, reload, kill, signal, host, "+
-			"unhost, retry or unregister", r.Op)
-	case r.Given != nil:
-		return invalid("spec", "is not for one_of: the host uses its stored spec")
+	case r.known() && !r.Op.Info().RollsOut:
+		faults = append(faults, invalid("one_of", "is not for the operation %s: expected start, stop, restart, reload, "+
+			"kill, signal, host, unhost, retry or unregister", r.Op))
 	}
-	return nil
+	if r.Rollout != nil {
+		faults = append(faults, invalid("one_of", "stands beside rollout: expected one of them"))
+	}
+	if r.Given != nil {
+		faults = append(faults, invalid("spec", "is not for one_of: the host uses its stored spec"))
+	}
+	return together(faults...)
 }
 
 // oneProcess checks that an operation on one host is about one process: of several, each could begin on another host.
@@ -204,10 +205,12 @@ func (r *scheduleRequest) schedule(now time.Time) (s store.Schedule, err error) 
 	if q.HostTimeout != nil {
 		asked.HostTimeout = *q.HostTimeout
 	}
-	if err := q.validate(); err != nil && q.Given == nil && q.At == "" {
+	if err := q.validate(now); err != nil {
 		p := problemOf(err)
-		p.Fields = slices.DeleteFunc(p.Fields, func(f v1.FieldError) bool {
-			return without && (strings.HasPrefix(f.Field, "targets") || f.Field == "processes") // told already
+		p.Fields = slices.DeleteFunc(p.Fields, func(f v1.FieldError) bool { // told already
+			field, _, _ := strings.Cut(f.Field, ".")
+			return field == "spec" && q.Given != nil || field == "at" || field == "take_over" || field == "beside" ||
+				without && (strings.HasPrefix(field, "targets") || field == "processes")
 		})
 		if len(p.Fields) > 0 {
 			faults = append(faults, within("request", p))
@@ -467,7 +470,7 @@ func (h *Handler) begin(ctx context.Context, c *call, s *store.Schedule, run *st
 	if err := json.Unmarshal(s.Request, &req); err != nil {
 		return failure("read the schedule", err)
 	}
-	if err := req.validate(); err != nil {
+	if err := req.validate(h.Now()); err != nil {
 		return err
 	}
 	_, err := h.operate(ctx, c, &req, run)

@@ -2,6 +2,7 @@ package apiv1_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,13 @@ func TestBadSchedules(t *testing.T) {
 	r.refused(r.call("admin", "POST", "/schedules", nightly("n", map[string]any{
 		"op": "update", "processes": []string{"a/*"}, "one_of": true,
 	})), 422, "request.spec")
+	all := r.want(422, r.call("admin", "POST", "/schedules", nightly("n", map[string]any{
+		"op": "dance", "processes": []string{"a"}, "at": "x", "spec": map[string]any{}, "host_timeout_seconds": 0, "select": "(",
+	}))).faults()
+	slices.Sort(all)
+	same(t, "faults", []string{
+		"request.at", "request.host_timeout_seconds", "request.op", "request.processes[0]", "request.select", "request.spec",
+	}, all)
 	r.refused(r.call("admin", "POST", "/operations", map[string]any{"op": "stop", "targets": targets, "labels": "a=b"}), 422, "labels")
 	r.refused(r.call("admin", "POST", "/operations", map[string]any{"op": "stop", "targets": targets, "processes": []string{"a/x"}}),
 		422, "processes")

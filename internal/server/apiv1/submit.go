@@ -111,10 +111,11 @@ func (t *targetRequest) id() process.ID { return process.ID{Namespace: t.Namespa
 // createOperation stores an operation and returns it; the engine executes it.
 func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	var req operationRequest
-	if err := c.decode(ctx, &req, req.validate); err != nil {
+	check := func() error { return req.validate(h.Now()) }
+	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
-	if err := req.validate(); err != nil {
+	if err := check(); err != nil {
 		return reply{}, err
 	}
 	if req.Selection == "" {
@@ -246,8 +247,12 @@ func accepting(err error) error {
 }
 
 // validate reports the faults of the request, and completes its spec.
-func (r *operationRequest) validate() error {
-	faults := []error{r.readProcesses(), r.readTargets()}
+func (r *operationRequest) validate(now time.Time) error {
+	var faults []error
+	if !r.known() {
+		faults = append(faults, invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", ")))
+	}
+	faults = append(faults, r.readProcesses(), r.readTargets())
 	if r.Select != nil {
 		var err error
 		if r.choice.selector, err = selector.Parse(*r.Select); err != nil {
@@ -257,16 +262,12 @@ func (r *operationRequest) validate() error {
 	if n := r.HostTimeout; n != nil && (*n < 1 || *n > longestHostTimeout) {
 		faults = append(faults, invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout))
 	}
-	if !r.Op.Info().OwnAPI {
-		if plan := processfile.CheckRollout(r.Rollout); len(plan) > 0 {
-			faults = append(faults, invalidFile("rollout", plan))
-		}
-		return together(append([]error{
-			invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", ")),
-		}, faults...)...)
-	}
-	return together(append(faults, r.readSignal(), r.readSpec(), r.readPlan(), r.readBeside())...)
+	// The first of these completes the operation.
+	return together(append(faults, r.readSignal(), r.readSpec(), r.readPlan(now), r.readBeside())...)
 }
+
+// known reports whether the operation is one of this API. Of another one nobody knows what belongs to it.
+func (r *operationRequest) known() bool { return r.Op.Info().OwnAPI }
 
 // readTargets checks the names of processes and hosts.
 func (r *operationRequest) readTargets() error {
@@ -332,24 +333,26 @@ func (r *operationRequest) readProcesses() (err error) {
 
 // readSignal completes the operation with the signal that it sends.
 func (r *operationRequest) readSignal() error {
-	if r.Op != process.Signal {
-		switch {
-		case r.Signal != "":
-			return invalid("signal", "is not for the operation %s", r.Op)
-		case r.Scope != "":
-			return invalid("scope", "is not for the operation %s", r.Op)
+	var faults []error
+	if r.known() && r.Op != process.Signal {
+		for _, field := range [][2]string{{"signal", r.Signal}, {"scope", r.Scope}} {
+			if field[1] != "" {
+				faults = append(faults, invalid(field[0], "is not for the operation %s", r.Op))
+			}
 		}
-		return nil
+		return together(faults...)
 	}
 	name, err := v1.SignalName(r.Signal)
-	if err != nil {
-		return invalid("signal", "is %.40q: expected the name of a signal, such as HUP or USR1", r.Signal)
+	if err != nil && (r.known() || r.Signal != "") {
+		faults = append(faults, invalid("signal", "is %.40q: expected the name of a signal, such as HUP or USR1", r.Signal))
 	}
 	if r.Scope != "" && r.Scope != v1.ScopeProcess && r.Scope != v1.ScopeTree {
-		return invalid("scope", "is %.40q: expected %s or %s", r.Scope, v1.ScopeProcess, v1.ScopeTree)
+		faults = append(faults, invalid("scope", "is %.40q: expected %s or %s", r.Scope, v1.ScopeProcess, v1.ScopeTree))
 	}
-	r.Op = process.SignalOp(name, r.Scope == v1.ScopeTree)
-	return nil
+	if len(faults) == 0 && r.known() {
+		r.Op = process.SignalOp(name, r.Scope == v1.ScopeTree)
+	}
+	return together(faults...)
 }
 
 // readSpec reads the given spec.
@@ -375,7 +378,7 @@ func (r *operationRequest) readSpec() error {
 	}
 	spec := processfile.ToSpec(*given)
 	r.Spec = &spec
-	if faults := processfile.FaultsOf(r.Spec, r.Op); len(faults) > 0 {
+	if faults := processfile.FaultsOf(r.Spec, r.Op); r.known() && len(faults) > 0 {
 		wrong = append(wrong, invalidFile("spec", faults))
 	}
 	return together(wrong...)
