@@ -323,11 +323,14 @@ func (w *World) EndTree(ctx context.Context, s instance.Scope,
 	end := End{Root: s.Root, Run: s.Run}
 	w.mu.Lock()
 	w.ends = append(w.ends, end)
-	doomed := w.spare(s, w.members(s))
 	names := map[procfs.Identity]string{}
-	for _, id := range doomed {
-		names[id] = w.procs[id].name
-	}
+	doomed := slices.DeleteFunc(w.spare(s, w.members(s)), func(id procfs.Identity) bool {
+		p := w.procs[id]
+		if p != nil {
+			names[id] = p.name
+		}
+		return p == nil // it has ended just now
+	})
 	w.mu.Unlock()
 	if w.OnEndTree != nil {
 		left, err = w.OnEndTree(end)
