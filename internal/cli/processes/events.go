@@ -89,7 +89,7 @@ one line.`,
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		for _, k := range f.Kinds {
 			if !slices.Contains(eventKinds(), k) {
-				return term.Usagef("--kind %q: expected %s", k, term.OrList(eventKinds()))
+				return term.Usagef("--kind %q: expected %s", k, process.OrList(eventKinds()))
 			}
 		}
 		switch {

@@ -174,7 +174,7 @@ func writePage(cmd *cobra.Command, id string) error {
 // nearCause suggests causes with a similar spelling.
 func nearCause(id string) string {
 	if near := spelling.Nearest(id, pages.List()); len(near) > 0 {
-		return "; did you mean " + term.OrList(near) + "?"
+		return "; did you mean " + process.OrList(near) + "?"
 	}
 	return ""
 }

@@ -418,7 +418,7 @@ func UnmatchedHosts(ctx context.Context, c *client.Client, names []string) error
 
 func noHost(name string, near func(name string) []string) error {
 	if meant := near(name); len(meant) > 0 {
-		return term.NoSuchf("no host matches %s; did you mean %s?", name, term.OrList(meant))
+		return term.NoSuchf("no host matches %s; did you mean %s?", name, process.OrList(meant))
 	}
 	return term.NoSuchf("no host matches %s", name)
 }

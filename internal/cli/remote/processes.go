@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -121,7 +120,7 @@ func (s *Choice) Where() string {
 		text += " of version " + s.Version
 	}
 	if len(s.States) > 0 {
-		text += " in state " + strings.Join(s.States, " or ")
+		text += " in state " + process.OrList(s.States)
 	}
 	return text
 }
@@ -152,7 +151,7 @@ func NoProcess(ctx context.Context, c *client.Client, args []string, where strin
 		if !wildcard.IsPattern(arg) {
 			near := spelling.Nearest(arg, known())
 			if len(near) > 0 && !slices.Contains(near, arg) {
-				return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, term.OrList(near))
+				return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, process.OrList(near))
 			}
 		}
 		return term.NoSuchf("no process matches %s%s", arg, where)
