@@ -224,6 +224,7 @@ var Refusals = []Text{
 	{"label the hosts", "设置主机标签"},
 	{"let the host join", "接入主机"},
 	{"list the absences of hosts", "查询主机的失联记录"},
+	{"list the earlier stays of hosts", "查询主机以前的加入记录"},
 	{"list the apps", "查询应用"},
 	{"list the breakers", "查询熔断"},
 	{"list the events", "查询事件"},
