@@ -298,6 +298,22 @@ func mayNowhere(who *access.Principal, op process.Op, patterns []string) (missin
 	return missing
 }
 
+// strangers reports the names of no host in a new schedule, as far as the caller may read hosts. Patterns may match
+// later.
+func (h *Handler) strangers(who *access.Principal, names []string) error {
+	reach := who.OnHosts(access.ReadAgents)
+	var faults []error
+	for i, name := range names {
+		if _, found := h.Directory.LookupID(name); found || name == "" || wildcard.IsPattern(name) ||
+			!reach.Covers(namedHost(name)) || len(faults) == mostFaults {
+			continue
+		}
+		faults = append(faults, invalid(fmt.Sprintf("request.hosts[%d]", i), "is %.100q: there is no such host%s", name,
+			h.sameAddress(names[i:i+1], reach)))
+	}
+	return together(faults...)
+}
+
 // mayRun reports why no run of a new schedule could begin with the processes and hosts that match now.
 func (h *Handler) mayRun(ctx context.Context, who *access.Principal, req operationRequest) error {
 	switch err := h.expand(ctx, who, &req); {
@@ -332,7 +348,7 @@ func (h *Handler) createSchedule(ctx context.Context, c *call) (reply, error) {
 	}
 	c.Audit.Target = edge.Clip(req.Name)
 	s, err := req.schedule(h.Now())
-	if err != nil {
+	if err := together(err, h.strangers(&c.Principal, req.Request.Hosts)); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Detail, _ = json.Marshal(map[string]any{"cron": s.Cron, "time_zone": s.Zone, "request": s.Request})
