@@ -331,7 +331,7 @@ answer, and no difference was found.`,
 				return remote.ExitOf(err)
 			}
 			if answer.Processes == 0 && (len(args) > 0 || !sel.Any()) {
-				if err := sel.NoMatch(cmd.Context(), c, strings.Join(args, " ")); err != nil {
+				if err := sel.NoMatch(cmd.Context(), c, args); err != nil {
 					return err
 				}
 				return term.NoSuchf("no process matches%s", sel.Where())

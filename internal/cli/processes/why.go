@@ -112,7 +112,7 @@ func whyNothing(ctx context.Context, c *client.Client, args []string, sel *remot
 	if answer.Total > 0 || len(answer.Findings) > 0 {
 		return nil
 	}
-	return sel.NoMatch(ctx, c, strings.Join(args, " "))
+	return sel.NoMatch(ctx, c, args)
 }
 
 // checkCauses returns an error for the first value of --cause that is not a cause.

@@ -353,7 +353,10 @@ func (h *Hosts) Unmatched(ctx context.Context, c *client.Client) error {
 	if found, err := client.Collect(c.Agents(ctx, f)); err != nil || len(found) > 0 || len(h.Names) > MostAsked {
 		return nil //nolint:nilerr // the answer only improves a message
 	}
-	return term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(h.Names, " ")+" "+h.Selector))
+	if len(h.Names) == 0 {
+		return term.NoSuchf("no host matches %s", h.Selector)
+	}
+	return All(h.Names, func(name string) error { return term.NoSuchf("no host matches %s %s", name, h.Selector) })
 }
 
 // Exist returns an error about the names without a host. Patterns alone are no error. It returns nil if the server does

@@ -125,11 +125,11 @@ func (s *Choice) Where() string {
 	return text
 }
 
-// NoMatch reports that no process matches the flags, or that a host does not exist. arg is the name of a process; empty
-// if the command has none.
-func (s *Choice) NoMatch(ctx context.Context, c *client.Client, arg string) error {
-	if arg != "" {
-		return NoProcess(ctx, c, []string{arg}, s.Where(), s.Names)
+// NoMatch reports that no process matches the flags, or that a host does not exist. args are the names of processes;
+// none if the command has none.
+func (s *Choice) NoMatch(ctx context.Context, c *client.Client, args []string) error {
+	if len(args) > 0 {
+		return NoProcess(ctx, c, args, s.Where(), s.Names)
 	}
 	if err := s.Unmatched(ctx, c); err != nil || !s.narrowed() {
 		return err
