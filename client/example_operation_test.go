@@ -23,6 +23,21 @@ func ExampleClient_Submit() {
 	// Output: op-1 running 2
 }
 
+func ExampleClient_PlanOperation() {
+	c, stop := connect()
+	defer stop()
+
+	p, err := c.PlanOperation(context.Background(), client.Request{
+		Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(p.Targets[0].Hosts, p.Reason == "")
+	// Output: [web-1 web-2] true
+}
+
 // Wait up to 30 seconds for the end of an operation.
 func ExampleClient_Operation() {
 	c, stop := connect()

@@ -178,6 +178,10 @@ func exchanges() []exchange {
 		{"GET /events/stream?after=41", "", 200, stream},
 
 		{"POST /operations", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}]}`, 202, operation},
+		{
+			"POST /operations?dry_run=true", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}]}`, 200,
+			`{"targets":[{"namespace":"web","name":"nginx","hosts":["web-1","web-2"]}]}`,
+		},
 		{"GET /operations/op-1?wait=30", "", 200, done},
 		{"POST /operations/op-1/cancel", "", 200, `{"cancelled":1,"asked":1,"begun":0,"operation":` + operation + `}`},
 		{

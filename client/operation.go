@@ -17,6 +17,12 @@ func (c *Client) Submit(ctx context.Context, r Request) (Operation, error) {
 	return o, err
 }
 
+// PlanOperation returns what a request would do, after all checks of Submit and RollOut, and does nothing.
+func (c *Client) PlanOperation(ctx context.Context, r Request) (p OperationPlan, err error) {
+	err = c.do(ctx, at(v1.RouteCreateOperation), url.Values{"dry_run": {"true"}}, r, &p)
+	return p, err
+}
+
 // Operation returns an operation. With a wait it blocks until the operation is done, or until that time (at most 60 s)
 // has passed.
 func (c *Client) Operation(ctx context.Context, id string, wait time.Duration) (Operation, error) {

@@ -164,6 +164,8 @@ type (
 	Target = v1.Target
 	// Operation is a task: the request of one call, and its progress.
 	Operation = v1.Operation
+	// OperationPlan is what a Request would do.
+	OperationPlan = v1.OperationPlan
 	// Rollout is an operation that spreads over its hosts in batches.
 	Rollout = v1.Rollout
 	// HostCount is a number of hosts or a share of all hosts.

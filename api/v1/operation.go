@@ -97,6 +97,16 @@ type Target struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
+// OperationPlan is what a Request would do.
+type OperationPlan struct {
+	// Targets are the processes, each with its hosts.
+	Targets []Target `json:"targets"`
+	// Rollout has the batches, without an id; nil if all hosts would begin at once.
+	Rollout *Rollout `json:"rollout,omitempty"`
+	// Reason says that the request reaches more hosts than one person may change; empty if it does not.
+	Reason string `json:"reason,omitempty"`
+}
+
 // Operation is a task: the request of one call, and its progress.
 type Operation struct {
 	ID string `json:"id"`

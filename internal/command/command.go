@@ -18,6 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"drover/internal/process"
 )
 
 // Exit codes.
@@ -179,7 +181,7 @@ func Subcommands(cmd *cobra.Command, args []string) error {
 		cmd.SuggestionsMinimumDistance = 2
 	}
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		text += "; did you mean " + strings.Join(near, " or ") + "?"
+		text += "; did you mean " + process.OrList(near) + "?"
 	}
 	return &UsageError{Err: errors.New(text)}
 }

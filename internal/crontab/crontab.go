@@ -51,10 +51,14 @@ func Parse(text string, zone *time.Location) (Rule, error) {
 		fields = strings.Fields(expanded)
 	}
 	if len(fields) != len(columns()) {
+		many := "s"
+		if len(fields) == 1 {
+			many = ""
+		}
 		return Rule{},
 			joined(append(faults,
-				fmt.Errorf("has %d fields: expected five (minute, hour, day of month, month, day of week)",
-					len(fields))))
+				fmt.Errorf("has %d field%s: expected five (minute, hour, day of month, month, day of week)",
+					len(fields), many)))
 	}
 	parser, err := newParser()
 	if err != nil {

@@ -95,6 +95,7 @@ func TestFaultsAreToldTogether(t *testing.T) {
 	const how = ", with * for all, lists 1,2, ranges 1-5 and steps */2"
 	for text, want := range map[string]string{
 		"":            "has 0 fields: expected five (minute, hour, day of month, month, day of week)",
+		"x":           "has 1 field: expected five (minute, hour, day of month, month, day of week)",
 		"* * * *":     "has 4 fields: expected five (minute, hour, day of month, month, day of week)",
 		"0 * * * * *": "has 6 fields: expected five (minute, hour, day of month, month, day of week)",
 		"60 * * * *":  `minute "60": expected 0 to 59` + how,

@@ -1,6 +1,9 @@
 package process
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Count formats a number of things: "1 start", "4 starts".
 func Count(n int, one, many string) string {
@@ -8,4 +11,13 @@ func Count(n int, one, many string) string {
 		many = one
 	}
 	return strconv.Itoa(n) + " " + many
+}
+
+// OrList is "a, b or c".
+func OrList(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

@@ -31,3 +31,13 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+func TestOrList(t *testing.T) {
+	for want, words := range map[string][]string{
+		"": nil, "a": {"a"}, "a or b": {"a", "b"}, "a, b or c": {"a", "b", "c"},
+	} {
+		if got := process.OrList(words); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

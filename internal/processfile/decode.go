@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 	"drover/internal/spelling"
 )
 
@@ -264,7 +265,7 @@ func tag(f reflect.StructField) string {
 // suggest proposes the fields that a name may mean: of the same part, else of the whole process.
 func (d *decoder) suggest(field, key string, here []string) string {
 	if near := spelling.Nearest(key, here); len(near) > 0 {
-		return ", did you mean " + strings.Join(near, " or ") + "?"
+		return ", did you mean " + process.OrList(near) + "?"
 	}
 	var elsewhere []string
 	for _, name := range d.names {
@@ -273,7 +274,7 @@ func (d *decoder) suggest(field, key string, here []string) string {
 		}
 	}
 	if len(elsewhere) > 0 {
-		return ", did you mean " + strings.Join(elsewhere, " or ") + "?"
+		return ", did you mean " + process.OrList(elsewhere) + "?"
 	}
 	if field == "" {
 		return ": drover explain lists the fields"

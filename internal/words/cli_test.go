@@ -99,7 +99,7 @@ func value(verb byte, arg ast.Expr, glued bool) string {
 		return "--x"
 	case name != nil && name.Name == "what":
 		return "stop 7 processes on 7 hosts"
-	case call != nil && slices.Contains([]string{"oneOf", "Join"}, called(call)):
+	case call != nil && slices.Contains([]string{"oneOf", "Join", "OrList"}, called(call)):
 		return "x or x"
 	case call != nil && called(call) == "expected":
 		return "a number"
@@ -197,6 +197,8 @@ func TestRefusalsInChinese(t *testing.T) {
 		`limit: is "0": expected 1 to 1000`: `limit：为 "0"：应为 1 至 1000`,
 		"targets[0].name: is empty; host_timeout_seconds: is 0: expected 1 to 600": "targets[0].name：为空；host_timeout_seconds：为 0：应为 1 至 600",
 		"cannot list the apps: try again later":                                    "查询应用失败：请稍后重试",
+		`state: is "x": expected active, held or done`:                             `state：为 "x"：应为 active, held 或 done`,
+		`last: is "x": expected 15m, 1h or 24h`:                                    `last：为 "x"：应为 15m, 1h 或 24h`,
 		"cursor: a sentence of tomorrow":                                           "cursor：a sentence of tomorrow",
 	} {
 		if got := words.Message(said, words.Chinese); got != want {

@@ -194,7 +194,7 @@ var FileFaults = []Text{
 		"未知的 {value}：应为 @hourly、@daily、@weekly、@monthly、@yearly 或五个字段",
 	},
 	{
-		"has {n} fields: expected five (minute, hour, day of month, month, day of week)",
+		"has {n} field{s}: expected five (minute, hour, day of month, month, day of week)",
 		"有 {n} 个字段：应为五个（分、时、日、月、星期）",
 	},
 	{"cannot be read: {output}", "无法解析：{output}"},

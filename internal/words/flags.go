@@ -90,7 +90,7 @@ var Flags = []Text{
 		"the failed targets of the task or rollout with this id, instead of names",
 		"不写名称，改为该 ID 的任务或分批发布中失败的执行对象",
 	},
-	{"print the targets, and do nothing", "只显示执行对象，不执行"},
+	{"check the command, print its targets, and do nothing", "检查命令，显示执行对象，不执行"},
 	{
 		"show only the number of processes in each state; processes of hosts that are away count as stale",
 		"只显示各状态的进程数；失联主机上的进程计为 stale",

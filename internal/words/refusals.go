@@ -160,6 +160,18 @@ var Refusals = []Text{
 		"{n} processes have changed since rollout {name}, such as {process}: apply the file that you want instead",
 		"分批发布 {name} 之后有 {n} 个进程发生变更，例如 {process}：请直接应用所需的文件",
 	},
+	{
+		"{n} process was removed since rollout {name}, such as {process}: apply the file that you want instead",
+		"分批发布 {name} 之后有 {n} 个进程被移除，例如 {process}：请直接应用所需的文件",
+	},
+	{
+		"{n} processes were removed since rollout {name}, such as {process}: apply the file that you want instead",
+		"分批发布 {name} 之后有 {n} 个进程被移除，例如 {process}：请直接应用所需的文件",
+	},
+	{
+		"{n} processes were changed or removed since rollout {name}, such as {process}: apply the file that you want instead",
+		"分批发布 {name} 之后有 {n} 个进程被变更或移除，例如 {process}：请直接应用所需的文件",
+	},
 	{"rollout {name} has changed nothing that is still so", "分批发布 {name} 的变更均已不存在"},
 	{"rollout {name} went on meanwhile: pause or abort it first", "分批发布 {name} 期间已继续执行：请先暂停或终止"},
 	{
@@ -212,6 +224,7 @@ var Refusals = []Text{
 	{"label the hosts", "设置主机标签"},
 	{"let the host join", "接入主机"},
 	{"list the absences of hosts", "查询主机的失联记录"},
+	{"list the earlier stays of hosts", "查询主机以前的加入记录"},
 	{"list the apps", "查询应用"},
 	{"list the breakers", "查询熔断"},
 	{"list the events", "查询事件"},

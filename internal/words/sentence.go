@@ -131,14 +131,16 @@ var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
 // value is the expression of what a placeholder stands for: {text} is a sentence again, {output} anything, {n} digits,
 // {op} and {command} words of a command, {operation} an operation that Chinese names by its word, {flag} a flag,
 // {parameter} the name of a parameter, {fault} a sentence about it, {place} a file and a line, {choices} words with
-// commas, {one} and {other} single words, and {s} the ending of an English plural. Another one is a name, a number or a
-// time.
+// commas, {one} one word or several with commas, {other} a single word, and {s} the ending of an English plural.
+// Another one is a name, a number or a time.
 func value(name string) string {
 	switch name {
 	case "n":
 		return `(?P<n>-?[0-9]+)`
-	case "one", "other":
-		return `(?P<` + name + `>[^\s;]+)`
+	case "one":
+		return `(?P<one>[^\s;]+(?:, [^\s;]+)*)`
+	case "other":
+		return `(?P<other>[^\s;]+)`
 	case "choices":
 		return `(?P<choices>[A-Za-z-]+(?:, [A-Za-z-]+)+)`
 	case "place":

@@ -213,6 +213,10 @@ func TestEveryOperationInBatches(t *testing.T) {
 		if out := f.drover(5, op, "shop/web", "--yes"); !strings.Contains(out, "approval of a second person") {
 			t.Errorf("%s on two hosts: %s", op, out)
 		}
+		dry := f.drover(0, op, "shop/web", "--batch", "1", "--dry-run")
+		if !strings.Contains(dry, "in 2 batches: ") || !strings.Contains(dry, "approval of a second person") {
+			t.Errorf("the dry run of %s on two hosts: %s", op, dry)
+		}
 		f.drover(0, op, "shop/web", "-l", "role=web", "--limit", "1", "--batch", "1", "--bake", "1s", "--yes")
 	}
 	if out := f.CLI("ps", "shop/web", "-o", "name"); strings.Count(out, "shop/web") != 1 {

@@ -157,7 +157,7 @@ func (t *top) nothing(ctx context.Context, c *client.Client, f client.ProcessFil
 			return remote.ExitOf(err)
 		}
 	}
-	return t.sel.NoMatch(ctx, c, strings.Join(args, " "))
+	return t.sel.NoMatch(ctx, c, args)
 }
 
 // use is what a process uses, in percent of its host.

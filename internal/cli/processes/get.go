@@ -235,7 +235,7 @@ func explainField(cmd *cobra.Command, path string) error {
 	if at < 0 {
 		hint := ""
 		if near := spelling.Nearest(path, fieldPaths()); len(near) > 0 {
-			hint = "; did you mean " + term.OrList(near) + "?"
+			hint = "; did you mean " + process.OrList(near) + "?"
 		}
 		return term.NoSuchf("there is no field %s%s", path, hint)
 	}

@@ -68,7 +68,7 @@ did not.`,
 			p.json, p.out = s.Form == term.AsJSON, cmd.OutOrStdout()
 			err = p.follow(cmd, c, namespace, name, f)
 			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
-				return sel.NoMatch(cmd.Context(), c, args[0])
+				return sel.NoMatch(cmd.Context(), c, args[:1])
 			}
 			return remote.ExitOf(err)
 		},

@@ -243,7 +243,7 @@ func unknownNamespace(ctx context.Context, c *client.Client, name string) error 
 	}
 	known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000})) // likewise
 	if near := spelling.Nearest(name, namespacesOf(known)); len(near) > 0 {
-		return term.NoSuchf("no process is in namespace %s; did you mean %s?", name, term.OrList(near))
+		return term.NoSuchf("no process is in namespace %s; did you mean %s?", name, process.OrList(near))
 	}
 	return term.NoSuchf("no process is in namespace %s", name)
 }
@@ -329,7 +329,7 @@ answer, and no difference was found.`,
 				return remote.ExitOf(err)
 			}
 			if answer.Processes == 0 && (len(args) > 0 || !sel.Any()) {
-				if err := sel.NoMatch(cmd.Context(), c, strings.Join(args, " ")); err != nil {
+				if err := sel.NoMatch(cmd.Context(), c, args); err != nil {
 					return err
 				}
 				return term.NoSuchf("no process matches%s", sel.Where())
@@ -397,14 +397,17 @@ func driftColumns() []term.Column[client.Difference] {
 	}
 }
 
-// whyDiffers says what happened, and who did it when.
+// whyDiffers says what happened, and in parentheses who did it when.
 func whyDiffers(d client.Difference) string {
-	text := d.Text
+	var known []string
 	if d.App+d.User != "" {
-		text += ", by " + term.Caller(d.App, d.User) + " (" + d.Through + ")"
+		known = append(known, strings.TrimSpace(d.Through+" by "+term.Caller(d.App, d.User)))
 	}
 	if d.At != nil {
-		text += ", " + term.Stamp(d.At)
+		known = append(known, term.Stamp(d.At))
 	}
-	return term.Printable(text)
+	if known == nil {
+		return term.Printable(d.Text)
+	}
+	return term.Printable(d.Text + " (" + strings.Join(known, ", ") + ")")
 }

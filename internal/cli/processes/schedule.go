@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -273,9 +274,21 @@ drover explain schedule.cron.`,
 			if err == nil {
 				sayUnmatched(ctx, create, c, &request.Request)
 			}
-			return made, err
+			return made, cmp.Or(strangers(ctx, c, &request.Request, err), err)
 		},
 	}
+}
+
+// strangers returns the names of no host, for which alone the server has refused a new schedule; otherwise nil.
+func strangers(ctx context.Context, c *client.Client, r *client.Request, err error) error {
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok || len(refusal.Fields) == 0 || slices.ContainsFunc(refusal.Fields, func(f client.FieldError) bool {
+		return !strings.HasPrefix(f.Field, "request.hosts[")
+	}) {
+		return nil
+	}
+	hosts := remote.Hosts{Names: r.Hosts}
+	return hosts.Exist(ctx, c)
 }
 
 // sayUnmatched says what the request of a new schedule does not find now, because a name may be misspelt. An error of a

@@ -200,7 +200,7 @@ func suggestNamespace(ctx context.Context, c *client.Client, arg string, refusal
 	if err != nil || len(found) == 0 || strings.Contains(arg, "/") {
 		return refusal
 	}
-	return term.Usagef("%q has no namespace; did you mean %s?", arg, term.OrList(remote.ProcessNames(found, 3)))
+	return term.Usagef("%q has no namespace; did you mean %s?", arg, process.OrList(remote.ProcessNames(found, 3)))
 }
 
 // isHost reports whether name is the id or the address of a host.

@@ -46,7 +46,7 @@ func (a *operateCommand) operateFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
-	f.BoolVar(&a.dryRun, "dry-run", false, "print the targets, and do nothing")
+	f.BoolVar(&a.dryRun, "dry-run", false, "check the command, print its targets, and do nothing")
 	f.DurationVar(&a.hostTimeout, "host-timeout", 0, "how long each host has to accept the operation, such as 5s")
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return a.bounded() })
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML, term.AsName)
@@ -81,15 +81,10 @@ func (a *operateCommand) bounded() error {
 
 // carryOut asks for confirmation, submits, waits and reports the results.
 func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets []processRef, spec *client.Spec) error {
-	if a.dryRun {
-		t := term.Table{}
-		for _, target := range targets {
-			t.Add(target.id(), target.host)
+	if !a.dryRun {
+		if err := a.confirm(cmd, targets); err != nil {
+			return err
 		}
-		return t.Write(cmd.OutOrStdout())
-	}
-	if err := a.confirm(cmd, targets); err != nil {
-		return err
 	}
 	plan, err := a.rollout.plan()
 	if err != nil {
@@ -101,7 +96,10 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 		HostTimeout: int(a.hostTimeout / time.Second), Select: a.selector, Rollout: plan, At: a.rollout.at,
 		OneOf: a.one.oneOf, AgainWhenLost: a.one.again,
 	}
-	if request.Rollout != nil || request.OneOf {
+	switch {
+	case a.dryRun:
+		return showPlan(cmd, c, request)
+	case request.Rollout != nil || request.OneOf:
 		return a.rollOut(cmd, c, request)
 	}
 	o, err := a.submit(cmd.Context(), c, request)
@@ -118,6 +116,30 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	}
 	w := waiter{session: &a.Session}
 	return w.finish(cmd, c, o)
+}
+
+// showPlan prints what a request would do.
+func showPlan(cmd *cobra.Command, c *client.Client, r client.Request) error {
+	p, err := c.PlanOperation(cmd.Context(), r)
+	if err != nil {
+		return remote.ExitOf(err)
+	}
+	t := term.Table{}
+	for _, target := range p.Targets {
+		for _, host := range target.Hosts {
+			t.Add(target.Namespace+"/"+target.Name, host)
+		}
+	}
+	if err := t.Write(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	if p.Rollout != nil && !p.Rollout.OneOf {
+		term.Say(cmd, "%s\n", plannedLine(p.Rollout))
+	}
+	if p.Reason != "" {
+		term.Say(cmd, "%s\n", p.Reason)
+	}
+	return nil
 }
 
 // submit submits an operation. Ctrl-C does not interrupt it, because the caller must know whether the server accepted

@@ -108,7 +108,7 @@ func whyNothing(ctx context.Context, c *client.Client, args []string, sel *remot
 	if answer.Total > 0 || len(answer.Findings) > 0 {
 		return nil
 	}
-	return sel.NoMatch(ctx, c, strings.Join(args, " "))
+	return sel.NoMatch(ctx, c, args)
 }
 
 // checkWhy returns an error about a wrong --limit, and about the values of --cause that are not causes.
@@ -174,7 +174,7 @@ func writePage(cmd *cobra.Command, id string) error {
 // nearCause suggests causes with a similar spelling.
 func nearCause(id string) string {
 	if near := spelling.Nearest(id, pages.List()); len(near) > 0 {
-		return "; did you mean " + term.OrList(near) + "?"
+		return "; did you mean " + process.OrList(near) + "?"
 	}
 	return ""
 }

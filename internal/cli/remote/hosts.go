@@ -350,7 +350,10 @@ func (h *Hosts) Unmatched(ctx context.Context, c *client.Client) error {
 	if found, err := client.Collect(c.Agents(ctx, f)); err != nil || len(found) > 0 || len(h.Names) > MostAsked {
 		return nil //nolint:nilerr // the answer only improves a message
 	}
-	return term.NoSuchf("no host matches %s", strings.TrimSpace(strings.Join(h.Names, " ")+" "+h.Selector))
+	if len(h.Names) == 0 {
+		return term.NoSuchf("no host matches %s", h.Selector)
+	}
+	return All(h.Names, func(name string) error { return term.NoSuchf("no host matches %s %s", name, h.Selector) })
 }
 
 // Exist returns an error about the names without a host. Patterns alone are no error. It returns nil if the server does
@@ -415,7 +418,7 @@ func UnmatchedHosts(ctx context.Context, c *client.Client, names []string) error
 
 func noHost(name string, near func(name string) []string) error {
 	if meant := near(name); len(meant) > 0 {
-		return term.NoSuchf("no host matches %s; did you mean %s?", name, term.OrList(meant))
+		return term.NoSuchf("no host matches %s; did you mean %s?", name, process.OrList(meant))
 	}
 	return term.NoSuchf("no host matches %s", name)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -121,16 +120,16 @@ func (s *Choice) Where() string {
 		text += " of version " + s.Version
 	}
 	if len(s.States) > 0 {
-		text += " in state " + strings.Join(s.States, " or ")
+		text += " in state " + process.OrList(s.States)
 	}
 	return text
 }
 
-// NoMatch reports that no process matches the flags, or that a host does not exist. arg is the name of a process; empty
-// if the command has none.
-func (s *Choice) NoMatch(ctx context.Context, c *client.Client, arg string) error {
-	if arg != "" {
-		return NoProcess(ctx, c, []string{arg}, s.Where(), s.Names)
+// NoMatch reports that no process matches the flags, or that a host does not exist. args are the names of processes;
+// none if the command has none.
+func (s *Choice) NoMatch(ctx context.Context, c *client.Client, args []string) error {
+	if len(args) > 0 {
+		return NoProcess(ctx, c, args, s.Where(), s.Names)
 	}
 	if err := s.Unmatched(ctx, c); err != nil || !s.narrowed() {
 		return err
@@ -152,7 +151,7 @@ func NoProcess(ctx context.Context, c *client.Client, args []string, where strin
 		if !wildcard.IsPattern(arg) {
 			near := spelling.Nearest(arg, known())
 			if len(near) > 0 && !slices.Contains(near, arg) {
-				return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, term.OrList(near))
+				return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, process.OrList(near))
 			}
 		}
 		return term.NoSuchf("no process matches %s%s", arg, where)

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/internal/config"
+	"drover/internal/process"
 	"drover/internal/words"
 )
 
@@ -54,7 +55,7 @@ func (o Output) Lang(w io.Writer) words.Lang {
 // --no-headers.
 func (o *Output) Flags(cmd *cobra.Command, forms ...string) {
 	o.cmd = cmd
-	cmd.Flags().StringVarP(&o.Form, "output", "o", forms[0], "output format: "+OrList(forms))
+	cmd.Flags().StringVarP(&o.Form, "output", "o", forms[0], "output format: "+process.OrList(forms))
 	if slices.Contains(forms, AsTable) {
 		cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "leave out the header line")
 	}
@@ -69,7 +70,7 @@ func (o *Output) ListFlags(cmd *cobra.Command, forms ...string) {
 	o.cmd = cmd
 	forms = append(slices.Clone(forms), AsCSV)
 	shown := append(slices.Clone(forms), asPath+"PATH", asColumns+"HEAD:PATH,...")
-	cmd.Flags().StringVarP(&o.Form, "output", "o", forms[0], "output format: "+OrList(shown))
+	cmd.Flags().StringVarP(&o.Form, "output", "o", forms[0], "output format: "+process.OrList(shown))
 	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "leave out the header line")
 	Complete(cmd, "output", append(slices.Clone(forms), asPath, asColumns)...)
 	cmd.PreRunE = Chain(cmd.PreRunE, func(*cobra.Command, []string) error {

@@ -14,6 +14,7 @@ import (
 
 	"drover/internal/command"
 	"drover/internal/config"
+	"drover/internal/process"
 )
 
 // Noun returns a command that only holds other commands.
@@ -65,7 +66,7 @@ func OneOf(flag, value string, of ...string) error {
 	if slices.Contains(of, value) {
 		return nil
 	}
-	return Usagef("%s %q: expected %s", flag, value, OrList(of))
+	return Usagef("%s %q: expected %s", flag, value, process.OrList(of))
 }
 
 // Chain returns the two checks of a command as one, which tells the faults of both.

@@ -102,22 +102,6 @@ func ShellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// OrList is "a, b or c".
-func OrList(words []string) string {
-	var text strings.Builder
-	for i, w := range words {
-		switch {
-		case i == 0:
-		case i == len(words)-1:
-			text.WriteString(" or ")
-		default:
-			text.WriteString(", ")
-		}
-		text.WriteString(w)
-	}
-	return text.String()
-}
-
 // Caller is the caller: app and user. A person without an app has an app of the same name.
 func Caller(app, user string) string {
 	switch {

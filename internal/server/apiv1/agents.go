@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 	"drover/internal/processfile"
 	"drover/internal/selector"
 	"drover/internal/server/access"
@@ -325,7 +326,7 @@ func (h *Handler) sameAddress(names []string, reach access.Reach) string {
 	if len(ids) == 0 {
 		return ""
 	}
-	return ", did you mean " + strings.Join(ids[:min(len(ids), 3)], " or ") + "?"
+	return ", did you mean " + process.OrList(ids[:min(len(ids), 3)]) + "?"
 }
 
 // mentions reports whether a name, a label or a fact of a host holds a text in lower case.

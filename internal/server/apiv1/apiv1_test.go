@@ -225,6 +225,10 @@ func TestBadCalls(t *testing.T) {
 	} {
 		r.refused(r.call("admin", "GET", query, nil), 422, field)
 	}
+	choices := r.call("admin", "GET", "/operations/x/results?outcome=x", nil)
+	if text := fmt.Sprint(choices.body["errors"]); !strings.Contains(text, "expected ok, failed or pending") {
+		t.Errorf("a wrong choice is refused by %s", text)
+	}
 	r.refused(r.call("admin", "GET", "/nowhere", nil), 404, "")
 	a := r.call("admin", "DELETE", "/operations", nil)
 	r.refused(a, 405, "")

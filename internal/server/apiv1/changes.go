@@ -419,9 +419,13 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 		host.LastSeen = nil
 		q.out.Hosts = append(q.out.Hosts, v1.HostChange{Host: host, At: at.UTC(), Kind: kind, Text: text})
 	}
-	for key, a := range q.former {
-		add(key, a.Created, v1.HostJoined, "")
-		add(key, a.Removed, v1.HostRemoved, "")
+	stays, err := q.stays(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range stays {
+		add(s.Agent, s.Joined, v1.HostJoined, "")
+		add(s.Agent, s.Removed, v1.HostRemoved, "")
 	}
 	now := q.h.Now()
 	for a := range q.h.Directory.After(fleet.Place{}) {
@@ -439,6 +443,19 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 		add(a.Agent, a.Since, v1.HostWentAway, "for "+away)
 		add(a.Agent, a.Until, v1.HostCameBack, "after "+away)
 	}
+	if err := q.runs(ctx, add); err != nil {
+		return err
+	}
+	slices.SortStableFunc(q.out.Hosts, func(a, b v1.HostChange) int { return a.At.Compare(b.At) })
+	if len(q.out.Hosts) > q.limit || len(absences) == mostExamined {
+		q.incomplete("hosts")
+		q.out.Hosts = q.out.Hosts[:min(len(q.out.Hosts), q.limit)]
+	}
+	return nil
+}
+
+// runs tells the runs of agents to add.
+func (q *changesQuery) runs(ctx context.Context, add func(key string, at time.Time, kind, text string)) error {
 	runs, err := q.h.Timeline.RunsBetween(ctx, q.from, q.to, mostExamined)
 	if err != nil {
 		return failure("list the runs of agents", err)
@@ -452,10 +469,23 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 			add(r.Agent, at, v1.HostRestarted, r.Build)
 		}
 	}
-	slices.SortStableFunc(q.out.Hosts, func(a, b v1.HostChange) int { return a.At.Compare(b.At) })
-	if len(q.out.Hosts) > q.limit || len(absences) == mostExamined || len(runs) == mostExamined {
+	if len(runs) == mostExamined {
 		q.incomplete("hosts")
-		q.out.Hosts = q.out.Hosts[:min(len(q.out.Hosts), q.limit)]
 	}
 	return nil
+}
+
+// stays returns the stays that ended with a removal: of the agents that are gone, and earlier ones of the others.
+func (q *changesQuery) stays(ctx context.Context) ([]store.Stay, error) {
+	all, err := q.h.Timeline.StaysBetween(ctx, q.from, q.to, mostExamined)
+	if err != nil {
+		return nil, failure("list the earlier stays of hosts", err)
+	}
+	if len(all) == mostExamined {
+		q.incomplete("hosts")
+	}
+	for key, a := range q.former {
+		all = append(all, store.Stay{Agent: key, Joined: a.Created, Removed: a.Removed})
+	}
+	return all, nil
 }

@@ -278,6 +278,23 @@ func (h *Handler) broad(steps []plan.Step, rollouts []*store.Rollout) string {
 	return fmt.Sprintf("a rollout of more than %d hosts waits for the approval of a second person", h.Breadth)
 }
 
+// narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
+func (h *Handler) narrow(hosts int, op process.Op) error {
+	if h.Breadth == 0 || hosts <= h.Breadth {
+		return nil
+	}
+	p := problemf(http.StatusForbidden,
+		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",
+		hosts, h.Breadth)
+	if op != store.OpApply && !op.Info().RollsOut {
+		p = problemf(http.StatusForbidden,
+			"the call is for %d hosts, and above %d this server demands the approval of a second person: "+
+				"use an apply with a rollout, because %s has none", hosts, h.Breadth, op)
+	}
+	p.broad = true
+	return p
+}
+
 // putNamespace makes the processes of a namespace as a process file says.
 func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	namespace := c.subject("namespace")

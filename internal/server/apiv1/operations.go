@@ -293,6 +293,22 @@ func sample(all []v1.SelectedProcess) []v1.SelectedProcess {
 	return slices.Clone(all[:min(len(all), sampled)])
 }
 
+// check reports all faults of the request.
+func (r *selectionRequest) check() error {
+	var faults []error
+	if r.Op != "" && !r.Op.Info().OwnAPI {
+		faults = append(faults, invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", ")))
+	}
+	// To take an empty list as none would select everything for a program that has found nothing.
+	if r.Targets != nil && len(r.Targets) == 0 {
+		faults = append(faults, invalid("targets", "is empty: expected processes, or no such list"))
+	}
+	if r.Hosts != nil && len(r.Hosts) == 0 {
+		faults = append(faults, invalid("hosts", "is empty: expected hosts, or no such list"))
+	}
+	return together(faults...)
+}
+
 // takeSelection makes the processes of a selection the targets of a request.
 func (h *Handler) takeSelection(ctx context.Context, c *call, req *operationRequest) (*selected, error) {
 	s, err := h.held(ctx, &c.Principal, req.Selection)
@@ -565,21 +581,4 @@ func (h *Handler) sayNeverBegins(ctx context.Context, id, app string, results []
 	for i := range results {
 		results[i].Message = task.Asked(results[i].Message)
 	}
-}
-
-// narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
-func (h *Handler) narrow(hosts int, op process.Op) error {
-	if h.Breadth == 0 || hosts <= h.Breadth {
-		return nil
-	}
-	p := problemf(http.StatusForbidden,
-		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",
-		hosts, h.Breadth)
-	if op != store.OpApply && !op.Info().RollsOut {
-		p = problemf(http.StatusForbidden,
-			"the call is for %d hosts, and above %d this server demands the approval of a second person: "+
-				"use an apply with a rollout, because %s has none", hosts, h.Breadth, op)
-	}
-	p.broad = true
-	return p
 }

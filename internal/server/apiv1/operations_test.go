@@ -1,6 +1,7 @@
 package apiv1_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/apiv1"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 )
@@ -44,6 +46,41 @@ func TestOperationIsSubmitted(t *testing.T) {
 		t.Errorf("audit rows %+v", rows)
 	}
 	same(t, "get", a.body, r.want(200, r.call("admin", "GET", "/operations/"+id, nil)).body)
+}
+
+// TestDryRunOfAnOperation: it checks what the call checks, tells targets, batches and the approval, and stores nothing.
+func TestDryRunOfAnOperation(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("narrow", "query,restart on a at web-1")
+	r.remake(func(c *apiv1.Config) { c.Breadth = 1 })
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
+	dry := func(app, more string) answer {
+		return r.call(app, "POST", "/operations?dry_run=true", `{"op":"restart","processes":["a/*"]`+more+`}`)
+	}
+	same(t, "within the limit", any(nil), r.want(200, dry("narrow", "")).body["reason"])
+	r.refused(dry("admin", `,"colour":1`), 422, "colour")
+	r.refused(dry("admin", `,"rollout":{"batch":1},"at":"2030-01-01T00:00:00Z"`), 422, "at")
+	r.want(403, r.call("narrow", "POST", "/operations?dry_run=true",
+		`{"op":"stop","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`))
+	for more, want := range map[string][]any{
+		"":                       {0, "the call is for 2 hosts, and above 1 this server demands the approval of a second person: use a rollout"},
+		`,"rollout":{"batch":1}`: {2, "a rollout of more than 1 hosts waits for the approval of a second person"},
+		`,"one_of":true`:         {2, nil},
+	} {
+		plan := r.want(200, dry("admin", more)).body
+		same(t, more, "[map[hosts:[0:10.0.0.2 web-1] name:x namespace:a]]", fmt.Sprint(plan["targets"]))
+		batches := 0
+		if planned, rolls := plan["rollout"].(map[string]any); rolls {
+			same(t, more+": id", any(""), planned["id"])
+			batches = len(planned["hosts"].([]any))
+		}
+		same(t, more, want, []any{batches, plan["reason"]})
+	}
+	if n := len(r.want(200, r.call("admin", "GET", "/operations", nil)).items("id")) +
+		len(r.want(200, r.call("admin", "GET", "/rollouts", nil)).items("id")); n > 0 {
+		t.Errorf("dry runs have stored %d operations", n)
+	}
 }
 
 func TestNoRoomForAnOperation(t *testing.T) {

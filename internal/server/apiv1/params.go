@@ -87,7 +87,7 @@ func (p *params) text(name string) string {
 func (p *params) choice(name string, of ...string) string {
 	v := p.text(name)
 	if v != "" && !slices.Contains(of, v) {
-		p.fail(invalid(name, "is %.40q: expected %s", v, strings.Join(of, " or ")))
+		p.fail(invalid(name, "is %.40q: expected %s", v, process.OrList(of)))
 	}
 	return v
 }

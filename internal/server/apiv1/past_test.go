@@ -197,6 +197,14 @@ func TestRemovedHosts(t *testing.T) {
 	}
 	a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(200)+"&to="+clock(300)+"&host=0:10.0.0.2", nil))
 	same(t, "hosts", []string{"0:10.0.0.2 removed"}, a.lines("hosts", "host.id", "kind"))
+	r.must(r.store.CreateJoinToken(t.Context(), store.JoinToken{ID: "t", Uses: 1, Expires: time.Now().Add(time.Hour)}))
+	again := store.Agent{Key: plain, IP: "10.0.0.2", Token: "t", Created: morning().Add(280 * time.Second)}
+	r.must(r.fleet.Admit(t.Context(), again, time.Now(), func(ctx context.Context, a store.Agent) error {
+		return r.store.UseJoinToken(ctx, a, func(store.JoinToken, bool) error { return nil })
+	}))
+	a = r.want(200, r.call("admin", "GET", "/changes?from="+clock(200)+"&to="+clock(300)+"&host=0:10.0.0.2", nil))
+	same(t, "after it has joined again", []string{"0:10.0.0.2 removed", "0:10.0.0.2 joined"},
+		a.lines("hosts", "host.id", "kind"))
 	same(t, "an unknown name", 0, len(r.want(200, r.call("admin", "GET", "/events?host=nowhere", nil)).body["items"].([]any)))
 }
 

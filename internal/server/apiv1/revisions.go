@@ -214,14 +214,12 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	steps, changed := h.stepsBack(r, former, before, known)
+	steps, changed, removed := h.stepsBack(r, former, before, known)
 	if err := h.mayApply(c, steps); err != nil { // first, because a host that the caller may not see is no removal
 		return reply{}, err
 	}
-	if len(changed) > 0 {
-		return reply{}, problemf(http.StatusConflict,
-			"%s changed since rollout %s, such as %s: apply the file that you want instead",
-			process.Count(len(changed), "process has", "processes have"), id, changed[0])
+	if err := notAsLeft(id, changed, removed); err != nil {
+		return reply{}, err
 	}
 	if len(steps) == 0 {
 		return reply{}, h.nothingToUndo(ctx, c, id)
@@ -324,13 +322,32 @@ func undoable(r *store.Rollout) error {
 	return nil
 }
 
+// notAsLeft refuses the undo of a rollout after which somebody has changed or removed processes.
+func notAsLeft(id string, changed, removed []string) error {
+	switch {
+	case len(removed) == 0 && len(changed) == 0:
+		return nil
+	case len(removed) == 0:
+		return problemf(http.StatusConflict,
+			"%s changed since rollout %s, such as %s: apply the file that you want instead",
+			process.Count(len(changed), "process has", "processes have"), id, changed[0])
+	case len(changed) == 0:
+		return problemf(http.StatusConflict,
+			"%s removed since rollout %s, such as %s: apply the file that you want instead",
+			process.Count(len(removed), "process was", "processes were"), id, removed[0])
+	}
+	return problemf(http.StatusConflict,
+		"%d processes were changed or removed since rollout %s, such as %s: apply the file that you want instead",
+		len(changed)+len(removed), id, changed[0])
+}
+
 // stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
 // or cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
-// before are the specs that such hosts should have had. changed are processes, with their hosts, that somebody has
-// removed since, or whose specs are neither those of the rollout nor the former ones.
+// before are the specs that such hosts should have had. changed are processes, with their hosts, whose specs are
+// neither those of the rollout nor the former ones, and removed are those that somebody has removed since.
 func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 	before map[store.ObservedKey]*process.Spec, known []plan.Known,
-) (steps []plan.Step, changed []string) {
+) (steps []plan.Step, changed, removed []string) {
 	var wanted []plan.Wanted
 	var without []plan.Step
 	present := map[store.ObservedKey]*process.Spec{}
@@ -348,9 +365,11 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 		for _, at := range x.Steps {
 			s := &former[at]
 			now := present[store.ObservedKey{Agent: x.Agent, Process: s.Process}]
-			removed := now == nil && s.Spec != nil && s.Former != nil && !missed(x)
-			if removed || now != nil && !isOf(s, now) {
-				changed = append(changed, s.Process.String()+" on "+x.Name)
+			switch place := s.Process.String() + " on " + x.Name; {
+			case now == nil && s.Spec != nil && s.Former != nil && !missed(x):
+				removed = append(removed, place)
+			case now != nil && !isOf(s, now):
+				changed = append(changed, place)
 			}
 			reached[store.ObservedKey{Agent: x.Agent, Process: s.Process}] = true
 			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
@@ -383,7 +402,7 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 			steps = append(steps, s)
 		}
 	}
-	return steps, changed
+	return steps, changed, removed
 }
 
 // isOf reports whether a spec is the one that a step has brought, or the one before it.

@@ -60,26 +60,13 @@ func (h *Handler) newRollout(c *call, op process.Op) *store.Rollout {
 func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequest,
 	requests []store.Request, run *store.ScheduleRun,
 ) (reply, error) {
-	r := h.newRollout(c, req.Op)
-	if run != nil {
-		run.Rollout = r.ID
-		r.Run, r.Schedule = run, run.Schedule
-	}
-	at, err := beginning(req.At, h.Now())
+	r, err := h.rolloutOf(c, req, requests)
 	if err != nil {
 		return reply{}, err
 	}
-	r.HostTimeout, r.Selector, r.Through = req.hostTimeout(), req.choice.selector.String(), v1.ThroughOperation
-	var steps []plan.Step
-	for i := range requests {
-		for _, t := range requests[i].Targets {
-			steps = append(steps, plan.Step{Op: req.Op, Process: requests[i].Process, Agent: t.Agent, Host: t.Asked})
-		}
-	}
-	if req.OneOf {
-		h.layOne(r, req, steps)
-	} else {
-		h.lay(r, req.Rollout, at, steps)
+	if run != nil {
+		run.Rollout = r.ID
+		r.Run, r.Schedule = run, run.Schedule
 	}
 	if err := h.store(ctx, c, []*store.Rollout{r}); err != nil {
 		return reply{}, err

@@ -333,7 +333,8 @@ func TestUndo(t *testing.T) {
 	r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, nil,
 		[]store.Removal{{Agent: web, Process: process.ID{Namespace: "a", Name: "x"}}}))
 	removed := r.want(409, r.call("admin", "POST", undo, nil))
-	if text := fmt.Sprint(removed.body["detail"]); !strings.Contains(text, "such as a/x on web-1") {
+	if text := fmt.Sprint(removed.body["detail"]); !strings.HasPrefix(text, "1 process was removed since") ||
+		!strings.Contains(text, "such as a/x on web-1") {
 		t.Errorf("an undo after a removal says %s", text)
 	}
 	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"}}`)

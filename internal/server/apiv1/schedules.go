@@ -140,6 +140,55 @@ func (r *operationRequest) oneProcess() error {
 	return nil
 }
 
+// planOperation answers what an operation would do.
+func (h *Handler) planOperation(c *call, req *operationRequest, requests []store.Request) (reply, error) {
+	var p v1.OperationPlan
+	for i := range requests {
+		r := &requests[i]
+		t := v1.Target{Namespace: r.Process.Namespace, Name: r.Process.Name}
+		for _, host := range r.Targets {
+			t.Hosts = append(t.Hosts, host.Asked)
+		}
+		p.Targets = append(p.Targets, t)
+		c.Audit.Targets += len(t.Hosts)
+	}
+	if req.Rollout == nil && !req.OneOf {
+		if err := h.narrow(hostsIn(requests), req.Op); err != nil {
+			p.Reason = err.Error()
+		}
+		return ok(p)
+	}
+	r, err := h.rolloutOf(c, req, requests)
+	if err != nil {
+		return reply{}, err
+	}
+	planned := []*store.Rollout{r}
+	p.Rollout, p.Reason = &viewPlanned(planned)[0], h.broad(nil, planned)
+	return ok(p)
+}
+
+// rolloutOf returns the rollout of an operation, which is not stored yet.
+func (h *Handler) rolloutOf(c *call, req *operationRequest, requests []store.Request) (*store.Rollout, error) {
+	r := h.newRollout(c, req.Op)
+	at, err := beginning(req.At, h.Now())
+	if err != nil {
+		return nil, err
+	}
+	r.HostTimeout, r.Selector, r.Through = req.hostTimeout(), req.choice.selector.String(), v1.ThroughOperation
+	var steps []plan.Step
+	for i := range requests {
+		for _, t := range requests[i].Targets {
+			steps = append(steps, plan.Step{Op: req.Op, Process: requests[i].Process, Agent: t.Agent, Host: t.Asked})
+		}
+	}
+	if req.OneOf {
+		h.layOne(r, req, steps)
+	} else {
+		h.lay(r, req.Rollout, at, steps)
+	}
+	return r, nil
+}
+
 // layOne sets the steps and the hosts of a rollout that carries out an operation on one of them: the connected hosts
 // come first, each in the order of the names. It takes the first mostCandidates only, because each run stores them.
 func (h *Handler) layOne(r *store.Rollout, req *operationRequest, steps []plan.Step) {
@@ -252,6 +301,22 @@ func mayNowhere(who *access.Principal, op process.Op, patterns []string) (missin
 	return missing
 }
 
+// strangers reports the names of no host in a new schedule, as far as the caller may read hosts. Patterns may match
+// later.
+func (h *Handler) strangers(who *access.Principal, names []string) error {
+	reach := who.OnHosts(access.ReadAgents)
+	var faults []error
+	for i, name := range names {
+		if _, found := h.Directory.LookupID(name); found || name == "" || wildcard.IsPattern(name) ||
+			!reach.Covers(namedHost(name)) || len(faults) == mostFaults {
+			continue
+		}
+		faults = append(faults, invalid(fmt.Sprintf("request.hosts[%d]", i), "is %.100q: there is no such host%s", name,
+			h.sameAddress(names[i:i+1], reach)))
+	}
+	return together(faults...)
+}
+
 // mayRun reports why no run of a new schedule could begin with the processes and hosts that match now.
 func (h *Handler) mayRun(ctx context.Context, who *access.Principal, req operationRequest) error {
 	switch err := h.expand(ctx, who, &req); {
@@ -286,7 +351,7 @@ func (h *Handler) createSchedule(ctx context.Context, c *call) (reply, error) {
 	}
 	c.Audit.Target = edge.Clip(req.Name)
 	s, err := req.schedule(h.Now())
-	if err != nil {
+	if err := together(err, h.strangers(&c.Principal, req.Request.Hosts)); err != nil {
 		return reply{}, err
 	}
 	c.Audit.Detail, _ = json.Marshal(map[string]any{"cron": s.Cron, "time_zone": s.Zone, "request": s.Request})

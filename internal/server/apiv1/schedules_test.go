@@ -124,6 +124,7 @@ func TestBadSchedules(t *testing.T) {
 		"request.select":               asks("select", "role="),
 		"request.labels":               asks("labels", "tier="),
 		"request.hosts[0]":             asks("hosts", []string{""}),
+		"request.hosts[1]":             asks("hosts", []string{"web-1", "web-9", "later-*"}),
 		"request.again_when_lost":      asks("again_when_lost", true),
 		"request.rollout.canary":       asks("rollout", map[string]any{"batch": 1, "canary": -1}),
 		"request.host_timeout_seconds": asks("host_timeout_seconds", 0),

@@ -406,6 +406,35 @@ func (q *driftQuery) read(ctx context.Context) error {
 			return failure("read revisions", err)
 		}
 	}
+	return q.readUnhosted(ctx)
+}
+
+// readUnhosted reads who has unhosted processes. For lack of time it leaves the others without that.
+func (q *driftQuery) readUnhosted(ctx context.Context) error {
+	begun := time.Now()
+	for key, found := range q.cases {
+		if !found.Unwatched() || time.Since(begun) > searchTime {
+			continue
+		}
+		f := store.EventFilter{
+			Agents: []string{key.Agent}, Namespaces: []string{key.Process.Namespace}, Name: key.Process.Name,
+			Kinds: []process.EventKind{
+				process.EventUnhosted, process.EventHosted, process.EventStarted, process.EventRestarted,
+			},
+		}
+		for before := (store.EventMark{}); ; {
+			events, next, err := q.h.Events.EventsBefore(ctx, before, f, 1)
+			if err != nil {
+				return failure("list the events", err)
+			}
+			if len(events) > 0 && events[0].Event.Kind == process.EventUnhosted {
+				found.Unhosted = &events[0].Event
+			}
+			if before = next; len(events) > 0 || next == (store.EventMark{}) || time.Since(begun) > searchTime {
+				break
+			}
+		}
+	}
 	return nil
 }
 

@@ -164,6 +164,21 @@ func TestDrift(t *testing.T) {
 	same(t, "an app of another namespace", []string(nil), list("stranger", ""))
 	r.refused(r.call("admin", "GET", "/drift?live=perhaps", nil), 422, "live")
 
+	// What somebody has unhosted.
+	r.report("a/x@"+web, process.Status{State: "running", Want: process.WantRunning, Instance: process.Instance{PID: 42}})
+	r.put(web, process.Event{
+		Stream: "t", Seq: 1, At: morning().UnixMilli(), Kind: process.EventUnhosted,
+		Process: process.ID{Namespace: "a", Name: "x"},
+		Actor:   process.Actor{Kind: process.ActorCaller, App: "ops", User: "ben"},
+	})
+	who := func() []string {
+		t.Helper()
+		return r.want(200, r.call("admin", "GET", "/drift?live=false&host=web-1", nil)).items("kind", "app", "user", "at")
+	}
+	same(t, "unhosted", []string{"person ops ben 2026-11-20T10:00:00Z"}, who())
+	r.happen("a/x@" + web + " hosted 9")
+	same(t, "hosted since", []string{"person <nil> <nil> <nil>"}, who())
+
 	// What somebody has removed on a host of a list.
 	r.want(202, r.call("admin", "POST", "/operations",
 		`{"op":"unregister","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`))

@@ -64,6 +64,8 @@ type operationRequest struct {
 	AgainWhenLost bool            `json:"again_when_lost"`
 	// At is when the rollout begins; empty means at once.
 	At string `json:"at"`
+	// dry answers what the request would do, and stores nothing.
+	dry bool
 }
 
 // list decodes at most one entry more than maxItems, because decoded entries take more memory than their text.
@@ -111,10 +113,12 @@ func (t *targetRequest) id() process.ID { return process.ID{Namespace: t.Namespa
 // createOperation stores an operation and returns it; the engine executes it.
 func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	var req operationRequest
+	dry := c.params.flag("dry_run")
 	check := func() error { return req.validate(h.Now()) }
 	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
+	req.dry = dry != nil && *dry
 	if err := check(); err != nil {
 		return reply{}, err
 	}
@@ -153,6 +157,9 @@ func (h *Handler) operate(ctx context.Context, c *call, req *operationRequest, r
 	}
 	if err := req.checkHidden(); err != nil {
 		return reply{}, err
+	}
+	if req.dry {
+		return h.planOperation(c, req, requests)
 	}
 	if req.Rollout != nil || req.OneOf {
 		return h.createRollout(ctx, c, req, requests, run)
@@ -580,20 +587,4 @@ func (h *Handler) agentsOf(ctx context.Context, req *operationRequest, t *target
 		})
 	}
 	return agents, -1, err
-}
-
-// check reports all faults of the request.
-func (r *selectionRequest) check() error {
-	var faults []error
-	if r.Op != "" && !r.Op.Info().OwnAPI {
-		faults = append(faults, invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(supported(), ", ")))
-	}
-	// To take an empty list as none would select everything for a program that has found nothing.
-	if r.Targets != nil && len(r.Targets) == 0 {
-		faults = append(faults, invalid("targets", "is empty: expected processes, or no such list"))
-	}
-	if r.Hosts != nil && len(r.Hosts) == 0 {
-		faults = append(faults, invalid("hosts", "is empty: expected hosts, or no such list"))
-	}
-	return together(faults...)
 }

@@ -33,6 +33,8 @@ type Case struct {
 	Have *store.Observed
 	// Started is the spec with which the running process was started; nil if it is the present one or unknown.
 	Started *process.Spec
+	// Unhosted is how drover ceased to watch the process; nil if that is not known.
+	Unhosted *process.Event
 	// Live is what the host has found in the running process.
 	Live []process.LiveField
 }
@@ -196,6 +198,11 @@ func (c *Case) lacking() []v1.Difference {
 	return []v1.Difference{c.item(d)}
 }
 
+// Unwatched reports whether drover has ceased to watch a process that should run.
+func (c *Case) Unwatched() bool {
+	return c.Have != nil && !c.Have.Status.Hosted && c.Have.Status.Want != process.WantStopped
+}
+
 // person returns what a person has done with the process on this host.
 func (c *Case) person() []v1.Difference {
 	d := v1.Difference{Kind: v1.DriftPerson}
@@ -204,13 +211,20 @@ func (c *Case) person() []v1.Difference {
 		return nil
 	case s.Want == process.WantStopped:
 		d.Text, d.Mend = cmp.Or(s.Cause.Text, "somebody has stopped the process"), c.on("start")
-	case !s.Hosted:
+	case c.Unwatched():
 		d.Text, d.Mend = cmp.Or(s.Cause.Text, "drover does not watch the process"), c.on("host")
 	default:
 		return nil
 	}
-	if c.Have.Status.Cause.Since > 0 {
-		d.At = moment(time.UnixMilli(c.Have.Status.Cause.Since).UTC())
+	since := c.Have.Status.Cause.Since
+	if e := c.Unhosted; e != nil {
+		d.App, d.User, since = e.Actor.App, e.Actor.User, e.At
+		if d.App+d.User != "" {
+			d.Text = "somebody has unhosted the process"
+		}
+	}
+	if since > 0 {
+		d.At = moment(time.UnixMilli(since).UTC())
 	}
 	return []v1.Difference{c.item(d)}
 }

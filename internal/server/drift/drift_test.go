@@ -54,6 +54,8 @@ func TestOf(t *testing.T) {
 	unread.Status.Config = []process.Drift{{Path: "/etc/a", Want: "aa", Problem: "no such file", Since: epoch.UnixMilli()}}
 	old := have(second, process.StateRunning)
 	old.Status.Instance.Revision = 3
+	unhosted := have(first, process.StateRunning)
+	unhosted.Status.Hosted = false
 	removed := *file
 	removed.Ended = &store.Revision{Through: v1.ThroughOperation, App: "ops", User: "ben", At: epoch}
 	pruned := *file
@@ -151,6 +153,16 @@ func TestOf(t *testing.T) {
 		"stopped by a person": {
 			drift.Case{Placed: file, Filed: file, Have: have(first, process.StateStopped)},
 			[]string{"person  <nil>><nil> / drover start shop/web --hosts 'web 1'"},
+		},
+		"unhosted by a person": {
+			drift.Case{Placed: file, Filed: file, Have: unhosted, Unhosted: &process.Event{
+				At: epoch.UnixMilli(), Actor: process.Actor{App: "ops", User: "ben"},
+			}},
+			[]string{"person  <nil>><nil> ops/ben drover host shop/web --hosts 'web 1'"},
+		},
+		"unhosted by nobody knows whom": {
+			drift.Case{Placed: file, Filed: file, Have: unhosted},
+			[]string{"person  <nil>><nil> / drover host shop/web --hosts 'web 1'"},
 		},
 		"removed by a person": {
 			drift.Case{Filed: &removed},

@@ -52,6 +52,12 @@ type StartedRun struct {
 	past.Run
 }
 
+// Stay is the time of an agent in the fleet, before its removal.
+type Stay struct {
+	Agent           string
+	Joined, Removed time.Time
+}
+
 // Runs tells when agents ran, and when the servers heard them.
 type Runs interface {
 	// RunsAt returns the last run of each agent that had begun by the given time on its host. An agent without such a
@@ -63,4 +69,7 @@ type Runs interface {
 	PutAbsence(ctx context.Context, a Absence) error
 	// AbsencesBetween returns up to limit absences that began or ended after from, up to to, by the time of the return.
 	AbsencesBetween(ctx context.Context, from, to time.Time, limit int) ([]Absence, error)
+	// StaysBetween returns up to limit earlier stays of agents that have joined again, which began or ended after from,
+	// up to to, by the time of the removal. The last stay of a removed agent is in ListFormer.
+	StaysBetween(ctx context.Context, from, to time.Time, limit int) ([]Stay, error)
 }

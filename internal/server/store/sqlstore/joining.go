@@ -185,7 +185,8 @@ func (db *Store) countUse(
 	return tx.exec(ctx, `UPDATE join_tokens SET used = used + 1 WHERE id = ?`, t.ID)
 }
 
-// restore deletes the removal of a key. It fails if the query finds that the key is or was in use for another purpose.
+// restore deletes the removal of a key, and keeps the stay before it. It fails if the query finds that the key is or
+// was in use for another purpose.
 func restore(ctx context.Context, tx tx, key, others string, args ...any) error {
 	used, err := one(ctx, tx.query, column[bool], others, args...)
 	if err != nil {
@@ -193,6 +194,11 @@ func restore(ctx context.Context, tx tx, key, others string, args ...any) error 
 	}
 	if used {
 		return store.ErrKeyUsed
+	}
+	err = tx.exec(ctx, `INSERT INTO stays (agent, joined, removed)
+		SELECT key, created, at FROM removed_agents WHERE key = ? AND role = 'agent' ON CONFLICT DO NOTHING`, key)
+	if err != nil {
+		return err
 	}
 	return tx.exec(ctx, `DELETE FROM removed_agents WHERE key = ?`, key)
 }

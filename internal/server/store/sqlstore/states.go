@@ -91,8 +91,8 @@ func (s *states) store(ctx context.Context, tx tx) error {
 	)
 }
 
-// pruneStates removes the oldest records, gaps and absences if they are too old. It returns the number of removed
-// records.
+// pruneStates removes the oldest records, gaps, absences and stays if they are too old. It returns the number of
+// removed records.
 func pruneStates(ctx context.Context, tx tx, before time.Time, limit int) (int, error) {
 	n, err := removeStates(ctx, tx, `SELECT cursor FROM (SELECT cursor, received FROM states WHERE cursor > 0
 		ORDER BY cursor LIMIT ?) AS oldest WHERE received < ?`, limit, nanos(before))
@@ -104,6 +104,8 @@ func pruneStates(ctx context.Context, tx tx, before time.Time, limit int) (int, 
 			SELECT agent, cursor FROM event_gaps WHERE received < ? LIMIT ?)`, nanos(before), limit),
 		tx.exec(ctx, `DELETE FROM absences WHERE (agent, until) IN (
 			SELECT agent, until FROM absences WHERE until < ? LIMIT ?)`, nanos(before), limit),
+		tx.exec(ctx, `DELETE FROM stays WHERE (agent, removed) IN (
+			SELECT agent, removed FROM stays WHERE removed < ? LIMIT ?)`, nanos(before), limit),
 	)
 }
 
@@ -326,6 +328,22 @@ func (db *Store) AbsencesBetween(ctx context.Context, from, to time.Time, limit 
 		nanos(from), nanos(to), nanos(from), nanos(to), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list absences: %w", err)
+	}
+	return list, nil
+}
+
+// StaysBetween returns the earlier stays that began or ended in a time.
+func (db *Store) StaysBetween(ctx context.Context, from, to time.Time, limit int) ([]store.Stay, error) {
+	list, err := all(ctx, db.query, func(r *sql.Rows) (s store.Stay, err error) {
+		var joined, removed int64
+		err = r.Scan(&s.Agent, &joined, &removed)
+		s.Joined, s.Removed = moment(joined), moment(removed)
+		return s, err
+	}, `SELECT agent, joined, removed FROM stays INDEXED BY stays_removed WHERE removed > ? AND joined <= ?
+			AND (joined > ? OR removed <= ?) ORDER BY removed LIMIT ?`,
+		nanos(from), nanos(to), nanos(from), nanos(to), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the stays of agents: %w", err)
 	}
 	return list, nil
 }

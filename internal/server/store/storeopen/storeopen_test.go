@@ -140,6 +140,8 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	add("runs", runs, err)
 	absences, err := s.AbsencesBetween(ctx, time.Unix(1, 0), time.Now(), 100)
 	add("absences", absences, err)
+	stays, err := s.StaysBetween(ctx, time.Unix(-1, 0), time.Now(), 100)
+	add("stays", stays, err)
 	last, err := s.LastCursor(ctx)
 	add("last cursor", last, err)
 	audit, err := s.ListAudit(ctx, store.AuditFilter{Limit: 100})

@@ -224,6 +224,20 @@ func agentsRemoved(t *testing.T, s store.Store) {
 	removed, err = s.ListRemoved(t.Context())
 	must(t, err)
 	same(t, "removed, after it has joined again", []string{"z"}, removed)
+	for _, tt := range []struct{ from, to, want int }{{-2, -1, 0}, {-1, 0, 1}, {0, 1, 0}} {
+		stays, err := s.StaysBetween(t.Context(), at(time.Duration(tt.from)), at(time.Duration(tt.to)), 10)
+		must(t, err)
+		if len(stays) != tt.want || tt.want > 0 && stays[0] != (store.Stay{Agent: "x", Joined: epoch, Removed: epoch}) {
+			t.Errorf("between %d and %d ns there are the stays %+v", tt.from, tt.to, stays)
+		}
+	}
+	for range 2 {
+		_, err = s.PruneEvents(t.Context(), epoch.Add(time.Hour), 10)
+		must(t, err)
+	}
+	stays, err := s.StaysBetween(t.Context(), at(-time.Hour), at(time.Hour), 10)
+	must(t, err)
+	same(t, "stays that are too old", 0, len(stays))
 }
 
 // agentsReplaced: an agent that replaces another gets its confirmed records, process groups and events. The other agent

@@ -449,6 +449,15 @@ CREATE TABLE absences (
 );
 CREATE INDEX absences_until ON absences (until);
 
+-- Earlier stays of agents that have joined again after their removal, by the clock of the servers.
+CREATE TABLE stays (
+    agent   text   NOT NULL,
+    joined  bigint NOT NULL,
+    removed bigint NOT NULL,
+    PRIMARY KEY (agent, removed)
+);
+CREATE INDEX stays_removed ON stays (removed);
+
 -- Where alarms are delivered to, and how far each address has got in the events.
 CREATE TABLE receivers (
     name      text COLLATE "C" PRIMARY KEY,

@@ -447,6 +447,15 @@ CREATE TABLE absences (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX absences_until ON absences (until);
 
+-- Earlier stays of agents that have joined again after their removal, by the clock of the servers.
+CREATE TABLE stays (
+    agent   TEXT    NOT NULL,
+    joined  INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    PRIMARY KEY (agent, removed)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX stays_removed ON stays (removed);
+
 -- The greatest cursors of an event and of a state that were given out, which every database can count without a gap.
 CREATE TABLE counters (
     name  TEXT    PRIMARY KEY,
