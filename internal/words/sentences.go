@@ -213,6 +213,12 @@ var Sentences = []Text{
 	{"its timetable has the run at {time}", "定时规则安排的运行时间：{time}"},
 	{"the host is not connected", "主机未连接"},
 	{"another drover on this host (pid {pid}) manages the process", "本机上的另一个 drover（pid {pid}）在管理该进程"},
+	{
+		"somebody has removed its log files: drover neither sees nor bounds what it writes until a restart",
+		"它的日志文件被人删除：在重启之前，drover 看不到它写入的内容，也无法限制其大小",
+	},
+	{"limits.{limit} takes effect at the next start: {why}", "limits.{limit} 在下一次启动时生效：{why}"},
+	{"limits.{limit} cannot be enforced on this host: {why}", "limits.{limit} 无法在此主机上执行：{why}"},
 	{"a signal such as SIGSTOP has stopped pid {pid}, so it executes nothing", "SIGSTOP 之类的信号暂停了 pid {pid}，它不执行任何操作"},
 	{"this drover only watches it", "当前 drover 只做监控"},
 	{

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -196,7 +197,24 @@ func lateLimits(late map[string]string) (notes []string) {
 	return notes
 }
 
-// NotInForce says which fields of a spec this host stores and does not use; empty if it uses all.
-func (o *Operator) NotInForce(spec *process.Spec, rt *specstore.Runtime) string {
-	return strings.Join(slices.Concat(unused(spec.Policy), o.limitNotes(spec), lateLimits(rt.Limits)), "; ")
+// Findings are what is wrong with a process besides its state: fields of a spec that this host stores and does not use,
+// and log files of a running process that somebody has removed.
+func (o *Operator) Findings(rec *specstore.Record, rt *specstore.Runtime) (all []process.Cause) {
+	if o.LogRemoved != nil && rt.Process != nil && rt.Run != "" && rec.Spec.Foreground() {
+		if since := o.LogRemoved(rec.ID); since != 0 {
+			all = append(all, process.Cause{ID: process.CauseLogRemoved, Text: LogRemovedText, Since: since})
+		}
+	}
+	own := append(unused(rec.Spec.Policy), o.limitNotes(&rec.Spec)...)
+	if notes := append(own, lateLimits(rt.Limits)...); len(notes) > 0 {
+		since := 1000 * rec.RegisteredAt
+		if len(own) == 0 {
+			since = cmp.Or(rt.LimitsSince, since)
+		}
+		all = append(all, process.Cause{ID: process.CauseNotInForce, Text: strings.Join(notes, "; "), Since: since})
+	}
+	return all
 }
+
+// LogRemovedText says that somebody has removed the log files of a running process.
+const LogRemovedText = "somebody has removed its log files: drover neither sees nor bounds what it writes until a restart"

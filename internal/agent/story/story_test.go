@@ -318,7 +318,7 @@ func TestCausesOfAStatus(t *testing.T) {
 	p.Runtime.Relaunches = []time.Duration{1, 2, 3, 4}
 	before := p
 	s := p.Status(story.View{
-		Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7, Stat: "T"}, NotInForce: "no limits here",
+		Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7, Stat: "T"}, Findings: []process.Cause{{ID: process.CauseNotInForce, Text: "no limits here"}},
 	})
 	var got []string
 	for _, c := range append([]process.Cause{s.Cause}, s.Further...) {
