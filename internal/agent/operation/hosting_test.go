@@ -464,7 +464,7 @@ func TestRelimit(t *testing.T) {
 				process.Start,
 				map[string]string{"cpu": "no right"},
 				func(s *process.Spec) { s.Hard.CPU = 50 }, "run-1 cpu",
-				"that is already running, pid 100; limits.cpu takes effect at the next start: no right",
+				"is already running, pid 100; limits.cpu takes effect at the next start: no right",
 				map[string]string{"tasks": "old", "memory": "old", "cpu": "no right"},
 			},
 			{
