@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"drover/internal/agent/logs"
+	"drover/internal/agent/operation"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 	"drover/internal/wire"
@@ -34,7 +36,11 @@ func (a *Agent) Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer {
 	}
 	switch {
 	case spec.Foreground() && q.Stream != wire.StreamFile:
-		return a.logs.Answer(ctx, q)
+		answer := a.logs.Answer(ctx, q)
+		if _, _, running := a.super.Running(q.Process); running && a.logs.Removed(q.Process) != 0 {
+			sayRemoved(&q, &answer)
+		}
+		return answer
 	case path != "" && (q.Stream == "" || q.Stream == wire.StreamFile):
 		return a.logs.AnswerFile(ctx, q, path, func(path string, do func(*trail.Trail) error) error {
 			return a.host.Visit(spec, path, do)
@@ -45,6 +51,24 @@ func (a *Agent) Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer {
 		return wire.LogAnswer{Cursor: outputRead}
 	}
 	return a.answerOutput(&q, run)
+}
+
+// sayRemoved makes an answer without text say that the log files were removed, once for a reader that follows the log.
+func sayRemoved(q *wire.LogQuestion, answer *wire.LogAnswer) {
+	lost := int64(0)
+	for _, b := range answer.Blocks {
+		lost += b.Lost
+		if b.Lost == 0 {
+			return
+		}
+	}
+	if answer.Error != "" || q.Cursor != "" {
+		return
+	}
+	answer.Error, answer.Blocks = operation.LogRemovedText, nil
+	if lost > 0 {
+		answer.Error += fmt.Sprintf("; %d bytes that it had kept are lost", lost)
+	}
 }
 
 // outputRead is the cursor after the output of a daemon: it comes in one piece, and what the daemon writes later is not

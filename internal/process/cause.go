@@ -56,6 +56,7 @@ const (
 	CauseWorkerOOM        CauseID = "worker-out-of-memory"
 	CauseTooFew           CauseID = "too-few-instances"
 	CauseSuspended        CauseID = "suspended"
+	CauseLogRemoved       CauseID = "log-removed"
 	CauseOperating        CauseID = "operation-under-way"
 	CauseHeldBack         CauseID = "held-back"
 	CauseBreakerOpen      CauseID = "breaker-open"

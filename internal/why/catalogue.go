@@ -138,6 +138,7 @@ func findings() []Entry {
 		entry(process.CauseWorkerOOM, Warning),
 		entry(process.CauseTooFew, Warning),
 		entry(process.CauseSuspended, Warning),
+		entry(process.CauseLogRemoved, Warning),
 	}
 }
 

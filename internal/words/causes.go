@@ -65,8 +65,8 @@ var Causes = map[string]Cause{
 			"进程配置中有一项已保存，但 drover 没有执行它。",
 		},
 		Text{
-			"Remove it from the spec, or give the host what it lacks.",
-			"从进程配置中去掉这一项，或为主机补齐所缺的条件。",
+			"Restart the process if it says \"at the next start\". Otherwise remove it from the spec, or give the host what it lacks.",
+			"如果提示“下一次启动时生效”，请重启进程；否则从进程配置中去掉这一项，或为主机补齐所缺的条件。",
 		},
 	},
 	"operation-under-way": {
@@ -484,6 +484,17 @@ var Causes = map[string]Cause{
 		Text{
 			"Let it go on with `drover signal CONT`, or restart it.",
 			"用 `drover signal CONT` 让它继续，或重启它。",
+		},
+	},
+	"log-removed": {
+		Text{"Log file removed", "日志文件被删除"},
+		Text{
+			"Somebody has removed the log files of the running process, so nobody can read what it writes.",
+			"有人删除了正在运行的进程的日志文件，它写入的内容无人能够读取。",
+		},
+		Text{
+			"Save what counts from `/proc/PID/fd/1`, and restart the process with `drover restart`.",
+			"从 `/proc/PID/fd/1` 保存需要的内容，再用 `drover restart` 重启进程。",
 		},
 	},
 

@@ -213,6 +213,12 @@ var Sentences = []Text{
 	{"its timetable has the run at {time}", "定时规则安排的运行时间：{time}"},
 	{"the host is not connected", "主机未连接"},
 	{"another drover on this host (pid {pid}) manages the process", "本机上的另一个 drover（pid {pid}）在管理该进程"},
+	{
+		"somebody has removed its log files: drover neither sees nor bounds what it writes until a restart",
+		"它的日志文件被人删除：在重启之前，drover 看不到它写入的内容，也无法限制其大小",
+	},
+	{"limits.{limit} takes effect at the next start: {why}", "limits.{limit} 在下一次启动时生效：{why}"},
+	{"limits.{limit} cannot be enforced on this host: {why}", "limits.{limit} 无法在此主机上执行：{why}"},
 	{"a signal such as SIGSTOP has stopped pid {pid}, so it executes nothing", "SIGSTOP 之类的信号暂停了 pid {pid}，它不执行任何操作"},
 	{"this drover only watches it", "当前 drover 只做监控"},
 	{
@@ -306,6 +312,24 @@ var Sentences = []Text{
 	{"agent not found or offline: it had begun", "没有该 Agent，或 Agent 不在线：操作已经开始"},
 	{"agent not found or offline", "没有该 Agent，或 Agent 不在线"},
 	{"run failed: exit status {code}", "run 失败：退出码 {code}"},
+	{"the {command} command failed: {text}; drover sent {one}", "{command} 命令失败：{text}；drover 已发送 {one}"},
+	{"the {command} command failed: {text}", "{command} 命令失败：{text}"},
+	{"it did not end within {time} of {one}; drover killed it", "{one} 之后 {time} 内它没有结束，drover 已强制终止它"},
+	{
+		"it did not end within {time} of the stop command; drover sent {one}",
+		"stop 命令之后 {time} 内它没有结束，drover 已发送 {one}",
+	},
+	{
+		"it did not end within {time} of {one}; drover sent {other}",
+		"{one} 之后 {time} 内它没有结束，drover 已发送 {other}",
+	},
+	{"stop_scope: process leaves these running: {output}", "stop_scope: process 让以下进程继续运行：{output}"},
+	{"nothing to start: process {name} is already running, pid {pid}", "无需启动：进程 {name} 已在运行，pid {pid}"},
+	{"nothing to {operation}: process {name} is not running", "无需{operation}：进程 {name} 没有在运行"},
+	{
+		"reload is empty: expected a command or a signal; restart the process instead",
+		"reload 为空：应填写命令或信号；也可以改为重启进程",
+	},
 	{"run failed: {text}", "run 失败：{text}"},
 	{"before_start failed: {text}", "before_start 失败：{text}"},
 	{"output: [{output}]", "输出：[{output}]"},

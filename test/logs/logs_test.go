@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/process"
 	"drover/internal/test/harness"
 )
 
@@ -69,6 +70,42 @@ exec sleep 1000
 	if a := p.CLI("events", "shop/api", "--kind", "exited", "-o", "json"); !strings.Contains(a.Out, "half\\nrun 2 complains") {
 		t.Errorf("the events say %q", a.Out)
 	}
+}
+
+// TestRemoved: a removed file comes back. A process that has lost its log altogether says so, until its restart.
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.apply(`
+  api:
+    hosts: ["0:127.0.0.1"]
+    run: while :; do echo line; sleep 0.05; done
+    ready: {alive: 0s}
+`)
+	log := filepath.Join(p.S.DataDir, "agent", "log", process.Hash(process.ID{Namespace: "shop", Name: "api"}))
+	if err := os.Remove(filepath.Join(log, "stdout")); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the file to be back", func() bool {
+		_, err := os.Stat(filepath.Join(log, "stdout"))
+		return err == nil
+	})
+	if err := os.Rename(log, filepath.Join(p.Dir, "log")); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the loss to be told", func() bool {
+		a := p.CLI("logs", "shop/api")
+		return a.Code == 1 && strings.Contains(a.Errors, "somebody has removed its log files")
+	})
+	harness.Eventually(t, "why to tell it", func() bool {
+		a := p.CLI("why", "shop/api")
+		return a.Code == 3 && strings.Contains(a.Out, "until a restart [log-removed]")
+	})
+	if a := p.CLI("restart", "shop/api"); a.Code != 0 {
+		t.Fatalf("restart: %d %s", a.Code, a.Errors)
+	}
+	harness.Eventually(t, "the new lines", func() bool { return p.CLI("logs", "shop/api").Code == 0 })
+	harness.Eventually(t, "nothing to be wrong", func() bool { return p.CLI("why", "shop/api").Code == 0 })
 }
 
 // TestFollow: new lines come as they are written, also of later runs; Ctrl-C ends the command, and the process lives.

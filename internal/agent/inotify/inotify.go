@@ -47,9 +47,9 @@ func Open() (*Events, error) {
 // AddWrites adds an event for each write to a file, or to a file of a directory.
 func (e *Events) AddWrites(path string) (watch int, err error) { return e.add(path, unix.IN_MODIFY) }
 
-// AddNextWrite adds one event for the next write to a file. The watch then ends.
+// AddNextWrite adds one event for the next write to a file, or for the next change of its names. The watch then ends.
 func (e *Events) AddNextWrite(path string) (watch int, err error) {
-	return e.add(path, unix.IN_MODIFY|unix.IN_ONESHOT|unix.IN_DONT_FOLLOW)
+	return e.add(path, unix.IN_MODIFY|unix.IN_ATTRIB|unix.IN_MOVE_SELF|unix.IN_ONESHOT|unix.IN_DONT_FOLLOW)
 }
 
 func (e *Events) add(path string, mask uint32) (int, error) {

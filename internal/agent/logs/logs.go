@@ -122,6 +122,7 @@ type processLog struct {
 	dir     string
 	streams [streams]*stream
 
+	names sync.Mutex // for the names of the files
 	mu    sync.Mutex // for the files of bound and marks
 	bound bound
 	// known says that number and run are those of the last run.
@@ -229,8 +230,7 @@ func (k *Keeper) Begin(id process.ID, run string, spec *process.Spec) (out, errs
 	}
 	var files [streams]*os.File
 	for i, s := range l.streams {
-		files[i], err = os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
-		if err != nil {
+		if files[i], err = k.open(s); err != nil {
 			if i > 0 {
 				_ = files[0].Close()
 			}

@@ -37,6 +37,9 @@ type stream struct {
 	noHoles atomic.Bool
 	// rotated says that the file was rotated whole and waits to be truncated.
 	rotated atomic.Bool
+	// oneName says that the file system has no links, missing since when the file is gone, in Unix milliseconds.
+	oneName atomic.Bool
+	missing atomic.Int64
 
 	// The watching thread alone uses these. stamped is the length in the last mark of a time; grown and marked are the
 	// times of the last growth and of that mark.

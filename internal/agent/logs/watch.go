@@ -163,7 +163,7 @@ func (k *Keeper) join(active []*stream, events []inotify.Event) []*stream {
 	return active
 }
 
-// arm makes the thread look at a stream after its next write.
+// arm makes the thread look at a stream after its next write, or the loss of a name.
 func (k *Keeper) arm(s *stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -217,8 +217,15 @@ func (s *stream) pauseAfter(grown int64, now time.Time, guard bool) time.Duratio
 // grown, and whether to look again without another write.
 func (k *Keeper) look(s *stream, now time.Time, pause time.Duration) (grown int64, again bool) {
 	var st unix.Stat_t
-	if err := unix.Stat(s.path, &st); err != nil {
-		return 0, !errors.Is(err, unix.ENOENT)
+	err := unix.Stat(s.path, &st)
+	if errors.Is(err, unix.ENOENT) || err == nil && st.Nlink == 1 {
+		if !k.secure(s, &st, err) {
+			return 0, false
+		}
+		err = unix.Stat(s.path, &st)
+	}
+	if err != nil {
+		return 0, true
 	}
 	before := s.size.Load()
 	k.keepWithin(s, &st)

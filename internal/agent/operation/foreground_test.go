@@ -148,8 +148,30 @@ func TestStopBySignals(t *testing.T) {
 		took    time.Duration
 		fault   process.Fault
 		ran     []string
+		text    string
 	}{
-		"it obeys": {signals: []syscall.Signal{syscall.SIGTERM}},
+		"it obeys": {signals: []syscall.Signal{syscall.SIGTERM}, text: "success"},
+		"it is deaf": {
+			set:     func(w *world, _ *process.Spec, rt *specstore.Runtime) { w.OnTERM(*rt.Process, func() {}) },
+			signals: []syscall.Signal{syscall.SIGTERM}, took: 10 * time.Second, // and the tree ends
+			text: "success: it did not end within 10 s of TERM; drover killed it",
+		},
+		"its workers stay": {
+			set: func(w *world, s *process.Spec, rt *specstore.Runtime) {
+				w.Spawn("worker", "", rt.Run)
+				s.Labels = []byte(`{"drover.stop_scope": "process"}`)
+			},
+			signals: []syscall.Signal{syscall.SIGTERM},
+			text:    "success: stop_scope: process leaves these running: pid 101 (worker)",
+		},
+		"the stop command fails": {
+			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
+				s.Commands.Stop = "ask"
+				w.Script("ask", operationtest.Script{Code: 1})
+			},
+			signals: []syscall.Signal{syscall.SIGTERM}, took: 3 * time.Second, ran: []string{"ask"},
+			text: "success: the stop command failed: exit status 1; drover sent TERM",
+		},
 		"it obeys another one": {
 			set: func(_ *world, s *process.Spec, _ *specstore.Runtime) {
 				s.Stop.Signals = []process.StopSignal{{Signal: "QUIT", Wait: 5000}, {Signal: "KILL"}}
@@ -176,6 +198,7 @@ func TestStopBySignals(t *testing.T) {
 				w.Script("ask", operationtest.Script{Takes: time.Second})
 			},
 			signals: []syscall.Signal{syscall.SIGTERM}, took: 4 * time.Second, ran: []string{"ask"},
+			text: "success: it did not end within 3 s of the stop command; drover sent TERM",
 		},
 		"out of use first": {
 			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
@@ -183,6 +206,7 @@ func TestStopBySignals(t *testing.T) {
 				w.Script("drain", operationtest.Script{Takes: time.Second, Code: 1})
 			},
 			signals: []syscall.Signal{syscall.SIGTERM}, took: 6 * time.Second, ran: []string{"drain"},
+			text: "success: before_stop failed: exit status 1; the process was stopped all the same",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,6 +226,9 @@ func TestStopBySignals(t *testing.T) {
 					(r.Runtime.Process == nil) != (c.fault == process.None) {
 					t.Errorf("%q %q after %v, signals %v, process %v; want %q after %v, signals %v", r.Outcome.Fault,
 						r.Outcome.Text, took, signals, r.Runtime.Process, c.fault, c.took, c.signals)
+				}
+				if c.text != "" && r.Outcome.Text != c.text {
+					t.Errorf("it says %q, want %q", r.Outcome.Text, c.text)
 				}
 				if ran := w.Lines()[1:]; !slices.Equal(ran, c.ran) {
 					t.Errorf("commands %q, want %q", ran, c.ran)

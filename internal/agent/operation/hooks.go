@@ -1,6 +1,8 @@
 package operation
 
 import (
+	"strings"
+
 	"drover/internal/process"
 )
 
@@ -20,7 +22,7 @@ func (n *session) beforeStart() error {
 		return err
 	}
 	if !succeeded(st.Result) {
-		return commandFailed(stepBeforeStart, st.Result, "nothing was started")
+		return n.commandFailed(stepBeforeStart, st.Result, "nothing was started")
 	}
 	return nil
 }
@@ -37,7 +39,7 @@ func (n *session) beforeStop() (note string, err error) {
 		return "", err
 	}
 	if !succeeded(st.Result) {
-		note = commandFailed(stepBeforeStop, st.Result, "the process was stopped all the same").Error()
+		note = n.commandFailed(stepBeforeStop, st.Result, "the process was stopped all the same").Error()
 	}
 	if left := st.DoneAt + milliseconds(h.Time) - n.Clock(); left > 0 {
 		err = n.pause(left)
@@ -50,9 +52,9 @@ func (n *session) fieldOf(step string) string {
 	switch step {
 	case string(process.Start), stepRun:
 		field, _ := n.spec.Starter()
-		return field
+		return n.spec.Field(strings.TrimSuffix(field, "_cmd"), field)
 	case stepBeforeStart, stepBeforeStop:
 		return step
 	}
-	return step + "_cmd"
+	return n.spec.Field(step, step+"_cmd")
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -81,9 +82,13 @@ func (n *session) relimit() []string {
 			late[limit] = why
 		}
 	}
-	if n.runtime.Limits = late; len(late) == 0 {
-		n.runtime.Limits = nil
+	switch {
+	case len(late) == 0:
+		late, n.runtime.LimitsSince = nil, 0
+	case n.runtime.LimitsSince == 0:
+		n.runtime.LimitsSince = time.Now().UnixMilli()
 	}
+	n.runtime.Limits = late
 	return lateLimits(failed)
 }
 

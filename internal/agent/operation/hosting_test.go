@@ -464,7 +464,7 @@ func TestRelimit(t *testing.T) {
 				process.Start,
 				map[string]string{"cpu": "no right"},
 				func(s *process.Spec) { s.Hard.CPU = 50 }, "run-1 cpu",
-				"that is already running, pid 100; limits.cpu takes effect at the next start: no right",
+				"is already running, pid 100; limits.cpu takes effect at the next start: no right",
 				map[string]string{"tasks": "old", "memory": "old", "cpu": "no right"},
 			},
 			{
@@ -489,12 +489,15 @@ func TestRelimit(t *testing.T) {
 				!maps.Equal(r.Runtime.Limits, c.late) {
 				t.Errorf("%s: asked %q, %q, %v", c.op, got, r.Outcome.Text, r.Runtime.Limits)
 			}
-			if why := o.NotInForce(&s, &r.Runtime); len(c.late) > 0 && !strings.Contains(why, "at the next start") {
-				t.Errorf("it is in force: %q", why)
+			record := &specstore.Record{ID: subject.Record.ID, Spec: s, RegisteredAt: 1}
+			for _, why := range o.Findings(record, &r.Runtime) {
+				if !strings.Contains(why.Text, "at the next start") || c.asked != "" && why.Since != time.Now().UnixMilli() {
+					t.Errorf("it is in force: %+v", why)
+				}
 			}
 		}
 		next := operation.Sighted(subject.Runtime, instance.Sighting{ID: new(w.Spawn("api", "", "run-2")), Run: "run-2"})
-		if next.Limits != nil {
+		if next.Limits != nil || next.LimitsSince != 0 {
 			t.Errorf("the next run has %v", next.Limits)
 		}
 	})

@@ -142,7 +142,10 @@ type Config struct {
 	// Relimit changes the limits of a scope that runs by one spec to those of another. It returns by name those that it
 	// cannot change, and why; it may be nil.
 	Relimit func(s instance.Scope, was, is *process.Spec) map[string]string
-	Log     *slog.Logger
+	// LogRemoved returns since when a process writes to log files that somebody has removed, in Unix milliseconds; 0 if
+	// they are there. It may be nil.
+	LogRemoved func(process.ID) int64
+	Log        *slog.Logger
 }
 
 // Operator carries out operations. It is safe for concurrent use.

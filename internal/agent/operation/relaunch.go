@@ -69,7 +69,7 @@ func (o *Operator) Relaunching(id process.ID) bool {
 func (n *session) relaunch() error {
 	field, line := n.spec.Starter()
 	if line == "" {
-		return emptyCommand(field)
+		return n.emptyCommand(field)
 	}
 	if err := n.Allow(n.id, process.Start, n.spec); err != nil && len(n.progress.Steps) == 0 {
 		return err

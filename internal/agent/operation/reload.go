@@ -38,7 +38,7 @@ func (n *session) reload() (Result, error) {
 	}
 	r := Result{
 		Outcome: process.Outcome{
-			Text:   successText(unknownStatus("reload_cmd", st.Result), n.missing(seen)),
+			Text:   successText(n.unknownStatus("reload_cmd", st.Result), n.missing(seen)),
 			Hosted: n.subject.Hosted(),
 		},
 		Runtime: n.runtime,
@@ -75,7 +75,7 @@ func (n *session) sendReload() (*specstore.Step, error) {
 	if name := n.spec.Commands.ReloadSignal; name != "" {
 		seen := n.look()
 		if !seen.Alive() {
-			return nil, notRunning(string(process.Reload), n.name())
+			return nil, n.notRunning(string(process.Reload), n.name())
 		}
 		if problem := n.signal(*seen.ID, syscall.Signal(process.SignalNumber(name))); problem != "" {
 			return nil, process.Errorf(process.Failed, "%s", problem)
@@ -83,7 +83,7 @@ func (n *session) sendReload() (*specstore.Step, error) {
 		return &specstore.Step{DoneAt: n.Clock()}, nil
 	}
 	if n.spec.Commands.Reload == "" {
-		return nil, emptyCommand("reload_cmd")
+		return nil, n.emptyCommand("reload_cmd")
 	}
 	st, err := n.command("reload", n.spec.Commands.Reload)
 	if err != nil {
@@ -91,7 +91,7 @@ func (n *session) sendReload() (*specstore.Step, error) {
 	}
 	if !succeeded(st.Result) {
 		n.look()
-		return nil, commandFailed("reload_cmd", st.Result, "")
+		return nil, n.commandFailed("reload_cmd", st.Result, "")
 	}
 	return st, nil
 }
@@ -159,7 +159,7 @@ func (n *session) sendSignal() (Result, error) {
 	}
 	target, err := n.checked(func(seen instance.Sighting) error {
 		if !seen.Alive() {
-			return notRunning(string(process.Signal), n.name())
+			return n.notRunning(string(process.Signal), n.name())
 		}
 		return n.proven(endMethod{verb: string(process.Signal)}, *seen.ID)
 	})

@@ -11,6 +11,7 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
+	"drover/internal/clip"
 	"drover/internal/process"
 )
 
@@ -76,6 +77,18 @@ func (n *session) note(target procfs.Identity) {
 		n.progress.Noted = noted
 		n.save()
 	}
+}
+
+// spared names the processes of the run that the end of its main process leaves, by the stop scope of the spec; empty if
+// there are none.
+func (n *session) spared(target procfs.Identity, run string) string {
+	var left []liveness.Member
+	for _, id := range n.Trees.Survivors(n.scopeOf(target, run)) {
+		if i, _, err := n.Processes.Instance(id); err == nil && id != target {
+			left = append(left, liveness.Member{Identity: id, Command: clip.Marked(i.Cmdline, maxNamedLine, " ...")})
+		}
+	}
+	return endedText("stop_scope: process leaves these running", left)
 }
 
 // endTime is how long drover waits for the end of a tree after SIGKILL.

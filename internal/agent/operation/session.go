@@ -107,7 +107,7 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 	if s.ID == nil {
 		if rt.Process != nil {
 			rt.Process, rt.Ended = nil, rt.Process
-			rt.Unready, rt.Said, rt.Limits = nil, specstore.Said{}, nil
+			rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, specstore.Said{}, nil, 0
 		}
 		return rt
 	}
@@ -117,7 +117,7 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 			rt.Run, rt.User, rt.Revision, rt.SetupPath, rt.Command = s.Run, "", 0, "", ""
 		}
 		rt.Health, rt.Version = nil, nil
-		rt.Unready, rt.Said, rt.Limits = nil, specstore.Said{}, nil
+		rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, specstore.Said{}, nil, 0
 	}
 	rt.Ended = nil
 	rt.Process, rt.PIDFile, rt.Matches = s.ID, s.PIDFile, s.Matches

@@ -211,10 +211,10 @@ func (n *session) tried(err error) (Result, error) {
 // mayStart is the pre-check of a start.
 func (n *session) mayStart(before instance.Sighting) error {
 	if before.Alive() {
-		return alreadyRunning(n.name(), before.ID.PID)
+		return n.alreadyRunning(n.name(), before.ID.PID)
 	}
 	if field, line := n.spec.Starter(); line == "" {
-		return emptyCommand(field)
+		return n.emptyCommand(field)
 	}
 	return n.mayHost("")
 }
@@ -256,7 +256,7 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 		return nil, n.notUp(st, field, why, seen)
 	}
 	n.started(seen, st.Run)
-	return append(notes, unknownStatus(field, st.Result), n.missing(seen), n.misnamed(seen)), nil
+	return append(notes, n.unknownStatus(field, st.Result), n.missing(seen), n.misnamed(seen)), nil
 }
 
 // misnamed says that a foreground process has another name than its spec gives; empty if its name is right.
@@ -279,11 +279,11 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 		why.cause = cause
 		why.text = join(why.text, n.spec.Unrun(cause))
 	}
-	switch note := unknownStatus(field, st.Result); {
+	switch note := n.unknownStatus(field, st.Result); {
 	case note != "":
 		why.text += "; " + note
 	case n.spec.Policy.Kind == process.SingleRun && !why.explained:
-		why.text += "; " + field + " ended with " + st.Result.Text
+		why.text += "; " + n.spec.Field(strings.TrimSuffix(field, "_cmd"), field) + " ended with " + st.Result.Text
 	}
 	if seen.Alive() && why.cause == process.CauseNotReady && n.spec.Ready != nil && n.spec.Ready.StopLate {
 		seen = instance.Sighting{} // it ends below, with all that the start has started
@@ -381,7 +381,7 @@ func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity
 	case !st.Result.TimedOut:
 		note = n.endStarted(st)
 	}
-	return commandFailed(field, st.Result, note)
+	return n.commandFailed(field, st.Result, note)
 }
 
 // ranWith records what the spec says about the run that has just started.

@@ -170,7 +170,7 @@ func (n *session) alreadyDown(verb string) (Result, error) {
 	case timetable:
 		r.Outcome.Text = successText("no run was under way, and no further run follows")
 	default:
-		r = n.failed(notRunning(verb, n.name()))
+		r = n.failed(n.notRunning(verb, n.name()))
 	}
 	return n.outOfHosting(r), nil
 }
@@ -201,12 +201,12 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 			return endResult{}, err
 		}
 		if !succeeded(st.Result) {
-			down.err = commandFailed(way.field, st.Result, "")
+			down.err = n.commandFailed(way.field, st.Result, "")
 			if down.seen = n.look(); down.seen.Alive() {
 				return down, nil
 			}
 		}
-		since, down.note = st.DoneAt, unknownStatus(way.field, st.Result)
+		since, down.note = st.DoneAt, n.unknownStatus(way.field, st.Result)
 		n.note(target) // what the instance has started meanwhile
 	}
 	if down.err == nil {
@@ -223,6 +223,7 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 	problem := ""
 	switch {
 	case n.mainOnly():
+		down.note = join(down.note, n.spared(target, run))
 	case way.line == "" && !way.grace: // the tree is already dead
 		problem, down.note = down.note, ""
 	case way.grace:
@@ -241,27 +242,60 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 // stopBySteps is takeDown by the StopPolicy of the spec: the stop command, then each signal with its time. The
 // leftovers of the run get SIGTERM, and SIGKILL when the process would have got it.
 func (n *session) stopBySteps(way endMethod, target procfs.Identity, run string) (down endResult, err error) {
-	p := n.spec.Stop
 	if down.note, err = n.beforeStop(); err != nil {
 		return down, err
 	}
 	begun := n.Clock()
 	down.seen = instance.Sighting{ID: &target}
+	failed := ""
 	if way.line != "" {
-		st, err := n.command(way.verb, way.line)
-		if err != nil {
-			return down, err
-		}
-		if !succeeded(st.Result) {
-			down.note = join(down.note, commandFailed(way.field, st.Result, "").Error())
-		}
-		n.note(target) // what the instance has started meanwhile
-		if down.seen, err = n.stopCheck(target, st.DoneAt+milliseconds(p.Timeout)); err != nil {
+		if failed, err = n.stopCommand(way, target, &down); err != nil {
 			return down, err
 		}
 	}
-	end := n.Clock()
-	for _, s := range p.Signals {
+	end, err := n.sendSignals(way, failed, &down)
+	if err != nil {
+		return down, err
+	}
+	if down.seen.Alive() {
+		text := n.stillAlive(down.seen, (n.Clock() - begun).Round(time.Second), down.note)
+		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
+		return down, nil
+	}
+	if n.mainOnly() {
+		down.note = join(down.note, n.spared(target, run))
+	} else if problem, _ := n.endScope(n.scopeOf(target, run), max(end-n.Clock(), 0)); problem != "" {
+		text := fmt.Sprintf("pid %d is gone, but drover %s", target.PID, problem)
+		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
+	}
+	n.look()
+	return down, nil
+}
+
+// stopCommand runs the stop command, and waits for the end of the target. It returns how the command has failed; empty
+// if it has not.
+func (n *session) stopCommand(way endMethod, target procfs.Identity, down *endResult) (failed string, err error) {
+	st, err := n.command(way.verb, way.line)
+	if err != nil {
+		return "", err
+	}
+	if !succeeded(st.Result) {
+		failed = n.commandFailed(way.field, st.Result, "").Error()
+	}
+	n.note(target) // what the instance has started meanwhile
+	down.seen, err = n.stopCheck(target, st.DoneAt+milliseconds(n.spec.Stop.Timeout))
+	return failed, err
+}
+
+// sendSignals sends the signals of the spec while the instance lives, and notes why each was needed. It returns when the
+// last one would have been over.
+func (n *session) sendSignals(way endMethod, failed string, down *endResult) (end time.Duration, err error) {
+	reason := failed
+	if reason == "" && way.line != "" {
+		reason = "it did not end within " + shortly(milliseconds(n.spec.Stop.Timeout)) + " of the stop command"
+	}
+	end = n.Clock()
+	for _, s := range n.spec.Stop.Signals {
 		wait := milliseconds(s.Wait)
 		if wait == 0 {
 			wait = endTime
@@ -274,24 +308,25 @@ func (n *session) stopBySteps(way endMethod, target procfs.Identity, run string)
 			continue
 		}
 		end += wait
+		if reason != "" {
+			down.note, failed = join(down.note, reason+"; drover "+sends(s.Signal)), ""
+		}
+		reason = "it did not end within " + shortly(wait) + " of " + s.Signal
 		down.note = join(down.note, n.sendStop(s.Signal, *down.seen.ID))
 		if down.seen, err = n.stopCheck(*down.seen.ID, n.Clock()+wait); err != nil {
-			return down, err
+			return end, err
 		}
 	}
-	if down.seen.Alive() {
-		text := n.stillAlive(down.seen, (n.Clock() - begun).Round(time.Second), down.note)
-		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
-		return down, nil
+	down.note = join(down.note, failed)
+	return end, nil
+}
+
+// sends says in words that a stop sends a signal.
+func sends(signal string) string {
+	if signal == "KILL" {
+		return "killed it"
 	}
-	if !n.mainOnly() {
-		if problem, _ := n.endScope(n.scopeOf(target, run), max(end-n.Clock(), 0)); problem != "" {
-			text := fmt.Sprintf("pid %d is gone, but drover %s", target.PID, problem)
-			down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
-		}
-	}
-	n.look()
-	return down, nil
+	return "sent " + signal
 }
 
 // sendStop sends one signal of a stop. KILL also ends the rest of the run, unless the spec says otherwise.

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,13 +16,26 @@ import (
 // Callers know these texts and parse the first words of some of them (a failed stop begins with "stop"). So only the
 // rest of a text may change.
 
-func alreadyRunning(name string, pid int) error {
-	return process.Errorf(process.AlreadyRunning, "no need to start the process(%s) that is already running, pid %d",
-		name, pid)
+// So a process with a StopPolicy, which those callers cannot give it, has texts of drover's own: they name the fields of
+// the process file.
+
+// own reports whether the process has texts of drover's own.
+func (n *session) own() bool { return n.spec != nil && n.spec.Stop != nil }
+
+func (n *session) alreadyRunning(name string, pid int) error {
+	text := "no need to start the process(%s) that is already running, pid %d"
+	if n.own() {
+		text = "nothing to start: process %s is already running, pid %d"
+	}
+	return process.Errorf(process.AlreadyRunning, text, name, pid)
 }
 
-func notRunning(verb, name string) error {
-	return process.Errorf(process.NotRunning, "no need to %s the process(%s) that is not running", verb, name)
+func (n *session) notRunning(verb, name string) error {
+	text := "no need to %s the process(%s) that is not running"
+	if n.own() {
+		text = "nothing to %s: process %s is not running"
+	}
+	return process.Errorf(process.NotRunning, text, verb, name)
 }
 
 // besideCopies rejects a start beside copies of the process. known says that the host knew the process before.
@@ -69,7 +83,7 @@ func postCheckAfter(r *specstore.CommandResult, verb, name, detail string, cause
 	if r == nil || strings.TrimSpace(r.Output) == "" {
 		return postCheck(verb, name, detail, cause)
 	}
-	return postCheck(verb, name, fmt.Sprintf("%s; output: [%s]", detail, r.Output), cause).With(r.Output)
+	return postCheck(verb, name, withOutput(detail, r), cause).With(r.Output)
 }
 
 // unproven rejects the end of a process that may belong to somebody else.
@@ -90,21 +104,34 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-func emptyCommand(field string) error {
+func (n *session) emptyCommand(field string) error {
 	e := process.Errorf(process.Failed, "%s is empty", field)
+	switch {
+	case n.own() && field == "reload_cmd":
+		e = process.Errorf(process.Failed, "reload is empty: expected a command or a signal; restart the process instead")
+	case n.own():
+		e = process.Errorf(process.Failed, "%s is empty", strings.TrimSuffix(field, "_cmd"))
+	}
 	if field == "start_cmd" {
 		return e.Because(process.CauseNoStartCommand)
 	}
 	return e
 }
 
-// commandFailed puts a command's output into the words that callers have always seen. How the command ended and the
-// note follow the output.
-func commandFailed(field string, r *specstore.CommandResult, note string) error {
+// commandFailed says that a command has failed. For GSE and JOB it puts the command's output into the words that callers
+// have always seen. How the command ended and the note follow the output.
+func (n *session) commandFailed(field string, r *specstore.CommandResult, note string) error {
 	text := fmt.Sprintf("Script exit code non-zero. Error msessage: [%s] (%s: %s)", r.Output, field, r.Text)
+	verb := " failed: "
+	if r.TimedOut {
+		verb = " "
+	}
+	command, ofWire := strings.CutSuffix(field, "_cmd")
 	switch {
-	case field == "run" || field == "before_start": // fields that GSE and JOB do not have
-		text = fmt.Sprintf("%s failed: %s; output: [%s]", field, r.Text, r.Output)
+	case !ofWire: // fields that GSE and JOB do not have
+		text = withOutput(field+" failed: "+r.Text, r)
+	case n.own():
+		text = withOutput("the "+command+" command"+verb+r.Text, r)
 	case r.TimedOut:
 		text = fmt.Sprintf("%s %s. Output: [%s]", field, r.Text, r.Output)
 	}
@@ -112,6 +139,14 @@ func commandFailed(field string, r *specstore.CommandResult, note string) error 
 		text += "; " + note
 	}
 	return process.Errorf(process.Failed, "%s", text).Because(causeOf(r)).With(r.Output)
+}
+
+// withOutput adds the output of a command, if there is one, to a text.
+func withOutput(text string, r *specstore.CommandResult) string {
+	if strings.TrimSpace(r.Output) == "" {
+		return text
+	}
+	return fmt.Sprintf("%s; output: [%s]", text, r.Output)
 }
 
 // causeOf classifies the failure of a command. A shell exits with 127 for a command that it cannot find. It exits with
@@ -151,9 +186,12 @@ func shortly(d time.Duration) string {
 }
 
 // unknownStatus says that a command's exit status is unknown, so that only liveness decided.
-func unknownStatus(field string, r *specstore.CommandResult) string {
+func (n *session) unknownStatus(field string, r *specstore.CommandResult) string {
 	if r == nil || r.Known || r.TimedOut {
 		return ""
+	}
+	if n.own() {
+		field = strings.TrimSuffix(field, "_cmd")
 	}
 	return fmt.Sprintf("%s %s, so only the state of the process was checked", field, r.Text)
 }
@@ -196,7 +234,24 @@ func lateLimits(late map[string]string) (notes []string) {
 	return notes
 }
 
-// NotInForce says which fields of a spec this host stores and does not use; empty if it uses all.
-func (o *Operator) NotInForce(spec *process.Spec, rt *specstore.Runtime) string {
-	return strings.Join(slices.Concat(unused(spec.Policy), o.limitNotes(spec), lateLimits(rt.Limits)), "; ")
+// Findings are what is wrong with a process besides its state: fields of a spec that this host stores and does not use,
+// and log files of a running process that somebody has removed.
+func (o *Operator) Findings(rec *specstore.Record, rt *specstore.Runtime) (all []process.Cause) {
+	if o.LogRemoved != nil && rt.Process != nil && rt.Run != "" && rec.Spec.Foreground() {
+		if since := o.LogRemoved(rec.ID); since != 0 {
+			all = append(all, process.Cause{ID: process.CauseLogRemoved, Text: LogRemovedText, Since: since})
+		}
+	}
+	own := append(unused(rec.Spec.Policy), o.limitNotes(&rec.Spec)...)
+	if notes := append(own, lateLimits(rt.Limits)...); len(notes) > 0 {
+		since := 1000 * rec.RegisteredAt
+		if len(own) == 0 {
+			since = cmp.Or(rt.LimitsSince, since)
+		}
+		all = append(all, process.Cause{ID: process.CauseNotInForce, Text: strings.Join(notes, "; "), Since: since})
+	}
+	return all
 }
+
+// LogRemovedText says that somebody has removed the log files of a running process.
+const LogRemovedText = "somebody has removed its log files: drover neither sees nor bounds what it writes until a restart"

@@ -72,8 +72,11 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 	case process.EventRestarted:
 		p.restarted(op, &e)
 	case process.EventSignalled:
-		line, _ := headline(op.Outcome.Text, op.Wrote)
-		e.Cause.Text = strings.TrimPrefix(line, process.Success+": ")
+		e.Cause.Text = op.notes()
+	case process.EventStarted:
+		if p.Runtime.Outside && p.Runtime.Run == "" { // it was taken over
+			e.Cause.Text = op.notes()
+		}
 	case process.EventUnregistered:
 		if was := op.Runtime.Process; was != nil {
 			e.PID = was.PID
@@ -114,6 +117,15 @@ func (p *Process) revised(op *Operation, e *process.Event) []process.Event {
 		change.PID = was.PID
 	}
 	return []process.Event{change, *e}
+}
+
+// notes are what a success says besides; empty if it says nothing.
+func (op *Operation) notes() string {
+	line, _ := headline(op.Outcome.Text, op.Wrote)
+	if line == process.Success {
+		return ""
+	}
+	return strings.TrimPrefix(line, process.Success+": ")
 }
 
 // change corrects the states before and after the operation. The agent may not know a process before or after an
@@ -159,6 +171,9 @@ func (p *Process) stopped(c Change, op *Operation, e *process.Event) {
 		e.PID, end.Born = was.PID, was.StartedAfterBoot()
 	}
 	end.describe(e, c)
+	if op.Outcome.Fault == process.None {
+		e.Cause.Text = op.notes()
+	}
 	p.closeRun(c.Now, e, p.Runtime.LastStartAt)
 }
 

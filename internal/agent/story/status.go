@@ -26,8 +26,8 @@ type View struct {
 	Usage    *process.Usage
 	// NextRun is in Unix milliseconds; 0 if there is none.
 	NextRun int64
-	// NotInForce says what of the spec this host cannot enforce; empty if it enforces everything.
-	NotInForce string
+	// Findings are what is wrong besides the state, the worst first.
+	Findings []process.Cause
 	// Dependents are the processes that are after this one, Absent those that this one is after and the host lacks.
 	Dependents, Absent []string
 }
@@ -58,10 +58,7 @@ func (p *Process) Status(v View) process.Status {
 		s.LastStartAt = max(s.LastStartAt, s.Instance.StartedAt)
 	}
 	causes := p.causes(&s, v.Now)
-	if v.NotInForce != "" {
-		causes = append(causes,
-			process.Cause{ID: process.CauseNotInForce, Text: v.NotInForce, Since: 1000 * p.Record.RegisteredAt})
-	}
+	causes = append(causes, v.Findings...)
 	if ran, stored := s.Instance.Revision, p.Record.Spec.Revision; len(causes) > 0 && ran != 0 && ran != stored {
 		causes[0].Evidence = append(slices.Clone(causes[0].Evidence), "it runs with "+revisionsText(ran, stored))
 	}
@@ -95,11 +92,11 @@ func (p *Process) prospects(v *View) (lines []string) {
 
 // Recorded returns what a list shows of the process, from what the agent has noted of it: it looks at nothing. Only
 // Gone is set if the process is not registered.
-func (p *Process) Recorded(now time.Time, uptime time.Duration, notInForce string) process.Shown {
+func (p *Process) Recorded(now time.Time, uptime time.Duration, findings []process.Cause) process.Shown {
 	if p.Record == nil {
 		return process.Shown{Gone: true}
 	}
-	v := View{Now: now, Uptime: uptime, NotInForce: notInForce}
+	v := View{Now: now, Uptime: uptime, Findings: findings}
 	if p.Runtime.Process != nil {
 		v.Instance = &process.Instance{PID: p.PID()}
 		if said := p.Runtime.Version; said != nil && said.OK {

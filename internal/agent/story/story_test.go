@@ -240,6 +240,31 @@ func operatedEvent(t *testing.T, op process.Op, fault process.Fault, e *process.
 	}
 }
 
+// TestCauseOfSuccess: the event of a stop says what was needed for it, and the event of a start that it took over.
+func TestCauseOfSuccess(t *testing.T) {
+	for _, c := range []struct {
+		op      process.Op
+		outside bool
+		text    string
+		want    string
+	}{
+		{process.Stop, false, "success: drover killed it", "drover killed it"},
+		{process.Stop, false, "success", ""},
+		{process.Start, true, "success: took over pid 7", "took over pid 7"},
+		{process.Start, false, "success: a note", ""},
+	} {
+		p, before := running(process.Resident), running(process.Resident)
+		p.Runtime.Outside, p.Runtime.Run = c.outside, ""
+		events := p.Operated(change(lifecycle.Operating, lifecycle.Running), &story.Operation{
+			Entry: &specstore.Entry{Op: c.op}, Outcome: process.Outcome{Text: c.text}, Record: before.Record,
+			Runtime: before.Runtime, Prior: lifecycle.Stopped,
+		})
+		if len(events) != 1 || events[0].Cause.Text != c.want {
+			t.Errorf("%s with %q: %+v, want %q", c.op, c.text, events, c.want)
+		}
+	}
+}
+
 // TestAnUnknownEndIsNoSuccess: if nobody knows how the run of an operation ended, no event says that it succeeded.
 func TestAnUnknownEndIsNoSuccess(t *testing.T) {
 	since := now.UnixMilli()
@@ -318,7 +343,7 @@ func TestCausesOfAStatus(t *testing.T) {
 	p.Runtime.Relaunches = []time.Duration{1, 2, 3, 4}
 	before := p
 	s := p.Status(story.View{
-		Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7, Stat: "T"}, NotInForce: "no limits here",
+		Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7, Stat: "T"}, Findings: []process.Cause{{ID: process.CauseNotInForce, Text: "no limits here"}},
 	})
 	var got []string
 	for _, c := range append([]process.Cause{s.Cause}, s.Further...) {

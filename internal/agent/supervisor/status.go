@@ -14,7 +14,7 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	if p.Record == nil {
 		return process.Status{}, nil, false
 	}
-	v := story.View{Now: time.Now(), Uptime: r.now(), NotInForce: r.sup.operator.NotInForce(&p.Record.Spec, &p.Runtime)}
+	v := story.View{Now: time.Now(), Uptime: r.now(), Findings: r.sup.operator.Findings(p.Record, &p.Runtime)}
 	if next, ok := r.sup.cfg.Timetables.Next(r.id); ok {
 		v.NextRun = next.UnixMilli()
 	}

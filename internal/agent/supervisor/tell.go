@@ -63,11 +63,11 @@ func (r *runner) lastRecord() process.Shown {
 // unrecorded returns what a list shows of the process, and whether that differs from the last record. A process that
 // is not registered and was never recorded, as after a first start that was refused, leaves no record.
 func (r *runner) unrecorded(p *story.Process) (shown process.Shown, changed bool) {
-	notInForce := ""
+	var findings []process.Cause
 	if p.Record != nil {
-		notInForce = r.sup.operator.NotInForce(&p.Record.Spec, &p.Runtime)
+		findings = r.sup.operator.Findings(p.Record, &p.Runtime)
 	}
-	shown = p.Recorded(time.Now(), r.now(), notInForce)
+	shown = p.Recorded(time.Now(), r.now(), findings)
 	last := r.lastRecord()
 	return shown, !shown.Same(last) && (!shown.Gone || last != process.Shown{})
 }

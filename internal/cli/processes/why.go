@@ -344,7 +344,9 @@ func (p *whyPrinter) also(b *strings.Builder, indent string, c client.Cause) {
 // state says how severe a finding is, since when, and what it means.
 func (p *whyPrinter) state(f client.Finding) string {
 	text := words.Named(f.Severity, p.lang)
-	if !f.Wrong {
+	if !f.Wrong && f.Cause.ID == string(process.CauseNotInForce) {
+		text = words.Named(f.Severity, p.lang) // the process runs, but not by all of its spec
+	} else if !f.Wrong {
 		text = words.Explained.Right.In(p.lang)
 	} else if p.coloured {
 		text = term.PaintAs(f.Severity, text)

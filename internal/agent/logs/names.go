@@ -1,0 +1,109 @@
+package logs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/process"
+)
+
+// spare is the second name of the file of a stream. A file that has lost all its names cannot get one again (linkat(2)).
+func (s *stream) spare() string { return filepath.Join(s.log.dir, "."+s.name) }
+
+// secure makes sure that a file has its two names; err and st are those of a look at the first one. A file that was
+// removed, moved or replaced gets its name back. It reports false if both names are gone, or the log itself.
+func (k *Keeper) secure(s *stream, st *unix.Stat_t, err error) bool {
+	if err == nil && (st.Nlink > 1 || s.oneName.Load()) {
+		return true
+	}
+	l := s.log
+	l.names.Lock()
+	defer l.names.Unlock()
+	if err == nil {
+		err = os.Link(s.path, s.spare())
+		if err == nil {
+			return true
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			s.oneName.Store(true) // the file system has no links
+			return true
+		}
+	}
+	again := s.spare() + temporary
+	_ = os.Remove(again)
+	if err := os.Link(s.spare(), again); err == nil {
+		if err = os.Rename(again, s.path); err == nil {
+			k.log.Warn("a log file was removed or replaced while drover keeps it: it has its name back", "log", s.path)
+			return true
+		}
+	}
+	k.miss(s)
+	return false
+}
+
+// miss notes that the file of a stream is gone. A process that still writes to it writes to nobody, and the next run
+// begins a file. The caller holds l.names.
+func (k *Keeper) miss(s *stream) {
+	l := s.log
+	if k.of(filepath.Base(l.dir)) != l || !s.missing.CompareAndSwap(0, time.Now().UnixMilli()) {
+		return // the log was removed with its process
+	}
+	k.log.Warn("a log file was removed while drover keeps it: a process that writes to it does so unseen and unbounded "+
+		"until its restart", "log", s.path)
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		k.log.Warn("cannot create log", "log", l.dir, "error", err)
+	}
+	from := s.freed.Load()
+	if all := segmentsOf(l.dir, s.name); len(all) > 0 {
+		from = max(from, all[len(all)-1].to)
+	}
+	l.mu.Lock()
+	if err := l.know(); err != nil {
+		k.log.Warn("cannot read the marks of a log", "log", s.path, "error", err)
+	}
+	end := max(s.size.Load(), l.marked[s.index])
+	l.mu.Unlock()
+	k.lost(s, from, end)
+	k.rebase(s, end)
+}
+
+// open opens the file of a stream for a new run.
+func (k *Keeper) open(s *stream) (*os.File, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(s.path, &st); errors.Is(err, unix.ENOENT) && s.log.begun() {
+		k.secure(s, &st, err)
+	}
+	file, err := os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	s.missing.Store(0)
+	err = unix.Fstat(int(file.Fd()), &st) //nolint:gosec // descriptors are small
+	k.secure(s, &st, err)
+	return file, nil
+}
+
+// begun reports whether a run of the process had files before.
+func (l *processLog) begun() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.know() == nil && l.run != ""
+}
+
+// Removed returns since when drover does not see what a process writes, because somebody has removed its log files, in
+// Unix milliseconds; 0 if they are there.
+func (k *Keeper) Removed(id process.ID) (since int64) {
+	l := k.of(process.Hash(id))
+	if l == nil {
+		return 0
+	}
+	for _, s := range l.streams {
+		since = max(since, s.missing.Load())
+	}
+	return since
+}

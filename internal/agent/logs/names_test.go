@@ -1,0 +1,110 @@
+package logs_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drover/internal/test/harness"
+	"drover/internal/wire"
+)
+
+// TestRemovedFileComesBack: a file that somebody removes, moves or replaces under its writer has its name back at once.
+// Nothing is lost, and the bounds hold.
+func TestRemovedFileComesBack(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"moved":   func(path string) error { return os.Rename(path, path+"-old") },
+		"replaced": func(path string) error {
+			if err := os.WriteFile(path+"-new", []byte("not of the process\n"), 0o600); err != nil {
+				return err
+			}
+			return os.Rename(path+"-new", path)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.run()
+			out, _, _ := r.begin(policy(64<<10, 1000))
+			is, err := out.Stat()
+			if err != nil {
+				t.Fatal(err)
+			}
+			back := func() bool {
+				now, err := os.Stat(r.path("stdout"))
+				return err == nil && os.SameFile(is, now)
+			}
+			harness.Eventually(t, "the file to be there", back)
+			if err := harm(r.path("stdout")); err != nil { // before it has a text
+				t.Fatal(err)
+			}
+			harness.Eventually(t, "the empty file to be back", back)
+			write(t, out, numbered(1, 10))
+			if err := harm(r.path("stdout")); err != nil {
+				t.Fatal(err)
+			}
+			write(t, out, numbered(11, 9_000))
+			harness.Eventually(t, "the file to be back", back)
+			harness.Eventually(t, "the file to be rotated", func() bool { return r.rotated() > 0 })
+			if a := r.ask(wire.LogQuestion{}); a.err != "" || a.lost != 0 || len(a.lines) != 9_000 {
+				t.Errorf("%d lines, %d bytes lost, %q", len(a.lines), a.lost, a.err)
+			}
+			if since := r.Removed(api()); since != 0 {
+				t.Errorf("it is missing since %d", since)
+			}
+		})
+	}
+}
+
+// TestRemovedLog: if the file has lost all its names, the log says what is lost until the next run, also to the next
+// agent. The next run begins a new file.
+func TestRemovedLog(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		r := newRig(t)
+		stop := r.run()
+		out, _, _ := r.begin(policy(64<<10, 5))
+		write(t, out, numbered(1, 10))
+		harness.Eventually(t, "the lines to be seen", func() bool {
+			marks, err := os.ReadFile(r.path("marks"))
+			return err == nil && strings.Contains(string(marks), "\nt ")
+		})
+		if again { // the log is there, without the file
+			stop()
+			for _, name := range []string{"stdout", ".stdout"} {
+				if err := os.Remove(r.path(name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.reopen()
+			r.run()
+		} else if err := os.Rename(r.path(""), filepath.Join(t.TempDir(), "away")); err != nil {
+			t.Fatal(err)
+		}
+		write(t, out, "unseen\n")
+		harness.Eventually(t, "the loss to be noticed", func() bool { return r.Removed(api()) != 0 })
+		out, _, _ = r.begin(policy(64<<10, 5))
+		write(t, out, "next\n")
+		a := r.ask(wire.LogQuestion{Since: 1})
+		if want := int64(len(numbered(1, 10))); a.lost != want || len(a.lines) != 1 || a.lines[0] != "next" {
+			t.Errorf("lost %d of %d, lines %q, %q", a.lost, want, a.lines, a.err)
+		}
+		if since := r.Removed(api()); since != 0 {
+			t.Errorf("it is missing since %d", since)
+		}
+	}
+}
+
+// TestRemovedDirectory: a process whose log is gone altogether can start again.
+func TestRemovedDirectory(t *testing.T) {
+	r := newRig(t)
+	r.begin(policy(64<<10, 5))
+	if err := os.RemoveAll(r.path("")); err != nil {
+		t.Fatal(err)
+	}
+	out, _, _ := r.begin(policy(64<<10, 5))
+	write(t, out, "again\n")
+	if a := r.ask(wire.LogQuestion{}); len(a.lines) != 1 {
+		t.Errorf("%+v", a)
+	}
+}
