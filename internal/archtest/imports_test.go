@@ -115,7 +115,7 @@ func mayImport() map[string][]string {
 		"client":            {"api/v1"},
 		"internal/clip":     {},
 		"internal/idle":     {},
-		"internal/command":  {"internal/joining"},
+		"internal/command":  {"internal/joining", "internal/process"},
 		"internal/config":   {"internal/release", "internal/selector"},
 		"internal/durable":  {},
 		"internal/reserve":  {},
@@ -347,7 +347,9 @@ func mayImport() map[string][]string {
 			"internal/config/serverconfig", "internal/config/settings", "internal/dev", "internal/process",
 			"internal/proxy", "internal/serve", "internal/server/store/storeopen", "internal/serverkeys",
 		},
-		"internal/cli/term":      {"api/v1", "internal/command", "internal/config", "internal/why", "internal/words"},
+		"internal/cli/term": {
+			"api/v1", "internal/command", "internal/config", "internal/process", "internal/why", "internal/words",
+		},
 		"internal/cli/receivers": {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
 		"internal/cli/ui": {
 			"client", "internal/cli/remote", "internal/cli/term", "internal/config", "internal/joining", "internal/process",
