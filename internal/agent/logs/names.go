@@ -12,7 +12,7 @@ import (
 	"drover/internal/process"
 )
 
-// spare is the second name of the file of a stream. A file that has lost all its names cannot get one again (linkat(2)).
+// spare is the second name of the file of a stream. A file without any name gets none again (linkat(2)).
 func (s *stream) spare() string { return filepath.Join(s.log.dir, "."+s.name) }
 
 // secure makes sure that a file has its two names; err and st are those of a look at the first one. A file that was

@@ -79,8 +79,8 @@ func (n *session) note(target procfs.Identity) {
 	}
 }
 
-// spared names the processes of the run that the end of its main process leaves, by the stop scope of the spec; empty if
-// there are none.
+// spared names the processes of the run that the end of its main process leaves, by the stop scope of the spec; empty
+// if there are none.
 func (n *session) spared(target procfs.Identity, run string) string {
 	var left []liveness.Member
 	for _, id := range n.Trees.Survivors(n.scopeOf(target, run)) {

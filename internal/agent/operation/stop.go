@@ -287,8 +287,8 @@ func (n *session) stopCommand(way endMethod, target procfs.Identity, down *endRe
 	return failed, err
 }
 
-// sendSignals sends the signals of the spec while the instance lives, and notes why each was needed. It returns when the
-// last one would have been over.
+// sendSignals sends the signals of the spec while the instance lives, and notes why each was needed. It returns when
+// the last one would have been over.
 func (n *session) sendSignals(way endMethod, failed string, down *endResult) (end time.Duration, err error) {
 	reason := failed
 	if reason == "" && way.line != "" {

@@ -16,8 +16,8 @@ import (
 // Callers know these texts and parse the first words of some of them (a failed stop begins with "stop"). So only the
 // rest of a text may change.
 
-// So a process with a StopPolicy, which those callers cannot give it, has texts of drover's own: they name the fields of
-// the process file.
+// So a process with a StopPolicy, which those callers cannot give it, has texts of drover's own: they name the fields
+// of the process file.
 
 // own reports whether the process has texts of drover's own.
 func (n *session) own() bool { return n.spec != nil && n.spec.Stop != nil }
@@ -118,8 +118,8 @@ func (n *session) emptyCommand(field string) error {
 	return e
 }
 
-// commandFailed says that a command has failed. For GSE and JOB it puts the command's output into the words that callers
-// have always seen. How the command ended and the note follow the output.
+// commandFailed says that a command has failed. For GSE and JOB it puts the command's output into the words that
+// callers have always seen. How the command ended and the note follow the output.
 func (n *session) commandFailed(field string, r *specstore.CommandResult, note string) error {
 	text := fmt.Sprintf("Script exit code non-zero. Error msessage: [%s] (%s: %s)", r.Output, field, r.Text)
 	verb := " failed: "

@@ -53,8 +53,8 @@ type Runtime struct {
 	Outside bool `json:"outside,omitempty"`
 	// Keeper is the other supervisor of an instance that drover has taken over; nil if there is none.
 	Keeper *instance.Keeper `json:"keeper,omitempty"`
-	// Limits has, by name, the limits of the spec that the instance does not have, and why; LimitsSince is since when it
-	// lacks any, in Unix milliseconds.
+	// Limits has, by name, the limits of the spec that the instance does not have, and why; LimitsSince is since
+	// when it lacks any, in Unix milliseconds.
 	Limits      map[string]string `json:"limits,omitempty"`
 	LimitsSince int64             `json:"limits_since,omitempty"`
 	// Restarts counts the relaunches since an operation started it, in this boot. Relaunches and Breaches are when the
