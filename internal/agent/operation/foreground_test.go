@@ -33,6 +33,7 @@ func (w *world) operate(t *testing.T, op process.Op, s *process.Spec, rt specsto
 	t.Helper()
 	e := entry(op, s)
 	e.Item += string(op) // items differ
+	e.Ordered = s.Stop != nil
 	return w.operateEntry(t, e, rt)
 }
 
@@ -112,6 +113,21 @@ func TestForegroundStart(t *testing.T) {
 						c.alive)
 				}
 			})
+		})
+	}
+}
+
+// TestTextsOfTheWire: a caller of GSE or JOB reads its own words, also of a process of a process file.
+func TestTextsOfTheWire(t *testing.T) {
+	for ordered, want := range map[bool]string{
+		true: "nothing to stop: process nginx is not running", false: "no need to stop the process(nginx) that is not running",
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			e := entry(process.Stop, foreground())
+			e.Ordered = ordered
+			if r, _ := w.operateEntry(t, e, specstore.Runtime{}); r.Outcome.Text != want {
+				t.Errorf("ordered is %v: %q", ordered, r.Outcome.Text)
+			}
 		})
 	}
 }

@@ -1,8 +1,6 @@
 package operation
 
 import (
-	"strings"
-
 	"drover/internal/process"
 )
 
@@ -52,9 +50,9 @@ func (n *session) fieldOf(step string) string {
 	switch step {
 	case string(process.Start), stepRun:
 		field, _ := n.spec.Starter()
-		return n.spec.Field(strings.TrimSuffix(field, "_cmd"), field)
+		return n.named(field)
 	case stepBeforeStart, stepBeforeStop:
 		return step
 	}
-	return n.spec.Field(step, step+"_cmd")
+	return n.named(step + "_cmd")
 }

@@ -258,7 +258,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 func (o *Operator) session(ctx context.Context, e specstore.Entry, s Subject) *session {
 	n := &session{
 		Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s),
-		groups: e.Groups, ordered: e.Ordered, subject: s, runtime: s.Runtime,
+		groups: e.Groups, wire: !e.Ordered, subject: s, runtime: s.Runtime,
 		wish: e.Beside,
 	}
 	if n.spec != nil && n.spec.Beside != "" { // it is for this order alone

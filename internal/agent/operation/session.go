@@ -25,8 +25,8 @@ type session struct {
 	item   string
 	spec   *process.Spec
 	groups []process.Group
-	// ordered is that of the entry.
-	ordered bool
+	// wire says that the order came over the API of GSE or JOB.
+	wire    bool
 	subject Subject
 	runtime specstore.Runtime
 	// wish is what a start does beside a copy that drover did not start. copyPID is that of the copy to take over; 0

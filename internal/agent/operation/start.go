@@ -62,7 +62,7 @@ func (n *session) keptRunning(err error) (Result, error) {
 // beside looks for copies of a process that does not run as drover knows it. Beside a copy the operation fails, unless
 // the order says otherwise; one of GSE or JOB never looks. It returns the copy to take over.
 func (n *session) beside() (*instance.Copy, error) {
-	if !n.ordered || n.spec.Stop == nil || n.wish == process.StartBeside || n.progress.Checked {
+	if n.wire || n.spec.Stop == nil || n.wish == process.StartBeside || n.progress.Checked {
 		return nil, nil //nolint:nilnil // there is nothing to take over
 	}
 	if seen := n.look(); seen.Alive() || seen.Unsure() || seen.Doubt != "" {

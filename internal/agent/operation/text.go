@@ -13,14 +13,20 @@ import (
 	"drover/internal/process"
 )
 
-// Callers know these texts and parse the first words of some of them (a failed stop begins with "stop"). So only the
-// rest of a text may change.
+// Callers of GSE and JOB know these texts and parse the first words of some of them (a failed stop begins with "stop").
+// So only the rest of a text may change.
 
-// So a process with a StopPolicy, which those callers cannot give it, has texts of drover's own: they name the fields
-// of the process file.
+// own reports whether the texts are drover's own and name the fields of the process file: those about a process of such
+// a file, unless a caller of GSE or JOB has ordered the operation.
+func (n *session) own() bool { return !n.wire && n.spec != nil && n.spec.Stop != nil }
 
-// own reports whether the process has texts of drover's own.
-func (n *session) own() bool { return n.spec != nil && n.spec.Stop != nil }
+// named returns the name of a command's field.
+func (n *session) named(field string) string {
+	if n.own() {
+		return strings.TrimSuffix(field, "_cmd")
+	}
+	return field
+}
 
 func (n *session) alreadyRunning(name string, pid int) error {
 	text := "no need to start the process(%s) that is already running, pid %d"
@@ -105,12 +111,9 @@ func join(a, b string) string {
 }
 
 func (n *session) emptyCommand(field string) error {
-	e := process.Errorf(process.Failed, "%s is empty", field)
-	switch {
-	case n.own() && field == "reload_cmd":
+	e := process.Errorf(process.Failed, "%s is empty", n.named(field))
+	if n.own() && field == "reload_cmd" {
 		e = process.Errorf(process.Failed, "reload is empty: expected a command or a signal; restart the process instead")
-	case n.own():
-		e = process.Errorf(process.Failed, "%s is empty", strings.TrimSuffix(field, "_cmd"))
 	}
 	if field == "start_cmd" {
 		return e.Because(process.CauseNoStartCommand)
@@ -190,10 +193,7 @@ func (n *session) unknownStatus(field string, r *specstore.CommandResult) string
 	if r == nil || r.Known || r.TimedOut {
 		return ""
 	}
-	if n.own() {
-		field = strings.TrimSuffix(field, "_cmd")
-	}
-	return fmt.Sprintf("%s %s, so only the state of the process was checked", field, r.Text)
+	return fmt.Sprintf("%s %s, so only the state of the process was checked", n.named(field), r.Text)
 }
 
 // policyNotes lists the fields of a policy that drover stores and does not use, and the defaults that it assumed.

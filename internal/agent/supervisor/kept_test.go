@@ -179,7 +179,7 @@ func TestStopAfterTheEnd(t *testing.T) {
 		r.pass(time.Second)
 		item := r.submit(process.Stop, "a", nil)
 		r.pass(time.Second)
-		r.expect(item, process.NotRunning, "nothing to stop: process a is not running")
+		r.expect(item, process.NotRunning, "no need to stop the process(a) that is not running")
 		r.child(s, true)
 		r.pass(30 * time.Second)
 		r.state("a", "running", false)
