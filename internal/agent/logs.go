@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,6 +110,7 @@ func (a *Agent) Live(ctx context.Context, q wire.LiveQuestion) wire.LiveAnswer {
 	defer a.comparing.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, liveTime)
 	defer cancel()
+	compared := a.super.Compare(ctx, q.Processes)
 	size := 0
 	for _, id := range q.Processes {
 		spec, rt, running := a.super.Running(id)
@@ -132,9 +134,11 @@ func (a *Agent) Live(ctx context.Context, q wire.LiveQuestion) wire.LiveAnswer {
 		if size > liveSize && len(fields) > 0 {
 			fields = []process.LiveField{{Path: "process", Problem: "more differences than fit into the answer"}}
 		}
-		answer.Processes = append(answer.Processes, wire.LiveProcess{
-			Process: id, PID: rt.Process.PID, Fields: fields[:min(len(fields), wire.MaxLiveFields)],
-		})
+		p := wire.LiveProcess{Process: id, PID: rt.Process.PID, Fields: fields[:min(len(fields), wire.MaxLiveFields)]}
+		if status, _, known := a.super.Snapshot(id); known && slices.Contains(compared, id) {
+			p.Compared, p.Config = true, status.Config[:min(len(status.Config), wire.MaxLiveFields)]
+		}
+		answer.Processes = append(answer.Processes, p)
 	}
 	return answer
 }

@@ -36,6 +36,9 @@ type LiveProcess struct {
 	Process process.ID          `json:"process"`
 	PID     int                 `json:"pid"`
 	Fields  []process.LiveField `json:"fields,omitempty"`
+	// Compared says that Config has the configuration files that differ now.
+	Compared bool            `json:"compared,omitempty"`
+	Config   []process.Drift `json:"config,omitempty"`
 }
 
 // ReadLiveAnswer decodes the answer of an agent to a question. It rejects an answer beyond the bounds, and processes
@@ -62,13 +65,19 @@ func ReadLiveAnswer(data []byte, q LiveQuestion) (LiveAnswer, error) {
 			return LiveAnswer{}, fmt.Errorf("cannot read answer: nobody has asked for its process %d, or it is there twice", i)
 		}
 		delete(asked, p.Process)
-		if len(p.Fields) > MaxLiveFields {
+		if n := max(len(p.Fields), len(p.Config)); n > MaxLiveFields {
 			return LiveAnswer{}, fmt.Errorf("cannot read answer: its process %d has %d fields, expected at most %d", i,
-				len(p.Fields), MaxLiveFields)
+				n, MaxLiveFields)
+		}
+		for j := range p.Config {
+			f := &p.Config[j]
+			f.Path, f.Want = LiveText(f.Path), LiveText(f.Want)
+			f.Have, f.Problem = LiveText(f.Have), LiveText(f.Problem)
 		}
 		for j := range p.Fields {
 			f := &p.Fields[j]
-			f.Path, f.Want, f.Have = LiveText(f.Path), LiveText(f.Want), LiveText(f.Have)
+			f.Path, f.Want = LiveText(f.Path), LiveText(f.Want)
+			f.Have, f.Problem = LiveText(f.Have), LiveText(f.Problem)
 		}
 	}
 	a.Error = LiveText(a.Error)

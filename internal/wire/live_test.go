@@ -24,6 +24,7 @@ func TestLiveAnswersAreBounded(t *testing.T) {
 		"a process":       {wire.LiveAnswer{Processes: []wire.LiveProcess{one(a, process.LiveField{Path: "user"})}}, true},
 		"most fields":     {wire.LiveAnswer{Processes: []wire.LiveProcess{one(a, make([]process.LiveField, wire.MaxLiveFields)...)}}, true},
 		"too many fields": {wire.LiveAnswer{Processes: []wire.LiveProcess{one(a, make([]process.LiveField, wire.MaxLiveFields+1)...)}}, false},
+		"too many files":  {wire.LiveAnswer{Processes: []wire.LiveProcess{{Process: a, Config: make([]process.Drift, wire.MaxLiveFields+1)}}}, false},
 		"another process": {wire.LiveAnswer{Processes: []wire.LiveProcess{one(b)}}, false},
 		"twice":           {wire.LiveAnswer{Processes: []wire.LiveProcess{one(a), one(a)}}, false},
 		"too large":       {wire.LiveAnswer{Error: strings.Repeat("x", 2<<20)}, false},
@@ -40,9 +41,9 @@ func TestLiveAnswersAreBounded(t *testing.T) {
 		t.Error("half a value is read")
 	}
 	evil := "\x1b[31m\u202e" + strings.Repeat("é", 1000)
-	data, err := json.Marshal(wire.LiveAnswer{
-		Error: evil, Processes: []wire.LiveProcess{one(a, process.LiveField{Path: evil, Want: evil, Have: evil})},
-	})
+	evilOne := one(a, process.LiveField{Path: evil, Want: evil, Have: evil, Problem: evil})
+	evilOne.Config = []process.Drift{{Path: evil, Want: evil, Have: evil, Problem: evil}}
+	data, err := json.Marshal(wire.LiveAnswer{Error: evil, Processes: []wire.LiveProcess{evilOne}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +51,10 @@ func TestLiveAnswersAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := got.Processes[0].Fields[0]
-	for _, text := range []string{got.Error, f.Path, f.Want, f.Have} {
+	f, file := got.Processes[0].Fields[0], got.Processes[0].Config[0]
+	for _, text := range []string{
+		got.Error, f.Path, f.Want, f.Have, f.Problem, file.Path, file.Want, file.Have, file.Problem,
+	} {
 		if len(text) > 310 || strings.ContainsAny(text, "\x1b\u202e") || !strings.HasPrefix(text, "?[31m?é") {
 			t.Errorf("a text arrives as %q", text)
 		}

@@ -36,7 +36,7 @@ func (r *runner) compare(ctx context.Context) {
 // compared records the result of a comparison and reports what changed. It drops a result from a time when the process
 // was busy or not running. If the spec has changed meanwhile, it compares again.
 func (r *runner) compared(ctx context.Context, c *comparison) {
-	close(r.comparing)
+	defer close(r.comparing) // when its result can be seen
 	r.comparing = nil
 	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running {
 		return
@@ -67,6 +67,40 @@ func (r *runner) compared(ctx context.Context, c *comparison) {
 	}
 	r.storeRuntime(r.proc.Runtime)
 	r.publish()
+}
+
+// Compare compares the configuration files of running processes with their specs now. It returns the processes that
+// were compared within compareTime, before the end of ctx: their Snapshot has the result.
+func (s *Supervisor) Compare(ctx context.Context, ids []process.ID) (compared []process.ID) {
+	ctx, cancel := context.WithTimeout(ctx, compareTime)
+	defer cancel()
+	results := map[process.ID]chan (<-chan struct{}){}
+	for _, id := range ids {
+		s.mu.Lock()
+		r := s.runners[id]
+		s.mu.Unlock()
+		if r == nil {
+			continue
+		}
+		begun := make(chan (<-chan struct{}), 1)
+		results[id] = begun
+		r.post(func(ctx context.Context, r *runner) {
+			if r.proc.Record != nil && r.proc.Machine.State == lifecycle.Running {
+				r.compare(ctx)
+			}
+			begun <- r.comparing
+		})
+	}
+	for id, begun := range results {
+		select {
+		case over := <-begun:
+			if afterComparison(ctx, over); ctx.Err() == nil {
+				compared = append(compared, id)
+			}
+		case <-ctx.Done():
+		}
+	}
+	return compared
 }
 
 // compareTime is how long a query waits for the comparison that it started.

@@ -285,10 +285,18 @@ func TestDrift(t *testing.T) {
 		if got := r.state("a", "running", true); len(got.Config) != 1 || got.Config[0].Problem == "" {
 			t.Errorf("status %+v", got)
 		}
+		// So does whoever asks for a comparison.
+		write("right")
+		if over := r.Compare(t.Context(), []process.ID{id("a"), id("unknown")}); !slices.Equal(over, []process.ID{id("a")}) {
+			t.Errorf("compared %v", over)
+		}
+		if got, _, _ := r.Snapshot(id("a")); len(got.Config) > 0 {
+			t.Errorf("status %+v", got)
+		}
 		told = append(told, r.sink.history(id("a"))...)
 		want := []string{
 			"started stopped→running", "config-drifted running→running config-drift", "config-restored running→running",
-			"config-drifted running→running config-drift",
+			"config-drifted running→running config-drift", "config-restored running→running",
 		}
 		if d := cmp.Diff(want, told); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)

@@ -565,6 +565,10 @@ func (q *driftQuery) ask(ctx context.Context) {
 				for _, p := range a.Processes {
 					if found := q.cases[store.ObservedKey{Agent: agent, Process: p.Process}]; found != nil {
 						found.Live = p.Fields
+						if p.Compared {
+							now := *found.Have
+							now.Status.Config, found.Have = p.Config, &now
+						}
 					}
 				}
 				mu.Unlock()

@@ -118,6 +118,7 @@ func TestDrift(t *testing.T) {
 	r.app("narrow", "query on a at 0:10.0.0.2")
 	r.app("stranger", "query on b")
 	var asked atomic.Int64
+	var compared atomic.Bool
 	r.live = func(agent string, q wire.LiveQuestion) (wire.LiveAnswer, error) {
 		asked.Add(1)
 		if agent == plain {
@@ -125,6 +126,7 @@ func TestDrift(t *testing.T) {
 		}
 		return wire.LiveAnswer{Processes: []wire.LiveProcess{{
 			Process: q.Processes[0], PID: 7, Fields: []process.LiveField{{Path: "executable", Have: "replaced"}},
+			Compared: compared.Load(), Config: []process.Drift{{Path: "/now", Want: "1", Have: "2"}},
 		}}}, nil
 	}
 	same(t, "of nothing", 0.0, r.want(200, r.call("admin", "GET", "/drift", nil)).body["total"])
@@ -156,6 +158,10 @@ func TestDrift(t *testing.T) {
 	same(t, "stored", []string{missed}, list("admin", "?live=false"))
 	same(t, "asked", int64(0), asked.Load())
 	same(t, "of a name and a host", []string{live}, list("admin", "?namespace=a&name=x&host=web-1"))
+	compared.Store(true)
+	same(t, "with files that were compared just now", []string{live, "web-1 config config_files./now 1>2"},
+		list("admin", "?namespace=a&name=x&host=web-1"))
+	compared.Store(false)
 	same(t, "of a state", []string{missed, live, "unasked 0:10.0.0.2"}, list("admin", "?state=running"))
 	same(t, "of another state", []string(nil), list("admin", "?state=backoff"))
 	same(t, "of labels that none has", []string(nil), list("admin", "?process_selector=tier"))
