@@ -15,6 +15,7 @@ import (
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 	"drover/internal/process"
+	"drover/internal/selector"
 )
 
 // NewToken returns the commands about the tokens that hosts and proxies join with.
@@ -71,6 +72,7 @@ func tokenColumns() []term.Column[client.JoinToken] {
 
 func tokenCreate() remote.Verb[client.JoinToken] {
 	var t client.NewJoinToken
+	var labels []string
 	return remote.Verb[client.JoinToken]{
 		Use: "create --area N --uses N --ttl DURATION", Short: "Create a token that hosts join with, and print it once",
 		Long: `Create a token that hosts join with, and print it. drover shows the token only this
@@ -90,11 +92,16 @@ business. Create it before the tokens for the hosts of the area.`,
 			flags.IntVar(&t.Cloud, "area", 0, "cloud area that hosts join")
 			flags.IntVar(&t.Uses, "uses", 0, "how many hosts may join with the token")
 			term.LengthVar(flags, &t.TTL, "ttl", 0, "how long the token is valid, such as 1h or 720h")
-			flags.StringToStringVar(&t.Labels, "labels", nil, "labels of these hosts, such as key=value,key2=value")
+			flags.StringArrayVar(&labels, "labels", nil, "labels of these hosts, such as key=value,key2=value; may be repeated")
 			flags.Int64Var(&t.Business, "business", 0, "business of these hosts; 0 is no business")
 			flags.StringVar(&t.Note, "note", "", "a note for administrators")
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 				faults := []error{term.OneOf("--role", t.Role, "agent", "proxy")}
+				var wrong []error
+				t.Labels, wrong = selector.ParseLabels(strings.Join(labels, ","))
+				for _, err := range wrong {
+					faults = append(faults, term.Usagef("--labels: %w", err))
+				}
 				for _, name := range []string{"area", "uses", "ttl"} {
 					if !flags.Changed(name) {
 						faults = append(faults, term.Usagef("--%s is missing", name))

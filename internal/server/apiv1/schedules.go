@@ -328,6 +328,10 @@ func (h *Handler) mayRun(ctx context.Context, who *access.Principal, req operati
 	if err := req.oneProcess(); err != nil {
 		return within("request", err)
 	}
+	_, _, err := h.resolve(ctx, who, &req)
+	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusForbidden {
+		return err
+	}
 	if req.OneOf || req.Rollout != nil {
 		return nil
 	}
