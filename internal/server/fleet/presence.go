@@ -166,9 +166,9 @@ func (d *Directory) InTurn(key, session string, number int64) bool {
 	return true
 }
 
-// Absence returns what ends with an introduction in a session: a time without the agent, or the run of the agent
-// before. A disconnected agent that returns within returnTime was not absent. ok is false if nothing ends, or if
-// nothing is known. Call it before InTurn and Seen.
+// Absence returns what ends with a message of a session at a time: a time without the agent, or the run of the agent
+// before. Only an introduction shows that the run has ended. A disconnected agent that returns within returnTime was
+// not absent. ok is false if nothing ends, or if nothing is known. Call it before InTurn and Seen.
 func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence, ok bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
