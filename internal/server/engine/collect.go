@@ -70,12 +70,12 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, seale
 		if !c.ownsKey(ctx, agent, r, sealed, now, &ack) {
 			return ack
 		}
-		absence, returns := c.directory.Absence(agent, r.Session, now)
+		absence, returns := c.ended(agent, r, sealed, now)
 		if !c.directory.InTurn(agent, r.Session, r.Number) {
 			ack.Error = store.ErrOvertaken.Error()
 			return ack
 		}
-		if returns && r.Hello != nil {
+		if returns {
 			c.absent(ctx, absence)
 		}
 		c.seen(agent, r, sealed, now)
@@ -150,6 +150,20 @@ func ahead(at, sealed, now time.Time) time.Duration {
 		return early
 	}
 	return min(at.Sub(sealed), 0)
+}
+
+// ended returns the absence that a report ends. Only an introduction ends the run before. A report without one shows
+// that its run was there when it sealed the report: the report may have been under way since before the absence, or
+// have waited for this server.
+func (c *collector) ended(agent string, r *wire.Report, sealed, now time.Time) (a store.Absence, ok bool) {
+	if r.Hello != nil {
+		return c.directory.Absence(agent, r.Session, now)
+	}
+	if sealed.After(now) {
+		sealed = now
+	}
+	a, ok = c.directory.Absence(agent, r.Session, sealed)
+	return a, ok && a.Alive.IsZero()
 }
 
 // absent stores an absence. If that fails, the time before the return counts as unknown from an earlier moment on.

@@ -90,3 +90,68 @@ func TestAbsences(t *testing.T) {
 		}
 	})
 }
+
+// TestAbsenceOfOneRun: the absence of an agent that hangs is stored when the same run goes on, once, and by whatever
+// shows that it goes on. Words from before the absence do not end it, and reports that have waited show no absence.
+func TestAbsenceOfOneRun(t *testing.T) {
+	hang := func(r *rig) {
+		r.some("agent-0")
+		r.submit("t", process.Restart, "agent-0")
+		r.pass(10 * time.Second)
+		r.shows("t", unanswered)
+		r.pass(30 * time.Second)
+		r.hang(false, "agent-0")
+		r.answer(accept)
+	}
+	number := int64(1)
+	beat := func(r *rig, session string, ago time.Duration) {
+		r.t.Helper()
+		number++
+		r.reportOf(time.Now().Add(-ago), "agent-0", wire.Report{Session: session, Number: number})
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(r *rig)
+		want int
+	}{
+		{"a report", func(r *rig) { hang(r); beat(r, "s1", 0) }, 1},
+		{"a receipt", func(r *rig) {
+			hang(r)
+			r.submit("again", process.Restart, "agent-0")
+			r.taken()
+		}, 1},
+		{"silence", func(r *rig) { r.pass(14 * time.Second); beat(r, "s1", 0) }, 1},
+		{"no silence", func(r *rig) { r.pass(12 * time.Second); beat(r, "s1", 0) }, 0},
+		{"a report from before", func(r *rig) { hang(r); beat(r, "s1", 38*time.Second) }, 0},
+		{"a report that does not introduce another run", func(r *rig) { hang(r); beat(r, "s2", 0) }, 0},
+		{"reports that have waited", func(r *rig) {
+			r.pass(20 * time.Second)
+			for ago := 15 * time.Second; ago >= 0; ago -= 5 * time.Second {
+				beat(r, "s1", ago)
+			}
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.pass(time.Hour)
+				begun := time.Now()
+				r.report("agent-0", wire.Report{Session: "s1", Number: 1, Hello: &wire.Hello{IP: "10.0.0.0"}})
+				r.pass(time.Second)
+				tt.do(r)
+				for range 10 {
+					r.pass(5 * time.Second)
+					beat(r, "s1", 0)
+				}
+				found, err := r.db.AbsencesBetween(t.Context(), begun, time.Now(), 10)
+				if err != nil || len(found) != tt.want {
+					t.Errorf("absences are %+v, %v, want %d", found, err, tt.want)
+				}
+				for _, a := range found {
+					if long := a.Until.Sub(a.Since); long < 14*time.Second || long > 40*time.Second {
+						t.Errorf("it was absent for %v", long)
+					}
+				}
+			})
+		})
+	}
+}

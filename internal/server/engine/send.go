@@ -121,7 +121,7 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 		log.InfoContext(ctx, "sent items, but received no receipt", "agent_hangs", hangs, "error", err)
 		return nil
 	}
-	s.directory.Seen(agent, s.clock.now())
+	s.note(ctx, log, s.heard(ctx, agent, issued))
 	return func() { s.note(ctx, log, s.receive(ctx, log, agent, items, receipt)) }
 }
 
@@ -142,6 +142,18 @@ func (s *sender) gone(ctx context.Context, agent string) bool {
 	defer cancel()
 	err := s.link.Ping(attempt, agent)
 	return ctx.Err() == nil && (errors.Is(err, ErrNobody) || errors.Is(err, context.DeadlineExceeded))
+}
+
+// heard notes that an agent is online, which has answered a manifest, and stores the absence that ended before that.
+// The receipt does not name the run of the agent, so the introduction ends a run.
+func (s *sender) heard(ctx context.Context, agent string, issued time.Time) error {
+	absence, _ := s.directory.Absence(agent, "", issued)
+	s.directory.Seen(agent, s.clock.now())
+	if !absence.Until.After(absence.Since) {
+		return nil
+	}
+	absence.Alive = time.Time{}
+	return s.store.PutAbsence(ctx, absence)
 }
 
 // note logs a failed write. There is no caller to return it to; the end of the lease makes the items due again.

@@ -231,3 +231,83 @@ func TestBeatIsHeardElsewhere(t *testing.T) {
 		t.Errorf("another server believes %+v", p)
 	}
 }
+
+// TestAwaySince: an agent is away since the first moment that shows it, whatever else shows it afterwards, until its
+// next message.
+func TestAwaySince(t *testing.T) {
+	const s = time.Second
+	for _, tt := range []struct {
+		name string
+		// seen, gone, back and lost are the times of messages, of comparisons, and of an order that does not arrive.
+		do    func(seen, gone, back, lost func(after time.Duration))
+		since time.Duration
+	}{
+		{"a second comparison after an order", func(seen, gone, _, lost func(time.Duration)) {
+			seen(s)
+			gone(2 * s)
+			lost(5 * s)
+			gone(60 * s)
+		}, 2 * s},
+		{"it hangs, and its link ends later", func(seen, gone, _, lost func(time.Duration)) {
+			seen(s)
+			lost(5 * s)
+			gone(60 * s)
+		}, 5 * s},
+		{"it hangs, and its link ends, returns and ends", func(seen, gone, back, lost func(time.Duration)) {
+			seen(s)
+			lost(5 * s)
+			gone(20 * s)
+			back(30 * s)
+			gone(60 * s)
+		}, 5 * s},
+		{"it is silent for long, and its link ends later", func(seen, gone, _, _ func(time.Duration)) {
+			seen(s)
+			gone(60 * s)
+		}, s},
+		{"it is silent for long, and an order finds that out", func(seen, gone, _, lost func(time.Duration)) {
+			seen(s)
+			lost(20 * s)
+			gone(60 * s)
+		}, s},
+		{"it was heard since", func(seen, gone, _, lost func(time.Duration)) {
+			seen(s)
+			gone(2 * s)
+			lost(5 * s)
+			seen(50 * s)
+			gone(51 * s)
+			lost(55 * s)
+			gone(60 * s)
+		}, 51 * s},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b, _ := pair(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
+			compare := func(listens bool) func(time.Duration) {
+				return func(after time.Duration) {
+					a.Compare(true, at(after), func(store.Agent) bool { return listens })
+				}
+			}
+			tell := func() { b.Hear(a.News(10)) }
+			a.InTurn("A", "one", 1)
+			tt.do(func(after time.Duration) { a.Seen("A", at(after)); tell() }, compare(false), compare(true),
+				func(after time.Duration) {
+					b.Lost("A", at(after+s)) // another server finds it out later
+					a.Lost("A", at(after))
+					tell()
+					a.Hear(b.News(10))
+				})
+			if p := a.Presence("A", at(65*s)); !p.Away || !p.Since.Equal(at(tt.since)) {
+				t.Errorf("away %t since %v, want %v", p.Away, p.Since.Sub(start), tt.since)
+			}
+			if c, ok := a.Absence("A", "one", at(65*s)); !ok || !c.Since.Equal(at(tt.since)) || !c.Until.Equal(at(65*s)) {
+				t.Errorf("absent from %v to %v, want from %v", c.Since.Sub(start), c.Until.Sub(start), tt.since)
+			}
+			if p := b.Presence("A", at(65*s)); !p.Away || p.Since.After(at(tt.since)) {
+				t.Errorf("another server shows it away %t since %v, want %v", p.Away, p.Since.Sub(start), tt.since)
+			}
+			a.Seen("A", at(70*s))
+			if p := a.Presence("A", at(70*s)); p.Away || !p.Since.Equal(at(70*s)) {
+				t.Errorf("after its return: away %t since %v", p.Away, p.Since.Sub(start))
+			}
+		})
+	}
+}

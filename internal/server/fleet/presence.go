@@ -34,8 +34,8 @@ type Presence struct {
 	LastSeen time.Time
 	// Away is whether the link is known or presumed to be lost, Vacant whether the loss is certain.
 	Away, Vacant bool
-	// Since is the start of an absence: when the link was lost, else the time of the last message, and never before the
-	// server's start.
+	// Since is the start of an absence: the earliest moment from which on the agent has been away without a break, and
+	// never before the server's start.
 	Since time.Time
 	// Settling is whether the server has started, or has reconnected to its fabric, less than SettleTime ago.
 	Settling bool
@@ -125,14 +125,26 @@ func (l agentLink) vacant(now time.Time) bool {
 		!l.unlinked.IsZero() && now.Sub(l.unlinked) > AwayAfter
 }
 
+// awayFrom returns since when an agent has been away that is known to be away at a time: its absence may have begun
+// before, but not before its last message.
+func (l agentLink) awayFrom(known time.Time) time.Time {
+	if !l.lost.IsZero() && !l.lost.Before(l.seen) {
+		return earlier(l.lost, known)
+	}
+	if !l.unlinked.IsZero() && !l.unlinked.Before(l.seen) {
+		known = earlier(l.unlinked, known)
+	}
+	if known.Sub(l.seen) > l.silence() {
+		return l.seen
+	}
+	return later(l.seen, known)
+}
+
 // lose returns the link after a disconnection that is known at a time.
 func (l agentLink) lose(at time.Time) agentLink {
-	if !l.unlinked.IsZero() && l.unlinked.Before(at) {
-		at = l.unlinked
-	}
 	return agentLink{
-		seen: l.seen, lost: at, facts: l.facts, ahead: l.ahead, trust: l.trust, session: l.session,
-		number: l.number,
+		seen: l.seen, lost: l.awayFrom(at), unlinked: l.unlinked, facts: l.facts, ahead: l.ahead, trust: l.trust,
+		session: l.session, number: l.number,
 	}
 }
 
@@ -154,9 +166,9 @@ func (d *Directory) InTurn(key, session string, number int64) bool {
 	return true
 }
 
-// Absence returns what ends with an introduction in a session: a time without the agent, or the run of the agent
-// before. A disconnected agent that returns within returnTime was not absent. ok is false if nothing ends, or if
-// nothing is known. Call it before InTurn and Seen.
+// Absence returns what ends with a message of a session at a time: a time without the agent, or the run of the agent
+// before. Only an introduction shows that the run has ended. A disconnected agent that returns within returnTime was
+// not absent. ok is false if nothing ends, or if nothing is known. Call it before InTurn and Seen.
 func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence, ok bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -164,11 +176,10 @@ func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence
 	if l.seen.IsZero() {
 		return a, false
 	}
-	certain := later(later(l.lost, l.unlinked), l.parted)
-	a = store.Absence{Agent: key, Since: later(l.seen, certain)}
-	silence := returnTime
-	if certain.IsZero() {
-		silence = l.silence()
+	a = store.Absence{Agent: key, Since: l.seen}
+	silence := l.silence()
+	if known := later(later(l.lost, l.unlinked), l.parted); !known.IsZero() {
+		a.Since, silence = l.awayFrom(known), returnTime
 	}
 	if a.Until = a.Since; now.Sub(a.Since) > silence {
 		a.Until = now
@@ -185,7 +196,11 @@ func (l agentLink) presence(joined bool, started, now time.Time) Presence {
 		Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust,
 		Ahead: l.ahead,
 	}
-	if last := later(later(l.seen, l.lost), l.unlinked); last.After(started) {
+	last := l.seen
+	if known := later(l.lost, l.unlinked); !known.IsZero() {
+		last = l.awayFrom(known)
+	}
+	if last.After(started) {
 		p.Since = last
 	}
 	gone := l.seen.IsZero() || !l.lost.IsZero()

@@ -257,7 +257,7 @@ func (l agentLink) merge(w LinkReport) agentLink {
 			l.load = w.Load
 		}
 	}
-	if w.Lost.After(l.lost) && w.Lost.After(l.seen) {
+	if !w.Lost.IsZero() && !w.Lost.Before(l.seen) && !w.Lost.Equal(l.lost) {
 		l = l.lose(w.Lost)
 	}
 	if w.Introduced && w.Since.After(l.since) && !w.Since.Before(l.lost) {
