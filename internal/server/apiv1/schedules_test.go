@@ -64,6 +64,8 @@ func TestSchedules(t *testing.T) {
 	}
 	r.want(409, r.call("shop", "POST", "/schedules", nightly("nightly", restart("a/*"))))
 	r.want(403, r.call("viewer", "POST", "/schedules", nightly("mine", restart("a/*"))))
+	r.app("narrow", "restart on a at 0:10.0.0.2", "query on a")
+	r.want(403, r.call("narrow", "POST", "/schedules", nightly("mine", restart("a/*")))) // no run could begin
 	for app, n := range map[string]int{"admin": 1, "shop": 1, "viewer": 0} {
 		same(t, "schedules of "+app, n, len(r.want(200, r.call(app, "GET", "/schedules", nil)).items("name")))
 	}
