@@ -98,7 +98,7 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	}
 	switch {
 	case a.dryRun:
-		return showPlan(cmd, c, request)
+		return a.showPlan(cmd, c, request)
 	case request.Rollout != nil || request.OneOf:
 		return a.rollOut(cmd, c, request)
 	}
@@ -119,10 +119,13 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 }
 
 // showPlan prints what a request would do.
-func showPlan(cmd *cobra.Command, c *client.Client, r client.Request) error {
+func (a *operateCommand) showPlan(cmd *cobra.Command, c *client.Client, r client.Request) error {
 	p, err := c.PlanOperation(cmd.Context(), r)
 	if err != nil {
 		return remote.ExitOf(err)
+	}
+	if a.Form == term.AsJSON || a.Form == term.AsYAML {
+		return term.PrintValue(cmd.OutOrStdout(), a.Form, p)
 	}
 	t := term.Table{}
 	for _, target := range p.Targets {
