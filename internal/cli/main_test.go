@@ -37,6 +37,7 @@ func TestTranscripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(binaries.drover)+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			env.Setenv("TICKD", binaries.tickd)
 			env.Setenv("DATA", s.DataDir)
 			env.Setenv("URL", s.URL)
 			env.Setenv("RECEIVER", receiver.URL)

@@ -56,8 +56,8 @@ drover agents upgrade '*' --to 1.1.0 --batch 1 --yes --timeout 5m`)
 		t.Errorf("after a restart %s runs", exe)
 	}
 	for _, bad := range []struct{ version, file, want string }{
-		{"1.2.0", "cp /bin/true bad", "it ended (exit status 0)"},
-		{"1.2.1", "cp mute bad", "not within 20s"},
+		{"1.2.0", "cp drover-agent-mute bad; printf end >>bad", "it ended (exit status 0)"},
+		{"1.2.1", "cp drover-agent-mute bad", "not within 20s"},
 		// The damage begins with the Go runtime, so the program ends at once.
 		{"1.2.2", "cp drover-agent bad; dd if=/dev/zero of=bad bs=64k seek=1 count=64 conv=notrunc", "it ended"},
 	} {

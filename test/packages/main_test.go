@@ -14,7 +14,7 @@ var binaries struct{ drover, agent, nats, mute string }
 func TestMain(m *testing.M) {
 	programs := map[string]*string{
 		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent,
-		"github.com/nats-io/nats-server/v2": &binaries.nats, "./test/daemons/mute": &binaries.mute,
+		"github.com/nats-io/nats-server/v2": &binaries.nats, "./test/daemons/drover-agent-mute": &binaries.mute,
 	}
 	os.Exit(harness.Main(m, programs,
 		harness.Need{Test: "TestPages", Accounts: true, Program: "/lib/systemd/systemd"},

@@ -5,11 +5,14 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"debug/buildinfo"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -241,7 +244,10 @@ old one. To bring an earlier version to hosts with a later one, sign it anew wit
 	return cmd
 }
 
-// archOf returns the architecture of a program.
+// agentName begins the name of the agent's main package, in a fork of drover, too.
+const agentName = "drover-agent"
+
+// archOf returns the architecture of a program of the agent.
 func archOf(program []byte) (string, error) {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -250,6 +256,11 @@ func archOf(program []byte) (string, error) {
 	arch, known := map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}[f.Machine]
 	if !known {
 		return "", fmt.Errorf("it is for %s: expected amd64 or arm64", f.Machine)
+	}
+	if info, err := buildinfo.Read(bytes.NewReader(program)); err != nil {
+		return "", fmt.Errorf("it is not a program of drover: expected %s: %w", agentName, err)
+	} else if name := filepath.Base(info.Path); !strings.HasPrefix(name, agentName) {
+		return "", fmt.Errorf("it is the program %.100q: expected %s", name, agentName)
 	}
 	return arch, nil
 }
