@@ -1,6 +1,7 @@
 package processfile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -47,15 +48,21 @@ func (c *checker) given(field string) bool {
 
 // fault adds a fault of a field. Its line is that of the field, or of the nearest part around it.
 func (c *checker) fault(field, format string, args ...any) {
-	at, line := c.at(field), c.Line
-	for around := at; around != ""; {
-		if n, ok := c.lines[around]; ok {
-			line = n
-			break
+	at := c.at(field)
+	c.faults = append(c.faults, Fault{
+		Line: cmp.Or(lineOf(c.lines, at), c.Line), Path: at, Text: fmt.Sprintf(format, args...),
+	})
+}
+
+// lineOf returns the line of a field, or of what is around a field that is missing; 0 if it is unknown.
+func lineOf(lines map[string]int, path string) int {
+	for path != "" {
+		if n, ok := lines[path]; ok {
+			return n
 		}
-		around = around[:max(strings.LastIndexAny(around, ".["), 0)]
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
 	}
-	c.faults = append(c.faults, Fault{Line: line, Path: at, Text: fmt.Sprintf(format, args...)})
+	return 0
 }
 
 // Check finds what is wrong with documents whose values are each of the right form. The faults have lines if Read has

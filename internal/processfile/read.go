@@ -18,6 +18,8 @@ type Document struct {
 	Processes []Named
 	// hostless is set if the processes need no hosts.
 	hostless bool
+	// defaults are the lines of the fields of defaults, by path.
+	defaults map[string]int
 }
 
 // Named is a process with its name and its place in the file.
@@ -52,7 +54,7 @@ func Read(file string, data []byte) ([]Document, error) {
 	if len(nodes) == 0 && len(faults) == 0 {
 		r.fault(&node{line: 1}, "", "the file is empty: expected namespace and processes")
 	}
-	r.add(check(docs))
+	r.add(once(docs, check(docs)))
 	for i := range r.faults {
 		r.faults[i].File = file
 	}
@@ -86,6 +88,45 @@ func ReadSpec(file string, data []byte) (v1.Spec, error) {
 		return v1.Spec{}, Faults(d.faults)
 	}
 	return p.Spec, nil
+}
+
+// once tells a fault of a default once, if all processes have it.
+func once(docs []Document, faults []Fault) []Fault {
+	for _, d := range docs {
+		type kind struct{ path, text string }
+		found, names := map[kind][]int{}, map[string]bool{}
+		for _, p := range d.Processes {
+			names[p.Name] = true
+		}
+		for i, f := range faults {
+			path := strings.TrimPrefix(f.Path, "processes.")
+			for dot, c := range path {
+				at := "defaults" + path[dot:]
+				if c == '.' && names[path[:dot]] && f.Line > 0 && lineOf(d.defaults, at) == f.Line {
+					k := kind{at, f.Text}
+					found[k] = append(found[k], i)
+				}
+			}
+		}
+		told := map[int]bool{}
+		for k, places := range found {
+			if len(places) < max(len(d.Processes), 2) {
+				continue
+			}
+			faults[places[0]].Path = k.path
+			for _, i := range places[1:] {
+				told[i] = true
+			}
+		}
+		var rest []Fault
+		for i, f := range faults {
+			if !told[i] {
+				rest = append(rest, f)
+			}
+		}
+		faults = rest
+	}
+	return faults
 }
 
 type reader struct{ decoder }
@@ -128,7 +169,9 @@ func (r *reader) document(file string, n *node) Document {
 		return doc
 	}
 	before := len(r.faults)
+	r.lines = map[string]int{}
 	defaults := r.defaults(n.fields["defaults"])
+	doc.defaults = r.lines
 	doc.hostless = len(r.faults) > before // the hosts may be in defaults that have faults
 	for _, name := range processes.keys {
 		doc.Processes = append(doc.Processes, r.process(name, processes, defaults))

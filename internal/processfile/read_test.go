@@ -77,6 +77,26 @@ func TestFaults(t *testing.T) {
 	golden(t, "bad.txt", err.Error()+"\n")
 }
 
+// TestFaultOfADefault: all processes have it, and the file has it once.
+func TestFaultOfADefault(t *testing.T) {
+	const text = `namespace: shop
+defaults:
+  hosts: [h]
+  nice: 99
+  rollout: {batch: 1, canary: -1}
+processes:
+  a: {run: a}
+  b: {run: b, nice: 1}
+  c: {run: c, nice: 2, stop_signals: []}
+`
+	_, err := processfile.Read("f", []byte(text))
+	want := `f:4: processes.a.nice: is 99: expected -20 to 19
+f:5: defaults.rollout.canary: is -1: expected 0 to 10000`
+	if err == nil || err.Error() != want {
+		t.Errorf("the faults are\n%v\nwant\n%s", err, want)
+	}
+}
+
 // TestSyntax: a fault of the YAML has the line where it is, and says what to do.
 func TestSyntax(t *testing.T) {
 	const begin, alias = "namespace: a\nprocesses:\n  b:\n", `* without quotes is an alias of YAML: put it in quotes: "*"`
