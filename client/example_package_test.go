@@ -77,3 +77,16 @@ func ExampleClient_UpgradeAgents() {
 	fmt.Println(r.Op, r.State, r.Counts.Hosts)
 	// Output: upgrade:1.4.0 running 20
 }
+
+func ExampleClient_PlanUpgrade() {
+	c, stop := connect()
+	defer stop()
+
+	p, err := c.PlanUpgrade(context.Background(), client.UpgradeRequest{Version: "1.4.0", Select: "role=web"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(p.Targets[0].Hosts, p.Rollout.Counts.Hosts)
+	// Output: [web-1 web-2] 20
+}

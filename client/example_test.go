@@ -167,6 +167,11 @@ func exchanges() []exchange {
 			"POST /agents/upgrade", `{"version":"1.4.0","select":"role=web","rollout":{"batch":"10%","canary":1}}`, 202,
 			strings.NewReplacer("restart", "upgrade:1.4.0", "web/nginx", "drover/agent").Replace(going),
 		},
+		{
+			"POST /agents/upgrade?dry_run=true", `{"version":"1.4.0","select":"role=web"}`, 200,
+			`{"targets":[{"namespace":"drover","name":"agent","hosts":["web-1","web-2"]}],"rollout":` +
+				strings.NewReplacer("restart", "upgrade:1.4.0", "web/nginx", "drover/agent").Replace(going) + `}`,
+		},
 		{"POST /packages", `{"signed":"the signed text"}`, 201, fmt.Sprintf(packageBody, `,"missing":[0,1]`)},
 		{"PUT /packages/1.4.0/amd64/pieces/0", `{"data":"AAEC"}`, 204, ""},
 		{"GET /packages", "", 200, page(fmt.Sprintf(packageBody, ""))},

@@ -49,6 +49,12 @@ func (c *Client) UpgradeAgents(ctx context.Context, r UpgradeRequest) (Rollout, 
 	return answer, err
 }
 
+// PlanUpgrade returns what a request would do, after all checks of UpgradeAgents, and does nothing.
+func (c *Client) PlanUpgrade(ctx context.Context, r UpgradeRequest) (p OperationPlan, err error) {
+	err = c.do(ctx, at(v1.RouteUpgradeAgents), url.Values{"dry_run": {"true"}}, r, &p)
+	return p, err
+}
+
 // Server returns the state of the server. Needs an administrator.
 func (c *Client) Server(ctx context.Context) (Server, error) {
 	var s Server

@@ -9,7 +9,7 @@ type Plan struct {
 	Operation *Operation `json:"operation,omitempty"`
 	Rollouts  []Rollout  `json:"rollouts,omitempty"`
 	// Reason says why the server would refuse the plan without its dry run, or hold its rollouts: it reaches more hosts
-	// than one person may change at once.
+	// than one person may change at once, or a rollout over one of its processes is active.
 	Reason string `json:"reason,omitempty"`
 }
 

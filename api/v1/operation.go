@@ -103,7 +103,9 @@ type OperationPlan struct {
 	Targets []Target `json:"targets"`
 	// Rollout has the batches, without an id; nil if all hosts would begin at once.
 	Rollout *Rollout `json:"rollout,omitempty"`
-	// Reason says that the request reaches more hosts than one person may change; empty if it does not.
+	// Reason says why the server would refuse the request without its dry run, or hold its rollout: the request reaches
+	// more hosts than one person may change, or a rollout over one of its processes is active. It is empty if there is
+	// nothing of the kind.
 	Reason string `json:"reason,omitempty"`
 }
 

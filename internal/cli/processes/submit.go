@@ -98,7 +98,11 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	}
 	switch {
 	case a.dryRun:
-		return a.showPlan(cmd, c, request)
+		p, err := c.PlanOperation(cmd.Context(), request)
+		if err != nil {
+			return remote.ExitOf(err)
+		}
+		return a.showPlan(cmd, p)
 	case request.Rollout != nil || request.OneOf:
 		return a.rollOut(cmd, c, request)
 	}
@@ -119,11 +123,7 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 }
 
 // showPlan prints what a request would do.
-func (a *operateCommand) showPlan(cmd *cobra.Command, c *client.Client, r client.Request) error {
-	p, err := c.PlanOperation(cmd.Context(), r)
-	if err != nil {
-		return remote.ExitOf(err)
-	}
+func (a *operateCommand) showPlan(cmd *cobra.Command, p client.OperationPlan) error {
 	if a.Form == term.AsJSON || a.Form == term.AsYAML {
 		return term.PrintValue(cmd.OutOrStdout(), a.Form, p)
 	}

@@ -56,6 +56,13 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 n
 			r := client.UpgradeRequest{
 				Version: to, Hosts: hosts.Names, Select: hosts.Selector, At: plan.at, Rollout: &p,
 			}
+			if a.dryRun {
+				p, err := c.PlanUpgrade(cmd.Context(), r)
+				if err != nil {
+					return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), remote.ExitOf(err))
+				}
+				return a.showPlan(cmd, p)
+			}
 			if err := a.confirmUpgrade(cmd, c, r); err != nil {
 				return err
 			}
@@ -73,6 +80,7 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 n
 	cmd.Flags().StringVar(&to, "to", "", "version of the agent")
 	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().BoolVar(&a.noWait, "no-wait", false, "print the id of the rollout and return")
+	cmd.Flags().BoolVar(&a.dryRun, "dry-run", false, "check the command, print its targets, and do nothing")
 	plan.flags(cmd, true)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 		var faults []error

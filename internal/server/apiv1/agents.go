@@ -523,10 +523,7 @@ func (r *labelRequest) check() (choice hostChoice, faults processfile.Faults) {
 func (h *Handler) named(choice hostChoice, who *access.Principal, op access.Operation, missing *access.Missing,
 	faults *processfile.Faults,
 ) (agents []store.Agent) {
-	reach := who.OnHosts(op)
-	if len(*faults) > 0 {
-		return nil
-	}
+	reach, faulty := who.OnHosts(op), len(*faults) > 0
 	fail := func(path, format string, args ...any) {
 		*faults = append(*faults, processfile.Fault{Path: path, Text: fmt.Sprintf(format, args...)})
 	}
@@ -547,6 +544,9 @@ func (h *Handler) named(choice hostChoice, who *access.Principal, op access.Oper
 		default:
 			missing.Found(op, "", edge.Clip(name))
 		}
+	}
+	if faulty { // the expression may be one of the faults
+		return nil
 	}
 	seen := map[string]bool{}
 	for _, key := range h.chosen(choice) {

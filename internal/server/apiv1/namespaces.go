@@ -318,7 +318,10 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	}
 	if f.dry || len(steps) == 0 {
 		c.w.Header().Set("ETag", f.tag)
-		answer.Rollouts, answer.Reason = viewPlanned(rollouts), h.broad(steps, rollouts)
+		answer.Rollouts = viewPlanned(rollouts)
+		if answer.Reason, err = h.hindrance(ctx, steps, rollouts); err != nil {
+			return reply{}, err
+		}
 		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, f.wanted, selections, f.dry)
 	}
 	if err := h.mayApply(c, steps); err != nil {

@@ -91,16 +91,26 @@ func TestPackages(t *testing.T) {
 	all := upgrade("admin", `{"version":"x","select":"","rollout":{"batch":"1","canary":-1}}`)
 	r.want(422, all)
 	same(t, "all faults at once", 3, len(all.body["errors"].([]any)))
+	all = upgrade("admin", `{"version":"x","hosts":["none-1"],"at":"late"}`)
+	r.want(422, all)
+	same(t, "all faults at once", 3, len(all.body["errors"].([]any)))
 
+	dry := r.want(200, r.call("upgrader", "POST", "/agents/upgrade?dry_run=true", `{"version":"1.4.0","hosts":["*"]}`)).body
+	same(t, "planned hosts", 2, len(dry["targets"].([]any)[0].(map[string]any)["hosts"].([]any)))
+	same(t, "planned rollout", 2.0, dry["rollout"].(map[string]any)["counts"].(map[string]any)["hosts"])
+	same(t, "stored rollouts", 0, len(r.want(200, r.call("admin", "GET", "/rollouts", nil)).body["items"].([]any)))
 	a = r.want(202, upgrade("upgrader", `{"version":"1.4.0","hosts":["*"],"rollout":{"batch":"1"}}`))
 	same(t, "operation", any("upgrade:1.4.0"), a.body["op"])
 	same(t, "process", []any{"drover/agent"}, a.body["processes"].([]any))
 	same(t, "hosts", 2.0, a.body["counts"].(map[string]any)["hosts"])
 	// One upgrade at a time.
+	dry = r.want(200, r.call("admin", "POST", "/agents/upgrade?dry_run=true", `{"version":"1.4.0","hosts":["web-1"]}`)).body
+	same(t, "reason", any("rollout "+a.body["id"].(string)+" over drover/agent is not finished: wait for it, or abort it"),
+		dry["reason"])
 	r.refused(upgrade("admin", `{"version":"1.4.0","hosts":["web-1"]}`), 409, "")
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "agents.upgrade", App: "upgrader", Limit: 10})
 	r.must(err)
-	if len(rows) != 2 || rows[0].Message != process.Success {
+	if len(rows) != 3 || rows[0].Message != process.Success {
 		t.Errorf("the audit rows are %+v", rows)
 	}
 	r.refused(r.call("reader", "DELETE", "/packages/1.4.0/amd64", nil), 403, "")

@@ -165,8 +165,8 @@ func ends(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	case r.Seconds == 0:
 		return invalid("until", "is missing: expected until, or seconds")
 	default:
-		return invalid("seconds", "is %s: expected more than 0, at most %.0f", decimal(r.Seconds),
-			longestSilence.Seconds())
+		return invalid("seconds", "is %s seconds: expected more than 0, at most %.0f days", decimal(r.Seconds),
+			longestSilence.Hours()/24)
 	}
 	switch {
 	case !s.Until.After(s.From) || !s.Until.After(now):
@@ -189,8 +189,8 @@ func repeats(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	faults := []error{err}
 	s.Cron, s.Zone, s.Until = r.Cron, r.TimeZone, store.Forever()
 	if !(r.Seconds > 0 && r.Seconds <= longestWindow.Seconds()) { // rejects NaN too
-		faults = append(faults, invalid("seconds", "is %s: expected more than 0, at most %.0f: the length of each window",
-			decimal(r.Seconds), longestWindow.Seconds()))
+		faults = append(faults, invalid("seconds", "is %s seconds: expected more than 0, at most %.0f days for each window",
+			decimal(r.Seconds), longestWindow.Hours()/24))
 	}
 	s.Length = time.Duration(math.Ceil(r.Seconds * float64(time.Second)))
 	if r.Until != nil {
@@ -507,6 +507,7 @@ func (r *upgradeRequest) check() (choice hostChoice, faults processfile.Faults) 
 // upgradeAgents begins a rollout of a version of the agent.
 func (h *Handler) upgradeAgents(ctx context.Context, c *call) (reply, error) {
 	var req upgradeRequest
+	dry := c.params.flag("dry_run")
 	check := func() error {
 		_, faults := req.check()
 		_, err := beginning(req.At, h.Now())
@@ -520,17 +521,14 @@ func (h *Handler) upgradeAgents(ctx context.Context, c *call) (reply, error) {
 	if c.Principal.OnHosts(access.UpgradeAgents).Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.UpgradeAgents})
 	}
-	at, err := beginning(req.At, h.Now())
-	if err != nil {
-		return reply{}, err
-	}
 	var missing access.Missing
 	agents := h.named(choice, &c.Principal, access.UpgradeAgents, &missing, &faults)
-	switch {
-	case missing.Any():
+	if missing.Any() {
 		return reply{}, forbidden(missing)
-	case len(faults) > 0:
-		return reply{}, invalidFile("", faults)
+	}
+	at, err := beginning(req.At, h.Now())
+	if err := together(faulty(faults), err); err != nil {
+		return reply{}, err
 	}
 	if err := h.available(ctx, req.Version, agents); err != nil {
 		return reply{}, err
@@ -543,6 +541,13 @@ func (h *Handler) upgradeAgents(ctx context.Context, c *call) (reply, error) {
 		steps[i] = plan.Step{Op: op, Process: process.AgentID(), Agent: a.Key, Host: nameOf(a)}
 	}
 	h.lay(r, req.Rollout, at, steps)
+	if dry != nil && *dry {
+		target := v1.Target{Namespace: process.AgentID().Namespace, Name: process.AgentID().Name}
+		for i := range r.Hosts {
+			target.Hosts = append(target.Hosts, r.Hosts[i].Name)
+		}
+		return h.planRollout(ctx, v1.OperationPlan{Targets: []v1.Target{target}}, r)
+	}
 	if err := h.store(ctx, c, []*store.Rollout{r}); err != nil {
 		return reply{}, err
 	}

@@ -253,8 +253,11 @@ func (h *Handler) planOptions(p *params) (o planOptions, err error) {
 
 // plan returns the plan of a process whose file has a plan or none; nil if it has none after all.
 func (o *planOptions) plan(file *v1.RolloutPlan) (*v1.RolloutPlan, error) {
-	if len(o.changes) == 0 && (file != nil || o.at.IsZero()) {
+	switch {
+	case len(o.changes) == 0 && (file != nil || o.at.IsZero()):
 		return file, nil
+	case len(o.changes) == 0:
+		return nil, invalid("at", "is for a rollout: expected batch beside it, or rollout in the file")
 	}
 	var p v1.RolloutPlan
 	if file != nil {
@@ -319,6 +322,27 @@ func viewPlanned(list []*store.Rollout) (views []v1.Rollout) {
 		views = append(views, v)
 	}
 	return views
+}
+
+// hindrance says why the server would refuse a plan without its dry run, or hold its rollouts; empty if it would not.
+func (h *Handler) hindrance(ctx context.Context, steps []plan.Step, rollouts []*store.Rollout) (string, error) {
+	rolling, err := store.Rolling(ctx, h.Rollouts)
+	if err != nil {
+		return "", failure("list the rollouts", err)
+	}
+	var processes []process.ID
+	for i := range steps {
+		processes = append(processes, steps[i].Process)
+	}
+	for _, r := range rollouts {
+		processes = append(processes, r.Processes()...)
+	}
+	for _, id := range processes {
+		if busy := rolling[id]; busy != nil {
+			return busy.Error(), nil
+		}
+	}
+	return h.broad(steps, rollouts), nil
 }
 
 // rollOut stores the rollouts that carry out an apply.

@@ -53,8 +53,15 @@ func TestRollout(t *testing.T) {
 
 	busy := r.want(409, r.roll("admin", map[string]any{"batch": 1}, map[string]any{"op": "stop"}))
 	same(t, "detail", any("rollout "+id+" over a/x is not finished: wait for it, or abort it"), busy.body["detail"])
+	dry := func() any {
+		return r.want(200, r.call("admin", "POST", "/operations?dry_run=true", map[string]any{
+			"op": "stop", "processes": []any{"a/x"}, "rollout": map[string]any{"batch": 1},
+		})).body["reason"]
+	}
+	same(t, "reason of the dry run", busy.body["detail"], dry())
 	r.want(409, r.call("shop", "POST", "/rollouts/"+id+"/resume", nil))
 	same(t, "reason", any("paused by anna"), r.want(200, r.call("shop", "POST", "/rollouts/"+id+"/pause", nil)).body["reason"])
+	same(t, "reason of the dry run", any("rollout "+id+" over a/x is paused: resume or abort it"), dry())
 	r.want(409, r.call("shop", "POST", "/rollouts/"+id+"/retry", map[string]any{}))
 	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/resume", nil))
 	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
@@ -212,7 +219,10 @@ func TestRolloutOfAnApply(t *testing.T) {
 	plain := strings.ReplaceAll(file, `,"rollout":{"batch":1,"bake":"60s"}`, "")
 	busy := r.want(409, r.call("admin", "PUT", "/namespaces/a", plain))
 	same(t, "detail", any("rollout "+ids[0]+" over a/z is not finished: wait for it, or abort it"), busy.body["detail"])
-	r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", plain))
+	dry = r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", plain))
+	if reason := fmt.Sprint(dry.body["reason"]); !strings.Contains(reason, "is not finished: wait for it") {
+		t.Errorf("the reason of the dry run is %q", reason)
+	}
 	r.want(202, r.call("admin", "PUT", "/namespaces/a", `{"namespace":"a","processes":{"w":{`+daemon+`,"hosts":["web-1"]}}}`))
 	r.want(202, r.call("admin", "POST", "/operations", map[string]any{
 		"op": "restart", "targets": []any{map[string]any{"namespace": "a", "name": "x"}},
@@ -285,7 +295,7 @@ func TestApplyAtATime(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	file := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1"]}}}`
-	r.refused(r.call("admin", "PUT", "/namespaces/a?at=03:00", file), 422, "batch")
+	r.refused(r.call("admin", "PUT", "/namespaces/a?at=03:00", file), 422, "at")
 	a := r.want(202, r.call("admin", "PUT", "/namespaces/a?at=03:00&batch=1", file))
 	ro, err := r.store.GetRollout(t.Context(), rolloutsOf(a)[0], "")
 	r.must(err)

@@ -141,7 +141,9 @@ func (r *operationRequest) oneProcess() error {
 }
 
 // planOperation answers what an operation would do.
-func (h *Handler) planOperation(c *call, req *operationRequest, requests []store.Request) (reply, error) {
+func (h *Handler) planOperation(ctx context.Context, c *call, req *operationRequest, requests []store.Request) (
+	reply, error,
+) {
 	var p v1.OperationPlan
 	for i := range requests {
 		r := &requests[i]
@@ -162,8 +164,16 @@ func (h *Handler) planOperation(c *call, req *operationRequest, requests []store
 	if err != nil {
 		return reply{}, err
 	}
+	return h.planRollout(ctx, p, r)
+}
+
+// planRollout answers a plan with its rollout.
+func (h *Handler) planRollout(ctx context.Context, p v1.OperationPlan, r *store.Rollout) (answer reply, err error) {
 	planned := []*store.Rollout{r}
-	p.Rollout, p.Reason = &viewPlanned(planned)[0], h.broad(nil, planned)
+	p.Rollout = &viewPlanned(planned)[0]
+	if p.Reason, err = h.hindrance(ctx, nil, planned); err != nil {
+		return reply{}, err
+	}
 	return ok(p)
 }
 
@@ -560,6 +570,10 @@ func (h *Handler) BeginRun(ctx context.Context, who access.Principal, s *store.S
 		return store.RunRunning, "", nil
 	}
 	p := problemOf(err)
+	if p.Status == http.StatusForbidden {
+		c.Audit.Code, c.Audit.Message = p.Status, p.Detail
+		h.Record(ctx, c.Call, edge.Ending{Denied: true})
+	}
 	switch {
 	case errors.Is(p.cause, store.ErrRunning):
 		return store.RunSkipped, "an earlier run goes on", nil

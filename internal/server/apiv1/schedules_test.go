@@ -175,6 +175,12 @@ func TestRunsAreResolvedWhenTheyBegin(t *testing.T) {
 	if state, text := r.begin("nightly", due, viewer); state != store.RunMissed || !strings.Contains(text, "not allowed") {
 		t.Errorf("without rights it is %s, %s", state, text)
 	}
+	denied, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "schedules.run", Limit: 10})
+	r.must(err)
+	if len(denied) != 1 || denied[0].Allowed || denied[0].User != "ben" || denied[0].Code != 403 ||
+		!strings.HasPrefix(denied[0].Message, "not allowed: restart a/x") {
+		t.Errorf("the audit rows of a refused run are %+v", denied)
+	}
 	if state, text := r.begin("nightly", due, admin); state != store.RunRunning || text != "" {
 		t.Errorf("it is %s, %s", state, text)
 	}

@@ -478,7 +478,7 @@ func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
 	}
 	for i := range standing {
 		s := &standing[i]
-		if !q.names(s.Process) || rolling[s.Process] {
+		if !q.names(s.Process) || rolling[s.Process] != nil {
 			continue
 		}
 		matches, err := selector.Parse(s.Selector)

@@ -159,7 +159,7 @@ func (h *Handler) operate(ctx context.Context, c *call, req *operationRequest, r
 		return reply{}, err
 	}
 	if req.dry {
-		return h.planOperation(c, req, requests)
+		return h.planOperation(ctx, c, req, requests)
 	}
 	if req.Rollout != nil || req.OneOf {
 		return h.createRollout(ctx, c, req, requests, run)

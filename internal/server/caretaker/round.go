@@ -32,7 +32,7 @@ type round struct {
 	now       time.Time
 	standing  map[process.ID][]*standing
 	selectors map[string][]*standing // by their texts
-	rolling   map[process.ID]bool
+	rolling   map[process.ID]*store.RolloutBusyError
 	reaches   map[actor]*access.Reaches
 	latest    map[string]int64
 	places    []*place
@@ -280,7 +280,7 @@ func (r *round) decide(p *place) (d upkeep.Decision, spec *process.Spec) {
 		Memory: p.row.Memory, Selected: p.selected, Reach: p.reach, ByFile: byFile(p.placed), Has: p.has(),
 		Drifted: p.drifted,
 		Known:   p.have != nil && p.have.Status.Known,
-		Blocked: p.busy || r.rolling[p.key.Process] || !r.present(p.key.Agent),
+		Blocked: p.busy || r.rolling[p.key.Process] != nil || !r.present(p.key.Agent),
 	}
 	var selected *process.Spec
 	if s := p.selection; s != nil {

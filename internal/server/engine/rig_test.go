@@ -312,6 +312,6 @@ func (r *rig) shows(id string, want ...string) {
 const (
 	unavailable = "agent not found or offline"
 	unanswered  = unavailable +
-		": it was sent the operation and has not answered; it may have begun, and begins no more"
+		": it was sent the operation and has not answered; it may have begun, and never begins later"
 	hadBegun = unavailable + ": it had begun"
 )

@@ -100,11 +100,18 @@ func ResultKey(id process.ID, host string) string {
 type RolloutBusyError struct {
 	ID      string
 	Process process.ID
+	State   rollout.State
 }
 
 // Error returns the text for the caller.
 func (e *RolloutBusyError) Error() string {
-	return fmt.Sprintf("rollout %s over %s is not finished: wait for it, or abort it", e.ID, e.Process)
+	text := map[rollout.State]string{
+		rollout.Paused: "is paused: resume or abort it", rollout.Held: "waits for an approval: approve or abort it",
+	}[e.State]
+	if text == "" {
+		text = "is not finished: wait for it, or abort it"
+	}
+	return fmt.Sprintf("rollout %s over %s %s", e.ID, e.Process, text)
 }
 
 // RolloutFilter selects rollouts. An empty field matches all.
@@ -126,10 +133,11 @@ type RolloutLister interface {
 	ListRollouts(ctx context.Context, f RolloutFilter, after int64, limit int) ([]Rollout, error)
 }
 
-// Rolling returns the processes of active rollouts: hosts get these processes from the rollout alone.
-func Rolling(ctx context.Context, l RolloutLister) (map[process.ID]bool, error) {
+// Rolling returns the processes of active rollouts, each with the refusal of a further rollout. Hosts get these
+// processes from the rollout alone.
+func Rolling(ctx context.Context, l RolloutLister) (map[process.ID]*RolloutBusyError, error) {
 	const page = 100
-	all := map[process.ID]bool{}
+	all := map[process.ID]*RolloutBusyError{}
 	for after := int64(0); ; {
 		list, err := l.ListRollouts(ctx, RolloutFilter{Active: true}, after, page)
 		if err != nil {
@@ -138,7 +146,7 @@ func Rolling(ctx context.Context, l RolloutLister) (map[process.ID]bool, error) 
 		for i := range list {
 			after = list[i].Number
 			for _, id := range list[i].Processes() {
-				all[id] = true
+				all[id] = &RolloutBusyError{ID: list[i].ID, Process: id, State: list[i].State}
 			}
 		}
 		if len(list) < page {

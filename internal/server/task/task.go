@@ -61,7 +61,7 @@ const (
 const Unavailable = "agent not found or offline"
 
 // sentOnly ends the text of an item that ended while it was sent and nothing proved that the agent has it.
-const sentOnly = ": it was sent the operation and has not answered; it may have begun, and begins no more"
+const sentOnly = ": it was sent the operation and has not answered; it may have begun, and never begins later"
 
 // NeverTaken reports whether an outcome AgentUnavailable with this text ended an item that no agent had taken as far as
 // the server knew. If the agent asks a server before it begins the item, the item then never begins: the answer to the

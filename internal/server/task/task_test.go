@@ -201,7 +201,7 @@ func TestNext(t *testing.T) {
 		{"nobody there any more", task.Sent, task.Unreachable{}, epoch, task.Item{
 			State: task.Done, Deadline: wait,
 			Outcome: unavailable(
-				": it was sent the operation and has not answered; it may have begun, and begins no more"),
+				": it was sent the operation and has not answered; it may have begun, and never begins later"),
 		}},
 		{
 			"nobody there, but accepted meanwhile", task.Accepted,
@@ -227,7 +227,7 @@ func TestNext(t *testing.T) {
 		{"overdue, never answered", task.Sent, task.Overdue{}, wait, task.Item{
 			State: task.Done, Deadline: wait,
 			Outcome: unavailable(
-				": it was sent the operation and has not answered; it may have begun, and begins no more"),
+				": it was sent the operation and has not answered; it may have begun, and never begins later"),
 		}},
 		{
 			"overdue, there", task.Begun,

@@ -229,9 +229,9 @@ func (db *Store) checkRollouts(ctx context.Context, tx tx, id string, processes 
 		pairs[i] = [2]string{p.Namespace, p.Name}
 	}
 	busy, err := all(ctx, tx.query, func(rows *sql.Rows) (e store.RolloutBusyError, err error) {
-		err = rows.Scan(&e.ID, &e.Process.Namespace, &e.Process.Name)
+		err = rows.Scan(&e.ID, &e.Process.Namespace, &e.Process.Name, &e.State)
 		return e, err
-	}, `SELECT r.id, p.namespace, p.name FROM names(?1) j
+	}, `SELECT r.id, p.namespace, p.name, r.state FROM names(?1) j
 		CROSS JOIN rollout_steps p ON p.namespace = j.a AND p.name = j.b
 		CROSS JOIN rollouts r ON r.id = p.rollout
 		WHERE r.state NOT IN ('done', 'aborted') AND r.id <> ?2 ORDER BY r.num LIMIT 1`, sqldb.Array(pairs), id)

@@ -503,7 +503,7 @@ func rolloutsApart(t *testing.T, s store.Store) {
 	busy := func(err error, id, name string) {
 		t.Helper()
 		e, ok := errors.AsType[*store.RolloutBusyError](err)
-		if !ok || e.ID != id || e.Process.Name != name {
+		if !ok || e.ID != id || e.Process.Name != name || e.State != rollout.Scheduled {
 			t.Errorf("the rejection is %v, want one about %s of %s", err, name, id)
 		}
 	}
