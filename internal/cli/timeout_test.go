@@ -53,7 +53,7 @@ func TestEachCommandEnds(t *testing.T) {
 		"drover token create":    {"--area", "0", "--uses", "1", "--ttl", "1h"},
 		"drover receiver create": {"--url", "http://127.0.0.1"},
 		"drover receiver change": {"--note", "n"},
-		"drover silence":         {"--for", "1h"},
+		"drover silence":         {"*/*", "--for", "1h"},
 		"drover changes":         {"--from", "1h"},
 		"drover app change":      {"--note", "n"},
 		"drover schedule create": {"--cron", "0 3 * * *"},
@@ -117,7 +117,7 @@ func TestWaitingHasNoTimeLimit(t *testing.T) {
 			return
 		}
 		waiting++
-		if f := cmd.Flags().Lookup("timeout"); f == nil || f.DefValue != "0s" {
+		if f := cmd.Flags().Lookup("timeout"); f == nil || f.DefValue != "0" {
 			t.Errorf("%s has the default --timeout %+v, want none", cmd.CommandPath(), f)
 		}
 	})

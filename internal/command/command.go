@@ -85,7 +85,7 @@ func Main(root *cobra.Command, args []string, told func(text string) string) int
 				cmd.Commands()[0].Name())
 		}
 		if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-			err = expected(wrong)
+			err = WrongValue(wrong.GetFlag(), wrong.GetValue(), wrong.Unwrap())
 		}
 		return &UsageError{Err: err}
 	})
@@ -109,10 +109,10 @@ func Main(root *cobra.Command, args []string, told func(text string) string) int
 	return Failed
 }
 
-// expected says what a flag takes instead of a value that it refuses.
-func expected(e *pflag.InvalidValueError) error {
-	flag, value := "--"+e.GetFlag().Name, e.GetValue()
-	switch kind := e.GetFlag().Value.Type(); kind {
+// WrongValue says what a flag takes instead of a value that it has refused with an error.
+func WrongValue(f *pflag.Flag, value string, err error) error {
+	flag := "--" + f.Name
+	switch kind := f.Value.Type(); kind {
 	case "duration":
 		return fmt.Errorf("%s is %.80q: expected a duration, such as 90s or 2h", flag, value)
 	case "bool":
@@ -122,7 +122,7 @@ func expected(e *pflag.InvalidValueError) error {
 			return fmt.Errorf("%s is %.80q: expected a whole number", flag, value)
 		}
 	}
-	return fmt.Errorf("%s is %.80q: %w", flag, value, e.Unwrap())
+	return fmt.Errorf("%s is %.80q: %w", flag, value, err)
 }
 
 // printable replaces characters that could control a terminal: a part of an error may come from a server, or from an

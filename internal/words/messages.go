@@ -78,7 +78,7 @@ var Messages = []Text{
 	{"not done within {time}", "{time} 内没有完成"},
 	{"{text}; the server may have accepted the call: check with {output}", "{text}；服务器可能已接受该调用，请查看：{output}"},
 	{"{id}: {command} by {user}, {age} ago, {state}", "{id}：{command}，由 {user} 发起，{age} 之前，{state}"},
-	{"{id}: {n} cancelled, {hosts} up to their hosts, {left} go on", "{id}：{n} 个已取消，{hosts} 个由主机决定，{left} 个继续执行"},
+	{"{id}: {n} cancelled, {hosts} for their hosts to decide, {left} go on", "{id}：{n} 个已取消，{hosts} 个由主机决定，{left} 个继续执行"},
 
 	// why, ps, status and events
 	{"no finding has one of these causes ({n} process{s})", "没有由这些原因造成的异常（{n} 个进程）"},
@@ -276,6 +276,10 @@ var Faults = []Text{
 	{"{flag} is {value}: expected a whole number", "{flag} 为 {value}：应为整数"},
 	{"{command}: {what} is missing", "{command}：缺少 {what}"},
 	{"{command}: unexpected argument {value}", "{command}：多余的参数 {value}"},
+	{
+		"PROCESS is missing: expected PROCESS, --selector or --process-label; */* stands for all processes",
+		"缺少 PROCESS：应给出 PROCESS、--selector 或 --process-label；*/* 表示所有进程",
+	},
 	{"{flag} is missing: expected {output}", "缺少 {flag}：应为 {output}"},
 	{"{flag} is missing", "缺少 {flag}"},
 	{
@@ -383,6 +387,8 @@ var Faults = []Text{
 	{"expected --for DURATION or --until TIME, such as --for 2h", "应为 --for DURATION 或 --until TIME，例如 --for 2h"},
 	{"expected the URL of a PostgreSQL database", "应为 PostgreSQL 数据库的 URL"},
 	{"it is not a program of Linux: {output}", "不是 Linux 程序：{output}"},
+	{"it is not a program of drover: expected {name}: {output}", "不是 drover 的程序：应为 {name}：{output}"},
+	{"it is the program {name}: expected {other}", "这是程序 {name}：应为 {other}"},
 	{"it is for {arch}: expected amd64 or arm64", "架构为 {arch}：应为 amd64 或 arm64"},
 	{
 		"every user of this machine can read a password on the command line: put the password into the file of " +

@@ -182,6 +182,12 @@ var Refusals = []Text{
 		"rollout {name} is of the operation {op}, which nothing undoes: expected the rollout of an apply",
 		"分批发布 {name} 针对操作 {op}，无法撤销：只有 apply 的分批发布可以撤销",
 	},
+	{"rollout {name} over {process} is not finished: wait for it, or abort it", "{process} 的分批发布 {name} 尚未完成：请等待或终止它"},
+	{"rollout {name} over {process} is paused: resume or abort it", "{process} 的分批发布 {name} 已暂停：请继续或终止它"},
+	{
+		"rollout {name} over {process} waits for an approval: approve or abort it",
+		"{process} 的分批发布 {name} 等待批准：请批准或终止它",
+	},
 	{"rollout {name} is {state}: pause or abort it first", "分批发布 {name} 的状态为 {state}：请先暂停或终止"},
 	{"rollout {name} is still under way on {n} host{s}: wait for them", "分批发布 {name} 仍在 {n} 台主机上执行：请等待其完成"},
 	{
@@ -327,6 +333,12 @@ var FieldFaults = []Text{
 	{"is missing: expected {text}", "缺失：应为{text}"},
 	{"is missing: a schedule names its processes by patterns, such as shop/*", "缺失：定时操作用通配符指定进程，例如 shop/*"},
 	{"is for a rollout: expected rollout beside it", "用于分批发布：应同时给出 rollout"},
+	{
+		"is for a rollout: expected batch beside it, or rollout in the file",
+		"用于分批发布：应同时给出 batch，或在文件中写 rollout",
+	},
+	{"is {n} seconds: expected more than 0, at most {most} days for each window", "为 {n} 秒：每个时段应大于 0，最多 {most} 天"},
+	{"is {n} seconds: expected more than 0, at most {most} days", "为 {n} 秒：应大于 0，最多 {most} 天"},
 	{"is for one_of: expected one_of beside it", "用于 one_of：应同时给出 one_of"},
 	{
 		"is for processes: expected processes beside it, or hosts in each target",

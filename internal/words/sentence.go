@@ -130,9 +130,9 @@ var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
 
 // value is the expression of what a placeholder stands for: {text} is a sentence again, {output} anything, {n} digits,
 // {op} and {command} words of a command, {operation} an operation that Chinese names by its word, {flag} a flag,
-// {parameter} the name of a parameter, {fault} a sentence about it, {place} a file and a line, {choices} words with
-// commas, {one} one word or several with commas, {other} a single word, and {s} the ending of an English plural.
-// Another one is a name, a number or a time.
+// {parameter} the name of a parameter, a flag or an argument, {fault} a sentence about it, {place} a file and a line,
+// {choices} words with commas, {one} one word or several with commas, {other} a single word, and {s} the ending of an
+// English plural. Another one is a name, a number or a time.
 func value(name string) string {
 	switch name {
 	case "n":
@@ -150,7 +150,7 @@ func value(name string) string {
 	case "text":
 		return `(?P<text>.+)`
 	case "parameter":
-		return `(?P<parameter>[a-z][a-z0-9_]*(?:[.[][^\s:]*)?)`
+		return `(?P<parameter>--[a-z-]+|[A-Z][A-Z/]+|[a-z][a-z0-9_]*(?:[.[][^\s:]*)?)`
 	case "fault":
 		return `(?P<fault>[^;]+)`
 	case "output":

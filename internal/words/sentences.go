@@ -298,7 +298,7 @@ var Sentences = []Text{
 	{"the run is over", "运行已结束"},
 	{"its timetable continues", "定时规则继续有效"},
 	{
-		"agent not found or offline: it was sent the operation and has not answered; it may have begun, and begins no more",
+		"agent not found or offline: it was sent the operation and has not answered; it may have begun, and never begins later",
 		"没有该 Agent，或 Agent 不在线：操作已发出，没有回应；可能已经开始，之后不会再开始",
 	},
 	{

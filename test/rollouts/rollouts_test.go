@@ -248,7 +248,7 @@ func TestCancelOfATask(t *testing.T) {
 	f.drover(0, "task", "cancel", waiting)
 	f.drover(0, "task", "cancel", taken)
 	harness.Eventually(t, "the server to know that the first reload has begun", func() bool {
-		return strings.Contains(f.drover(0, "task", "cancel", first), "0 cancelled, 0 up to their hosts, 1 go on")
+		return strings.Contains(f.drover(0, "task", "cancel", first), "0 cancelled, 0 for their hosts to decide, 1 go on")
 	})
 	agent.Kill()
 	f.Server.Kill()

@@ -73,6 +73,7 @@ func tokenColumns() []term.Column[client.JoinToken] {
 func tokenCreate() remote.Verb[client.JoinToken] {
 	var t client.NewJoinToken
 	var labels []string
+	var given func(flag string) bool
 	return remote.Verb[client.JoinToken]{
 		Use: "create --area N --uses N --ttl DURATION", Short: "Create a token that hosts join with, and print it once",
 		Long: `Create a token that hosts join with, and print it. drover shows the token only this
@@ -112,12 +113,17 @@ business. Create it before the tokens for the hosts of the area.`,
 				}
 				return errors.Join(faults...)
 			})
-			remote.TellRequest(cmd, func([]string) (any, []string) {
-				return v1.JoinTokenRequest{
-					Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Note: t.Note, Uses: t.Uses,
-					TTLSeconds: int64(t.TTL / time.Second),
-				}, toldOfToken(&t, flags.Changed)
-			})
+			given = flags.Changed
+		},
+		Request: func([]string) (any, []string) {
+			return v1.JoinTokenRequest{
+				Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Note: t.Note, Uses: t.Uses,
+				TTLSeconds: int64(t.TTL / time.Second),
+			}, toldOfToken(&t, given)
+		},
+		Fields: map[string]string{
+			"role": "--role", "cloud": "--area", "uses": "--uses", "ttl_seconds": "--ttl", "labels": "--labels",
+			"business": "--business", "note": "--note",
 		},
 		Call: func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
 			return c.CreateJoinToken(ctx, t)

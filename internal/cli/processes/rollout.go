@@ -331,6 +331,7 @@ func newRolloutList() *cobra.Command {
 			{Head: "HOSTS", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Hosts) }},
 			{Head: "OK", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.OK) }},
 			{Head: "FAILED", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Failed) }},
+			{Head: "SKIPPED", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Skipped) }},
 			{Head: "WAITING", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Waiting) }},
 			{Head: "AGE", Cell: func(r client.Rollout) string { return term.Since(&r.CreatedAt) }},
 			{Head: "BY", Cell: func(r client.Rollout) string { return term.Caller(r.App, r.User) }},

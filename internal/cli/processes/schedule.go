@@ -226,6 +226,7 @@ func runText(r *client.ScheduleRun) string {
 func scheduleCreate() remote.Verb[client.OperationSchedule] {
 	var request client.ScheduleRequest
 	var create *cobra.Command
+	var told []string // the fields whose faults the command tells itself
 	return remote.Verb[client.OperationSchedule]{
 		Use: "create NAME OPERATION... --cron RULE", Short: "Begin an operation at the times of a timetable",
 		Long: `Begin an operation at the times of a timetable. After -- stand an operation and its processes, as on the
@@ -247,7 +248,6 @@ drover explain schedule.cron.`,
 				}
 				return cmd.Parent().FlagErrorFunc()(cmd, err)
 			})
-			told := []string{} // the fields whose faults the command tells itself
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) (err error) {
 				var missing error
 				if request.Cron == "" {
@@ -267,7 +267,11 @@ drover explain schedule.cron.`,
 				}
 				return errors.Join(missing, err)
 			})
-			remote.TellRequest(cmd, func([]string) (any, []string) { return request, told })
+		},
+		Request: func([]string) (any, []string) { return request, told },
+		Fields: map[string]string{
+			"name": "NAME", "cron": "--cron", "time_zone": "--zone", "message": "--message", "request.hosts": "--hosts",
+			"request.processes": "NAMESPACE/NAME", "request.one_of": "--one-of",
 		},
 		Call: func(ctx context.Context, c *client.Client, _ []string) (client.OperationSchedule, error) {
 			made, err := c.CreateSchedule(ctx, request)
@@ -396,7 +400,8 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 		a.rollout.flags(cmd, false)
 		a.one.flags(cmd)
 	}
-	parsed := parseScheduled(cmd, op, args[1:])
+	term.KeepFaults(cmd)
+	parsed := errors.Join(parseScheduled(cmd, op, args[1:]), term.KeptFaults(cmd))
 	rest := cmd.Flags().Args()
 	faults := []error{parsed, term.Filled(cmd), cmd.PreRunE(cmd, rest), a.bounded()}
 	if op.Argument != "" {

@@ -171,7 +171,7 @@ cancelled, how many hosts it asks, and how many targets go on. It does not wait 
 				term.Say(cmd, "%s: the task was done already: nothing is cancelled\n", task.ID)
 				return nil
 			}
-			term.Say(cmd, "%s: %d cancelled, %d up to their hosts, %d go on\n", task.ID, answer.Cancelled, answer.Asked,
+			term.Say(cmd, "%s: %d cancelled, %d for their hosts to decide, %d go on\n", task.ID, answer.Cancelled, answer.Asked,
 				answer.Begun)
 			return nil
 		},

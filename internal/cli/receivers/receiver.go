@@ -195,6 +195,16 @@ func (f *receiverFlags) flags(cmd *cobra.Command) {
 	})
 }
 
+// receiverFields are the flags of the fields of a receiver.
+func receiverFields() map[string]string {
+	return map[string]string{
+		"name": "NAME", "url": "--url", "kind": "--kind", "secret": "--secret-file", "namespaces": "--namespace",
+		"select": "--selector", "labels": "--process-label", "severities": "--severity", "kinds": "--alarm",
+		"mail": "--mail-to", "mail.from": "--mail-from", "mail.to": "--mail-to", "mail.user": "--mail-user",
+		"subject": "--subject", "body": "--body-file", "note": "--note", `"local"`: "--local",
+	}
+}
+
 // mailFlags are the flags about mails.
 func mailFlags() []string {
 	return []string{"mail-from", "mail-to", "mail-user"}
@@ -262,20 +272,19 @@ drover shows the secret only this once. 'drover receiver test' tries the address
   drover receiver create mail --kind email --url smtp://mail.example:587 --mail-from drover@shop.example \
     --mail-to ops@shop.example --mail-user drover --secret-file password --severity critical
   drover receiver create chat --url https://chat.example/hook --body-file message.json`,
-		New: true,
-		Flags: func(cmd *cobra.Command) {
-			f.flags(cmd)
-			remote.TellRequest(cmd, func(args []string) (any, []string) {
-				told := []string{"select", "labels"}
-				if f.url == "" {
-					told = append(told, "url")
-				}
-				if len(args) == 0 {
-					args, told = []string{""}, append(told, "name")
-				}
-				return f.request(args[0]), told
-			})
+		New:   true,
+		Flags: f.flags,
+		Request: func(args []string) (any, []string) {
+			told := []string{"select", "labels"}
+			if f.url == "" {
+				told = append(told, "url")
+			}
+			if len(args) == 0 {
+				args, told = []string{""}, append(told, "name")
+			}
+			return f.request(args[0]), told
 		},
+		Fields: receiverFields(),
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
 			return c.CreateReceiver(ctx, f.request(args[0]))
 		},
@@ -319,6 +328,7 @@ once. --namespace replaces all previous namespaces, and --selector the previous 
 				return errors.Join(faults...)
 			})
 		},
+		Fields: receiverFields(),
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
 			change := f.change()
 			if all {

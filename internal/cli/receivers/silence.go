@@ -123,8 +123,12 @@ func showSilence(s client.Silence) (state string, fields []term.Field) {
 		fields = append(fields,
 			term.Field{"Windows", strings.TrimSpace(s.Cron+" "+s.TimeZone) + " for " + length.String()})
 		if s.WindowFrom != nil {
+			which := "Next window"
+			if s.State == "active" {
+				which = "Present window"
+			}
 			fields = append(fields,
-				term.Field{"Next window", term.Stamp(s.WindowFrom) + " to " + term.Stamp(s.WindowUntil)})
+				term.Field{which, term.Stamp(s.WindowFrom) + " to " + term.Stamp(s.WindowUntil)})
 		}
 	}
 	if s.RemovedAt != nil {
@@ -172,9 +176,11 @@ Needs an administrator, or the right silence on whole namespaces.`,
 				request.Processes, request.Seconds = args, length.Seconds()
 				return errors.Join(err1, err2, checkSilence(cmd, &request, length, until))
 			})
-			remote.TellRequest(cmd, func([]string) (any, []string) {
-				return request, toldOfSilence(&request, until != "")
-			})
+		},
+		Request: func([]string) (any, []string) { return request, toldOfSilence(&request, until != "") },
+		Fields: map[string]string{
+			"processes": "PROCESS", "select": "--selector", "labels": "--process-label", "from": "--from",
+			"until": "--until", "seconds": "--for", "cron": "--cron", "time_zone": "--zone", "message": "--message",
 		},
 		Call: func(ctx context.Context, c *client.Client, _ []string) (client.Silence, error) {
 			made, err := c.CreateSilence(ctx, request)
@@ -206,6 +212,9 @@ func checkSilence(cmd *cobra.Command, r *client.SilenceRequest, length time.Dura
 	case !repeats && length == 0 && until == "":
 		fault("expected --for DURATION or --until TIME, such as --for 2h")
 	}
+	if len(r.Processes) == 0 && r.Select+r.Labels == "" {
+		fault("PROCESS is missing: expected PROCESS, --selector or --process-label; */* stands for all processes")
+	}
 	for _, arg := range r.Processes {
 		if !strings.Contains(arg, "/") {
 			fault("%q is neither a command nor a process: expected NAMESPACE/NAME, such as shop/*", arg)
@@ -225,6 +234,9 @@ func toldOfSilence(r *client.SilenceRequest, ends bool) []string {
 	}
 	if r.Seconds <= 0 || r.Cron == "" && ends {
 		told = append(told, "seconds")
+	}
+	if len(r.Processes) == 0 {
+		told = append(told, "processes")
 	}
 	for i, arg := range r.Processes {
 		if !strings.Contains(arg, "/") {

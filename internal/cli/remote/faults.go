@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -8,27 +10,59 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"drover/client"
 	"drover/internal/cli/term"
 	"drover/internal/server/apiv1"
 )
 
-// TellRequest has a command whose line has faults tell those of its request, too, which the server does not get to see.
-// request returns the request of the arguments, which may be too few, and how the names of those fields begin whose
-// faults are told already. Call it after the command has all other checks.
-func TellRequest(cmd *cobra.Command, request func(args []string) (body any, told []string)) {
-	check := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		err := check(cmd, args)
-		if errors.Join(err, term.Filled(cmd), term.Args(cmd, args)) == nil {
+// check is a check of the command line of a command.
+type check func(cmd *cobra.Command, args []string) error
+
+// tellRequest returns a check that tells the faults of the request beside those that another check finds.
+func tellRequest(first check, request func(args []string) (body any, told []string), flags map[string]string) check {
+	return func(cmd *cobra.Command, args []string) error {
+		err := first(cmd, args)
+		if errors.Join(err, term.KeptFaults(cmd), term.Filled(cmd), term.Args(cmd, args)) == nil {
 			return nil // the server tells them
 		}
 		body, told := request(args)
 		faults := []error{err}
 		for _, f := range apiv1.Faults(body, time.Now()) {
 			if !slices.ContainsFunc(told, func(begin string) bool { return strings.HasPrefix(f.Field, begin) }) {
-				faults = append(faults, term.Usagef("%s: %s", f.Field, f.Detail))
+				faults = append(faults, term.Usagef("%s", inFlag(flags, f)))
 			}
 		}
 		return errors.Join(faults...)
+	}
+}
+
+// inFlag returns the text of a fault with the flag or argument of its field, if it has one. Flags of names in quotes
+// also replace these names.
+func inFlag(flags map[string]string, f client.FieldError) string {
+	whole, _, _ := strings.Cut(f.Field, "[")
+	text := f.Detail
+	for name, flag := range flags {
+		if strings.HasPrefix(name, `"`) {
+			text = strings.ReplaceAll(text, name, flag)
+		}
+	}
+	return cmp.Or(flags[whole], f.Field) + ": " + text
+}
+
+// inFlags returns a call whose refusals name flags and arguments instead of the fields of the request.
+func inFlags[T any](flags map[string]string, call func(context.Context, *client.Client, []string) (T, error),
+) func(context.Context, *client.Client, []string) (T, error) {
+	return func(ctx context.Context, c *client.Client, args []string) (T, error) {
+		answer, err := call(ctx, c, args)
+		refusal, ok := errors.AsType[*client.Error](err)
+		if !ok {
+			return answer, err
+		}
+		told := *refusal
+		for _, field := range refusal.Fields {
+			told.Detail = strings.Replace(told.Detail, field.Field+": "+field.Detail, inFlag(flags, field), 1)
+		}
+		told.Fields = nil // their texts are in the detail
+		return answer, &told
 	}
 }

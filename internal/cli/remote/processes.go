@@ -117,7 +117,7 @@ func (s *Choice) Where() string {
 		text += " with labels " + s.ProcessSelector
 	}
 	if s.Version != "" {
-		text += " of version " + s.Version
+		text += " with version " + s.Version
 	}
 	if len(s.States) > 0 {
 		text += " in state " + process.OrList(s.States)

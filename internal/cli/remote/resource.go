@@ -38,6 +38,12 @@ type Verb[T any] struct {
 	New bool
 	// Flags adds the flags of the command. nil adds none.
 	Flags func(cmd *cobra.Command)
+	// Request returns the request of the arguments, which may be too few, and how the names of those fields begin whose
+	// faults the flags tell already. If the command line has faults, the command tells the faults of the request, too,
+	// which the server does not get to see. nil is for requests without a body.
+	Request func(args []string) (body any, told []string)
+	// Fields are the flags and arguments of those fields of the request whose faults name a flag or an argument.
+	Fields map[string]string
 	// Call makes the call with the arguments of the command, and returns the thing as it is afterwards.
 	Call func(ctx context.Context, c *client.Client, args []string) (T, error)
 	// Already returns what to say if the thing is so before the call that the call changes nothing; empty if it is not.
@@ -67,6 +73,7 @@ func (r Resource[T]) Commands() []*cobra.Command {
 func (r Resource[T]) command(v Verb[T]) *cobra.Command {
 	var s Session
 	already := ""
+	v.Call = inFlags(v.Fields, v.Call)
 	if call := v.Call; v.Already != nil {
 		v.Call = func(ctx context.Context, c *client.Client, args []string) (T, error) {
 			already = v.Already(ctx, c, args)
@@ -97,6 +104,9 @@ func (r Resource[T]) command(v Verb[T]) *cobra.Command {
 	}
 	if v.Flags != nil {
 		v.Flags(cmd)
+	}
+	if v.Request != nil {
+		cmd.PreRunE = tellRequest(cmd.PreRunE, v.Request, v.Fields)
 	}
 	return cmd
 }

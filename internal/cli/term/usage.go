@@ -79,17 +79,19 @@ func Chain(first, second func(*cobra.Command, []string) error) func(*cobra.Comma
 	}
 }
 
-// TellAll has each command of a command line tell all faults at once: those of its arguments, of empty flags and of its
-// own checks. Beside such faults it tells malformed names of processes. A command whose only faults are such names
-// tells them itself, because a server may know what a person means.
+// TellAll has each command of a command line tell all faults at once: those of its arguments, of the values of its
+// flags and of its own checks. Beside such faults it tells malformed names of processes. A command whose only faults
+// are such names tells them itself, because a server may know what a person means.
 func TellAll(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		TellAll(cmd)
 	}
 	count, check := root.Args, root.PreRunE
+	KeepFaults(root)
 	root.Args = cobra.ArbitraryArgs
 	root.PreRunE = func(cmd *cobra.Command, args []string) error {
-		faults := []error{Filled(cmd)}
+		defer release(cmd)
+		faults := []error{KeptFaults(cmd), Filled(cmd)}
 		if count != nil {
 			faults = append(faults, count(cmd, args))
 		}
@@ -101,6 +103,55 @@ func TellAll(root *cobra.Command) {
 		}
 		return errors.Join(append(faults, malformed(cmd, args))...)
 	}
+}
+
+// keptFault is a flag whose value is read later than the command line: a value that it refuses hides no other fault.
+type keptFault struct {
+	pflag.Value
+	flag  *pflag.Flag
+	fault error
+}
+
+// Set implements pflag.Value.
+func (k *keptFault) Set(text string) error {
+	if err := k.Value.Set(text); err != nil {
+		k.fault = &command.UsageError{Err: command.WrongValue(k.flag, text, err)}
+	}
+	return nil
+}
+
+// KeepFaults has the flags of a command keep the fault of a value that is not a number, a length of time, or true or
+// false, until KeptFaults tells it.
+func KeepFaults(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		kind := strings.TrimRight(f.Value.Type(), "12468")
+		if slices.Contains([]string{"bool", "int", "uint", "float", "duration"}, kind) {
+			f.Value = &keptFault{Value: f.Value, flag: f}
+			if f.DefValue == "0s" { // the help shows no default of 0
+				f.DefValue = "0"
+			}
+		}
+	})
+}
+
+// KeptFaults returns the faults that the flags of a command keep.
+func KeptFaults(cmd *cobra.Command) error {
+	var faults []error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if kept, ok := f.Value.(*keptFault); ok {
+			faults = append(faults, kept.fault)
+		}
+	})
+	return errors.Join(faults...)
+}
+
+// release ends the keeping: what sets a flag later gets the fault of its value.
+func release(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if kept, ok := f.Value.(*keptFault); ok {
+			f.Value = kept.Value
+		}
+	})
 }
 
 // malformed returns an error about the arguments that the usage line calls NAMESPACE/NAME, and that are none.
