@@ -220,9 +220,7 @@ func TestRolloutOfAnApply(t *testing.T) {
 	busy := r.want(409, r.call("admin", "PUT", "/namespaces/a", plain))
 	same(t, "detail", any("rollout "+ids[0]+" over a/z is not finished: wait for it, or abort it"), busy.body["detail"])
 	dry = r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", plain))
-	if reason := fmt.Sprint(dry.body["reason"]); !strings.Contains(reason, "is not finished: wait for it") {
-		t.Errorf("the reason of the dry run is %q", reason)
-	}
+	same(t, "reason", true, strings.Contains(fmt.Sprint(dry.body["reason"]), "is not finished: wait for it"))
 	r.want(202, r.call("admin", "PUT", "/namespaces/a", `{"namespace":"a","processes":{"w":{`+daemon+`,"hosts":["web-1"]}}}`))
 	r.want(202, r.call("admin", "POST", "/operations", map[string]any{
 		"op": "restart", "targets": []any{map[string]any{"namespace": "a", "name": "x"}},
