@@ -22,6 +22,10 @@ const (
 	// abreast is how many manifests may be on the way to one agent: while the agent answers one, the sender seals the
 	// next.
 	abreast = 2
+	// waitingLook is the interval between looks for items that wait for older ones while their agent is away, and
+	// waitedLong how old these items must be.
+	waitingLook = 5 * time.Second
+	waitedLong  = 4 * time.Second
 	// leaseSlack is how much longer a lease lasts than a send and a ping. If the engine dies, the next engine has to
 	// wait for the end of the lease.
 	leaseSlack = 2 * time.Second
@@ -40,6 +44,8 @@ type dispatcher struct {
 	receipts *receipts
 	// slots bounds how many agents are served at the same time.
 	slots chan struct{}
+	// looked is when run has last looked for items that wait.
+	looked time.Time
 
 	mu     sync.Mutex
 	back   map[string]bool // agents that have introduced themselves and got no reminder yet
@@ -91,11 +97,45 @@ func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Tim
 	if err != nil {
 		return time.Time{}, err
 	}
+	look, err := d.giveUpWaiting(ctx, sends)
+	if err != nil {
+		return time.Time{}, err
+	}
 	next, err := d.sendDue(ctx, sends)
-	if next.IsZero() || !again.IsZero() && again.Before(next) {
-		next = again
+	for _, at := range []time.Time{again, look} {
+		if next.IsZero() || !at.IsZero() && at.Before(next) {
+			next = at
+		}
 	}
 	return next, err
+}
+
+// giveUpWaiting ends the items of agents that are away which wait for an older item: nobody knows when that one ends,
+// and a caller must not wait for it. It returns the time of the next look; zero if no item waits.
+func (d *dispatcher) giveUpWaiting(ctx context.Context, sends *sync.WaitGroup) (next time.Time, err error) {
+	now := d.clock.now()
+	if next := d.looked.Add(waitingLook); now.Before(next) {
+		return next, nil
+	}
+	agents, err := d.store.Waiting(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if d.looked = now; len(agents) == 0 {
+		return time.Time{}, nil
+	}
+	created := now.Add(-waitedLong)
+	for _, agent := range agents {
+		if p := d.sender.directory.Presence(agent, now); !p.Away || !p.GivenUp(created, now) || d.sender.elsewhere(agent) {
+			continue
+		}
+		d.slots <- struct{}{}
+		sends.Go(func() {
+			defer func() { <-d.slots }()
+			d.sender.giveUpWaiting(ctx, agent, created)
+		})
+	}
+	return now.Add(waitingLook), nil
 }
 
 // sendDue distributes due items, and returns the time of the next due item; zero if there is none.

@@ -64,6 +64,40 @@ func TestHostThatHangs(t *testing.T) {
 	})
 }
 
+// TestBehindAnOperationOfAHostThatHangs: an operation that waits for an older one fails within 10 s and never begins. The
+// older one is cancelled, or under way. On a host that is there it waits.
+func TestBehindAnOperationOfAHostThatHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.pass(time.Hour)
+		for _, agent := range []string{"agent-0", "agent-1", "agent-2"} {
+			r.report(agent, wire.Report{Hello: &wire.Hello{IP: "10.0.0." + agent[6:]}})
+		}
+		r.answer(takesCancels)
+		r.submit("begun", process.Restart, "agent-0", "agent-1")
+		for _, m := range r.taken() {
+			r.progress(m.Agent, wire.Progress{Item: m.Orders[0].Item, Limit: 600})
+		}
+		r.some("agent-0", "agent-2")
+		r.submit("cancelled", process.Restart, "agent-2")
+		r.pass(time.Second)
+		r.cancel("cancelled", store.Cancelled{Asked: 1})
+		r.submit("sure", process.Query, "agent-0") // shows that the agent hangs
+		r.pass(14 * time.Second)
+		r.submit("next", process.Restart, "agent-0", "agent-1", "agent-2")
+		r.pass(10 * time.Second)
+		r.shows("next", unavailable, "", unavailable)
+		r.taken()
+		r.hang(false, "agent-0", "agent-2")
+		r.answer(takesCancels)
+		r.pass(30 * time.Second)
+		for _, m := range r.taken() {
+			if len(m.Orders) > 0 {
+				t.Errorf("%s was sent %+v", m.Agent, m.Orders)
+			}
+		}
+	})
+}
+
 // TestHostThatComesBack: one that was still for less than that is sent the same again, and has lost nothing.
 func TestHostThatComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

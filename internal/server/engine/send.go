@@ -334,6 +334,21 @@ func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, ite
 	return errors.Join(errs...)
 }
 
+// giveUpWaiting ends the items of an agent that wait for older ones and whose tasks were created by the given time, if
+// the agent cannot be reached.
+func (s *sender) giveUpWaiting(ctx context.Context, agent string, created time.Time) {
+	if !s.gone(ctx, agent) {
+		return
+	}
+	log := s.log.With("agent", agent)
+	outcome := task.Next(task.Item{}, task.Unreachable{}, created).Outcome
+	tasks, err := s.store.EndWaiting(context.WithoutCancel(ctx), agent, created, *outcome)
+	if s.note(ctx, log, err); len(tasks) > 0 {
+		log.InfoContext(ctx, "gave up items that waited for older ones: the agent is not connected", "tasks", len(tasks))
+		s.finished(tasks)
+	}
+}
+
 // unsent postpones items after ErrNobody. An intermediary may return that error although the agent has the items. So
 // the server can only end them after the agent can no longer begin them without asking a server.
 func (s *sender) unsent(ctx context.Context, agent string, issued time.Time, items []store.Item) error {

@@ -277,6 +277,11 @@ type Precedence interface {
 	// Pass makes items due that need not wait for older unfinished items of their process. These are stops, unhosts and
 	// queries once the agent has all older items, and kills at once. Pass reports whether more such items wait.
 	Pass(ctx context.Context) (waits bool, err error)
+	// Waiting returns the agents with items that wait for older ones of their process and were never sent, each once.
+	Waiting(ctx context.Context) (agents []string, err error)
+	// EndWaiting gives such items of an agent an outcome if their tasks were created by the given time. It returns the
+	// same as Finish.
+	EndWaiting(ctx context.Context, agent string, created time.Time, o process.Outcome) (tasks []string, err error)
 }
 
 // Results records the progress and the outcomes of items. Its methods skip an unknown id. If a method names an agent,

@@ -161,6 +161,30 @@ func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
 	return waits, nil
 }
 
+// waiting is about items that wait for older ones and that nobody has sent. The first part is that of an index.
+const waiting = `items.state < 2 AND items.due IS NULL AND items.state = 0 AND items.attempts = 0
+	AND items.twin IS NULL AND items.cancel IS NULL`
+
+// Waiting returns the agents of items that wait.
+func (db *Store) Waiting(ctx context.Context) ([]string, error) {
+	agents, err := all(ctx, db.query, column[string], `SELECT DISTINCT agent FROM items WHERE `+waiting)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read which items wait: %w", err)
+	}
+	return agents, nil
+}
+
+// EndWaiting ends items that wait.
+func (db *Store) EndWaiting(ctx context.Context, agent string, created time.Time, o process.Outcome) ([]string, error) {
+	return db.finish(ctx, rowValues{
+		head: `WITH v (host, agent, created, fault, text) AS (VALUES `,
+		row:  `(CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS TEXT))`,
+		tail: `) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = 0 FROM v
+			WHERE items.host = v.host AND items.agent = v.agent AND ` + waiting + `
+				AND (SELECT created FROM tasks WHERE num = items.task) <= v.created ` + returningEnded,
+	}, []any{hash(agent), agent, nanos(created), string(o.Fault), o.Text}, slices.Values([]string{agent}))
+}
+
 // NextDue returns the earliest due time.
 func (db *Store) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
 	at, ok, err = db.earliest(ctx, `SELECT due FROM items WHERE state < 2 AND due IS NOT NULL ORDER BY due LIMIT 1`)

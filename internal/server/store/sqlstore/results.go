@@ -130,11 +130,13 @@ func endOf(columns, parameters, condition string) rowValues {
 					CAST(? AS TEXT))`,
 		tail: `) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = v.hosted,
 			status = v.status FROM v
-			WHERE items.num = v.num AND items.nonce = v.nonce AND items.state < 4 AND ` + condition + `
-			RETURNING items.task, items.host, items.lane, coalesce(items.fault, ''), (SELECT op FROM requests
-				WHERE num = items.request)`,
+			WHERE items.num = v.num AND items.nonce = v.nonce AND items.state < 4 AND ` + condition + ` ` + returningEnded,
 	}
 }
+
+// returningEnded ends a statement of finish.
+const returningEnded = `RETURNING items.task, items.host, items.lane, coalesce(items.fault, ''),
+	(SELECT op FROM requests WHERE num = items.request)`
 
 // finish ends items of the given agents, makes the next item of each lane due, and returns the tasks.
 func (db *Store) finish(ctx context.Context, ends rowValues, args []any, agents iter.Seq[string]) ([]string, error) {

@@ -368,6 +368,38 @@ func cancelTask(t *testing.T, s store.Store) {
 	}
 }
 
+// endWaiting: of an agent, what waits for older operations and was created in time ends; what was sent does not.
+func endWaiting(t *testing.T, s store.Store) {
+	create(t, s, "1", request(process.Start, "a", "x", "y"))
+	create(t, s, "2", request(process.Reload, "a", "x", "y"), request(process.Query, "a", "x"))
+	waiting := func(want ...string) {
+		t.Helper()
+		agents, err := s.Waiting(t.Context())
+		must(t, err)
+		same(t, "agents", want, slices.Sorted(slices.Values(agents)))
+	}
+	sent := lease(t, s, epoch, 10)
+	same(t, "sent", []string{"start x:a", "start y:a"}, brief(sent))
+	waiting("x", "y")
+	gone := process.Outcome{Fault: process.AgentUnavailable, Text: "gone"}
+	end := func(agent string, created time.Time, want ...string) {
+		t.Helper()
+		tasks, err := s.EndWaiting(t.Context(), agent, created, gone)
+		must(t, err)
+		same(t, "tasks of "+agent, want, tasks)
+	}
+	end("x", epoch.Add(-time.Second))
+	end("z", at(time.Hour))
+	waiting("x", "y")
+	end("x", epoch, "2")
+	waiting("y")
+	finish(t, s, sent[0], success())
+	same(t, "due afterwards", []string{}, brief(lease(t, s, epoch, 10)))
+	finish(t, s, sent[1], success())
+	same(t, "due of the other agent", []string{"reload y:a"}, brief(lease(t, s, epoch, 10)))
+	end("y", at(time.Hour))
+}
+
 // cancelledStay: nothing makes a cancelled item due again, and an agent that asks must not begin it.
 func cancelledStay(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Stop, "a", "x", "y"))
