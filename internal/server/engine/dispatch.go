@@ -126,7 +126,8 @@ func (d *dispatcher) giveUpWaiting(ctx context.Context, sends *sync.WaitGroup) (
 	}
 	created := now.Add(-waitedLong)
 	for _, agent := range agents {
-		if p := d.sender.directory.Presence(agent, now); !p.Away || !p.GivenUp(created, now) || d.sender.elsewhere(agent) {
+		p := d.sender.directory.Presence(agent, now)
+		if !p.Away || !p.GivenUp(created, now) || d.sender.elsewhere(agent) {
 			continue
 		}
 		d.slots <- struct{}{}

@@ -130,7 +130,8 @@ func endOf(columns, parameters, condition string) rowValues {
 					CAST(? AS TEXT))`,
 		tail: `) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = v.hosted,
 			status = v.status FROM v
-			WHERE items.num = v.num AND items.nonce = v.nonce AND items.state < 4 AND ` + condition + ` ` + returningEnded,
+			WHERE items.num = v.num AND items.nonce = v.nonce AND items.state < 4 AND ` + condition + ` ` +
+			returningEnded,
 	}
 }
 
