@@ -71,6 +71,11 @@ var Refusals = []Text{
 		"本次调用涉及 {n} 台主机，超过 {most} 台时服务器要求另一人批准：{op} 不能分批，请改用分批的 apply",
 	},
 	{
+		"with these labels, {n} hosts come to match or cease to match what selects their processes, and above {most} this " +
+			"server demands the approval of a second person: label fewer hosts at once",
+		"设置这些标签后，{n} 台主机开始或不再匹配其进程的选择条件，超过 {most} 台时服务器要求另一人批准：请一次少设置几台主机",
+	},
+	{
 		"the call is for {n} hosts, and above {most} this server demands the approval of a second person: use a rollout",
 		"本次调用涉及 {n} 台主机，超过 {most} 台时服务器要求另一人批准：请使用分批发布",
 	},
@@ -117,6 +122,7 @@ var Refusals = []Text{
 	{"receiver {name} exists already", "告警接收方 {name} 已存在"},
 	{"schedule {name}: no process matches", "定时操作 {name}：没有匹配的进程"},
 	{"schedule {name} exists already", "定时操作 {name} 已存在"},
+	{"another app has a schedule {name}: choose another name", "另一个应用已有定时操作 {name}：请换一个名称"},
 	{"user {name} exists already", "用户 {name} 已存在"},
 
 	// what else is under way
@@ -339,6 +345,10 @@ var FieldFaults = []Text{
 	},
 	{"is {n} seconds: expected more than 0, at most {most} days for each window", "为 {n} 秒：每个时段应大于 0，最多 {most} 天"},
 	{"is {n} seconds: expected more than 0, at most {most} days", "为 {n} 秒：应大于 0，最多 {most} 天"},
+	{
+		"is {length}: a window begins every {gap}, so the silence would not end: expected less",
+		"为 {length}：每隔 {gap} 就开始一个时段，静默不会结束：应更短",
+	},
 	{"is for one_of: expected one_of beside it", "用于 one_of：应同时给出 one_of"},
 	{
 		"is for processes: expected processes beside it, or hosts in each target",

@@ -447,6 +447,9 @@ func (h *Handler) labelAgents(ctx context.Context, c *call) (reply, error) {
 		return reply{}, invalidFile("", faults)
 	}
 	c.Audit.Targets = len(agents)
+	if err := h.mayReselect(ctx, agents, &req); err != nil {
+		return reply{}, err
+	}
 	keys, done := make([]string, len(agents)), v1.Labelled{Hosts: make([]string, len(agents))}
 	for i, a := range agents {
 		keys[i], done.Hosts[i] = a.Key, nameOf(a)

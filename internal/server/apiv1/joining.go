@@ -547,3 +547,40 @@ func (h *Handler) endSignIn(ctx context.Context, c *call) (reply, error) {
 	}
 	return reply{status: http.StatusNoContent}, nil
 }
+
+// mayReselect rejects labels by which more hosts come to match or cease to match a selection in force than one person
+// may change at once.
+func (h *Handler) mayReselect(ctx context.Context, agents []store.Agent, r *labelRequest) error {
+	if h.Breadth == 0 || len(agents) <= h.Breadth {
+		return nil
+	}
+	standing, err := h.Standing.ListSelections(ctx, "")
+	if err != nil {
+		return failure("read the selections", err)
+	}
+	parsed := map[string]selector.Selector{}
+	for _, s := range standing {
+		parsed[s.Selector], _ = selector.Parse(s.Selector) // it is in canonical form
+	}
+	changed := 0
+	for i := range agents {
+		after := func(key string) (value string, has bool) {
+			if value, has = r.Set[key]; !has && !slices.Contains(r.Remove, key) {
+				value, has = agents[i].Select(key)
+			}
+			return value, has
+		}
+		for _, s := range parsed {
+			if s.Matches(agents[i].Select) != s.Matches(after) {
+				changed++
+				break
+			}
+		}
+	}
+	if changed <= h.Breadth {
+		return nil
+	}
+	return problemf(http.StatusForbidden, "with these labels, %d hosts come to match or cease to match what selects "+
+		"their processes, and above %d this server demands the approval of a second person: label fewer hosts at once",
+		changed, h.Breadth)
+}

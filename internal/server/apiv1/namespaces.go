@@ -316,13 +316,14 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err := h.maySelect(c, selections, f.standing); err != nil {
 		return reply{}, err
 	}
-	if f.dry || len(steps) == 0 {
+	switch {
+	case f.dry || len(steps) == 0 && selections == nil:
 		c.w.Header().Set("ETag", f.tag)
 		answer.Rollouts = viewPlanned(rollouts)
-		if answer.Reason, err = h.hindrance(ctx, steps, rollouts); err != nil {
-			return reply{}, err
-		}
-		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, f.wanted, selections, f.dry)
+		answer.Reason, err = h.hindrance(ctx, steps, rollouts)
+		return reply{status: http.StatusOK, body: answer}, err
+	case len(steps) == 0:
+		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, t, f.wanted, selections)
 	}
 	if err := h.mayApply(c, steps); err != nil {
 		return reply{}, err

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -149,61 +148,6 @@ func silenceOf(r *v1.SilenceRequest, now time.Time) (store.Silence, error) {
 func checkLength(field, text string, most int) error {
 	if len(text) > most {
 		return invalid(field, "is %d bytes long: expected at most %d", len(text), most)
-	}
-	return nil
-}
-
-// ends reads the end of a silence with one window.
-func ends(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
-	switch {
-	case r.Until != nil && r.Seconds != 0:
-		return invalid("seconds", "is given beside until: expected one of both")
-	case r.Until != nil:
-		s.Until = r.Until.UTC()
-	case r.Seconds > 0 && r.Seconds <= longestSilence.Seconds():
-		s.Until = s.From.Add(time.Duration(math.Ceil(r.Seconds * float64(time.Second))))
-	case r.Seconds == 0:
-		return invalid("until", "is missing: expected until, or seconds")
-	default:
-		return invalid("seconds", "is %s seconds: expected more than 0, at most %.0f days", decimal(r.Seconds),
-			longestSilence.Hours()/24)
-	}
-	switch {
-	case !s.Until.After(s.From) || !s.Until.After(now):
-		return invalid("until", "is %s: expected a time after the beginning, in the future",
-			s.Until.Format(time.RFC3339))
-	case s.Until.Sub(s.From) > longestSilence:
-		return invalid("until", "is more than %d days after the beginning", int(longestSilence.Hours()/24))
-	case s.From.Sub(now) > longestSilence:
-		return invalid("from", "is more than %d days ahead", int(longestSilence.Hours()/24))
-	}
-	return nil
-}
-
-// decimal writes a number as people do, without an exponent.
-func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-
-// repeats reads the timetable of a silence with many windows.
-func repeats(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
-	rule, err := timetable(r.Cron, r.TimeZone)
-	faults := []error{err}
-	s.Cron, s.Zone, s.Until = r.Cron, r.TimeZone, store.Forever()
-	if !(r.Seconds > 0 && r.Seconds <= longestWindow.Seconds()) { // rejects NaN too
-		faults = append(faults, invalid("seconds", "is %s seconds: expected more than 0, at most %.0f days for each window",
-			decimal(r.Seconds), longestWindow.Hours()/24))
-	}
-	s.Length = time.Duration(math.Ceil(r.Seconds * float64(time.Second)))
-	if r.Until != nil {
-		if s.Until = r.Until.UTC(); !s.Until.After(s.From) || !s.Until.After(now) || s.Until.After(store.Forever()) {
-			faults = append(faults, invalid("until", "is %s: expected a time after the beginning, in the future",
-				s.Until.Format(time.RFC3339)))
-		}
-	}
-	if err := together(faults...); err != nil {
-		return err
-	}
-	if _, _, any := s.Window(rule, now); !any {
-		return invalid("cron", "has no time between from and until")
 	}
 	return nil
 }

@@ -81,6 +81,8 @@ func TestSilencesRefused(t *testing.T) {
 	r.refused(r.call("admin", "POST", "/silences", `{"processes":["a/b"]}`), 422, "until")
 	r.refused(r.call("admin", "POST", "/silences", `{"processes":["a/b"],"seconds":-1}`), 422, "seconds")
 	r.refused(r.call("admin", "POST", "/silences", `{"processes":["a/b"],"seconds":1e9}`), 422, "seconds")
+	r.refused(r.call("admin", "POST", "/silences", `{"processes":["a/b"],"cron":"0 * * * *","seconds":7200}`), 422, "seconds")
+	r.want(201, r.call("admin", "POST", "/silences", `{"processes":["a/b"],"cron":"0 * * * *","seconds":3599}`))
 	r.refused(r.call("admin", "POST", "/silences", `{"processes":["a/b"],"until":"9999-01-01T00:00:00Z"}`), 422, "until")
 }
 

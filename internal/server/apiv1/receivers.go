@@ -5,14 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
 	v1 "drover/api/v1"
+	"drover/internal/crontab"
 	"drover/internal/process"
 	"drover/internal/selector"
 	"drover/internal/server/access"
@@ -445,4 +448,77 @@ func (h *Handler) deleteReceiver(ctx context.Context, c *call) (reply, error) {
 	}
 	h.Receivers.Sender.Changed()
 	return reply{status: http.StatusNoContent}, nil
+}
+
+// ends reads the end of a silence with one window.
+func ends(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
+	switch {
+	case r.Until != nil && r.Seconds != 0:
+		return invalid("seconds", "is given beside until: expected one of both")
+	case r.Until != nil:
+		s.Until = r.Until.UTC()
+	case r.Seconds > 0 && r.Seconds <= longestSilence.Seconds():
+		s.Until = s.From.Add(time.Duration(math.Ceil(r.Seconds * float64(time.Second))))
+	case r.Seconds == 0:
+		return invalid("until", "is missing: expected until, or seconds")
+	default:
+		return invalid("seconds", "is %s seconds: expected more than 0, at most %.0f days", decimal(r.Seconds),
+			longestSilence.Hours()/24)
+	}
+	switch {
+	case !s.Until.After(s.From) || !s.Until.After(now):
+		return invalid("until", "is %s: expected a time after the beginning, in the future",
+			s.Until.Format(time.RFC3339))
+	case s.Until.Sub(s.From) > longestSilence:
+		return invalid("until", "is more than %d days after the beginning", int(longestSilence.Hours()/24))
+	case s.From.Sub(now) > longestSilence:
+		return invalid("from", "is more than %d days ahead", int(longestSilence.Hours()/24))
+	}
+	return nil
+}
+
+// decimal writes a number as people do, without an exponent.
+func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// repeats reads the timetable of a silence with many windows.
+func repeats(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
+	rule, err := timetable(r.Cron, r.TimeZone)
+	faults := []error{err}
+	s.Cron, s.Zone, s.Until = r.Cron, r.TimeZone, store.Forever()
+	if !(r.Seconds > 0 && r.Seconds <= longestWindow.Seconds()) { // rejects NaN too
+		faults = append(faults, invalid("seconds", "is %s seconds: expected more than 0, at most %.0f days for each window",
+			decimal(r.Seconds), longestWindow.Hours()/24))
+	}
+	s.Length = time.Duration(math.Ceil(r.Seconds * float64(time.Second)))
+	if r.Until != nil {
+		if s.Until = r.Until.UTC(); !s.Until.After(s.From) || !s.Until.After(now) || s.Until.After(store.Forever()) {
+			faults = append(faults, invalid("until", "is %s: expected a time after the beginning, in the future",
+				s.Until.Format(time.RFC3339)))
+		}
+	}
+	if err := together(faults...); err != nil {
+		return err
+	}
+	if _, _, any := s.Window(rule, now); !any {
+		return invalid("cron", "has no time between from and until")
+	}
+	return apart(rule, s.Length, now)
+}
+
+// apart rejects windows that overlap, because such a silence has an end only in its list.
+func apart(rule crontab.Rule, length time.Duration, now time.Time) error {
+	const looked = 100 // windows
+	before, more := rule.Next(now)
+	for range looked {
+		next, again := rule.Next(before)
+		if more = more && again; !more {
+			break
+		}
+		if gap := next.Sub(before); gap <= length {
+			return invalid("seconds", "is %s: a window begins every %s, so the silence would not end: expected less",
+				length, gap)
+		}
+		before = next
+	}
+	return nil
 }

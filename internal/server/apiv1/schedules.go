@@ -395,6 +395,10 @@ func (h *Handler) createSchedule(ctx context.Context, c *call) (reply, error) {
 	}
 	s.App, s.User = c.Principal.App, c.Principal.User
 	if err := h.Schedules.CreateSchedule(ctx, s); err != nil {
+		_, hidden := h.Schedules.GetSchedule(ctx, s.Name, c.app())
+		if errors.Is(err, store.ErrExists) && errors.Is(hidden, store.ErrNotFound) {
+			return reply{}, problemf(http.StatusConflict, "another app has a schedule %q: choose another name", s.Name)
+		}
 		return reply{}, stored(err, "schedule", s.Name)
 	}
 	return reply{

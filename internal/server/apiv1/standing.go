@@ -3,6 +3,7 @@ package apiv1
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"net/http"
@@ -107,12 +108,9 @@ func selectionsOf(t *store.Task, docs []processfile.Document, wanted []plan.Want
 }
 
 // putSelections changes selections without an operation, because every host that matches has the process already.
-func (h *Handler) putSelections(ctx context.Context, c *call, wanted []plan.Wanted, change *store.SelectionChange,
-	dry bool,
+func (h *Handler) putSelections(ctx context.Context, c *call, t *store.Task, wanted []plan.Wanted,
+	change *store.SelectionChange,
 ) error {
-	if dry || change == nil {
-		return nil
-	}
 	steps := make([]plan.Step, 0, len(wanted))
 	for _, w := range wanted {
 		steps = append(steps, plan.Step{Op: process.Start, Process: w.Process, Agent: w.Agent, Host: w.Host})
@@ -123,7 +121,11 @@ func (h *Handler) putSelections(ctx context.Context, c *call, wanted []plan.Want
 	c.Audit.Target, c.Audit.Targets = change.Namespace, len(wanted)
 	row := c.Row()
 	row.Message = process.Success
-	if err := h.Standing.PutSelections(ctx, *change, row); err != nil {
+	by := store.Revision{At: t.Created, App: t.App, User: t.User, Through: t.Through, Message: t.Message}
+	switch err := h.Standing.PutSelections(ctx, *change, by, t.Known, row); {
+	case errors.Is(err, store.ErrRevised):
+		return changedMeanwhile(change.Namespace)
+	case err != nil:
 		return failure("store the selections", err)
 	}
 	c.Audited = true

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"drover/internal/process"
+	"drover/internal/server/apiv1"
 	"drover/internal/server/store"
 	"drover/internal/wire"
 )
@@ -74,6 +75,13 @@ func TestSelectionsOfAFile(t *testing.T) {
 		planned(r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", got.body))))
 	r.place("x", web, "running", `{`+daemon+`}`)
 	same(t, "the same again", "none x", planned(r.want(200, r.call("admin", "PUT", "/namespaces/a", selected))))
+	before := r.revisions("admin")
+	same(t, "another selection of the same hosts", "change x hosts.select role=web,os>role=web,os,!none",
+		planned(r.want(200, r.call("admin", "PUT", "/namespaces/a?message=narrower",
+			file(`{"select":"role=web,os,!none"}`)))))
+	now := r.revisions("admin")
+	same(t, "its revision", []string{`2 admin apply "narrower"`}, now[:len(now)-len(before)])
+	r.want(200, r.call("admin", "PUT", "/namespaces/a", selected))
 
 	r.must(r.fleet.Label(t.Context(), []string{plain}, map[string]string{"role": "web"}, nil))
 	missed := func() (all []string) {
@@ -193,4 +201,29 @@ func TestDrift(t *testing.T) {
 		Agent: web, Process: process.ID{Namespace: "a", Name: "x"}, Revision: 1 << 40,
 	}}))
 	same(t, "removed", []string{missed, "web-1 person <nil> <nil>><nil>"}, list("admin", "?live=false"))
+}
+
+// TestLabelsAndSelections: labels change which processes at most as many hosts have as one person may change.
+func TestLabelsAndSelections(t *testing.T) {
+	r := labelled(t)
+	r.want(202, r.call("admin", "PUT", "/namespaces/a",
+		`{"namespace":"a","processes":{"x":{`+daemon+`,"hosts":{"select":"role=web"}}}}`))
+	r.remake(func(c *apiv1.Config) { c.Breadth = 1 })
+	label := func(status int, body string) answer {
+		t.Helper()
+		return r.want(status, r.call("admin", "POST", "/agents/labels", body))
+	}
+	label(200, `{"hosts":["*"],"set":{"team":"x"}}`)
+	for _, host := range []string{"web-1", "0:10.0.0.2", "3:10.0.0.3"} {
+		label(200, `{"hosts":["`+host+`"],"set":{"role":"web"}}`)
+	}
+	label(200, `{"hosts":["*"],"set":{"role":"web"}}`)
+	detail := fmt.Sprint(label(403, `{"hosts":["*"],"remove":["role"]}`).body["detail"])
+	if !strings.Contains(detail, "3 hosts come to match or cease to match") {
+		t.Errorf("the refusal is %s", detail)
+	}
+	for _, host := range []string{"web-1", "0:10.0.0.2"} {
+		label(200, `{"hosts":["`+host+`"],"remove":["role"]}`)
+	}
+	label(403, `{"hosts":["*"],"set":{"role":"web"}}`)
 }

@@ -506,12 +506,10 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 			l.items[i].revision = number
 		}
 	}
-	if err := tx.exec(ctx, `UPDATE namespaces SET revision = ? WHERE namespace = ?`, number, p.namespace); err != nil {
-		return err
-	}
-	if err := tx.exec(ctx, `INSERT INTO revisions (namespace, number, at, app, "user", through, message, task)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, p.namespace, number, nanos(t.Created), t.App, t.User, t.Through, t.Message,
-		t.ID); err != nil {
+	if err := insertRevision(ctx, tx, &store.Revision{
+		Namespace: p.namespace, Number: number, At: t.Created, App: t.App, User: t.User, Through: t.Through,
+		Message: t.Message, Task: t.ID,
+	}); err != nil {
 		return err
 	}
 	for _, spec := range l.specs {
@@ -535,6 +533,16 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 		row:    `(?1, ?2, ?, ?, ?)`,
 		shared: []any{p.namespace, number},
 	}.run(ctx, tx, rows)
+}
+
+// insertRevision stores the row of a revision, which becomes the latest of its namespace.
+func insertRevision(ctx context.Context, tx tx, r *store.Revision) error {
+	err := tx.exec(ctx, `UPDATE namespaces SET revision = ? WHERE namespace = ?`, r.Number, r.Namespace)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, `INSERT INTO revisions (namespace, number, at, app, "user", through, message, task)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, r.Namespace, r.Number, nanos(r.At), r.App, r.User, r.Through, r.Message, r.Task)
 }
 
 // lockNamespace returns the latest revision of a namespace. Until the transaction ends, no other transaction makes a

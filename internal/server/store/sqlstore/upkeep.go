@@ -13,8 +13,21 @@ import (
 )
 
 // PutSelections changes selections without a task.
-func (db *Store) PutSelections(ctx context.Context, c store.SelectionChange, row store.AuditRow) error {
+func (db *Store) PutSelections(ctx context.Context, c store.SelectionChange, by store.Revision,
+	known *store.KnownRevision, row store.AuditRow,
+) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		latest, err := db.lockNamespace(ctx, tx, c.Namespace)
+		if err != nil {
+			return err
+		}
+		if known != nil && latest != known.Number {
+			return store.ErrRevised
+		}
+		by.Namespace, by.Number = c.Namespace, latest+1
+		if err := insertRevision(ctx, tx, &by); err != nil {
+			return err
+		}
 		if err := db.putSelections(ctx, tx, c); err != nil {
 			return err
 		}

@@ -39,6 +39,11 @@ func upkeepOn(t *testing.T, s store.Store, agents ...string) (all []string) {
 	return all
 }
 
+// byAnna is a revision of a change of selections.
+//
+//nolint:gochecknoglobals // it never changes
+var byAnna = store.Revision{At: epoch, App: "app", User: "anna", Through: "apply", Message: "why"}
+
 // selections: a change replaces the selections of the entries of a file and of their copies, or all.
 func selections(t *testing.T, s store.Store) {
 	inForce := func(what string, want ...string) {
@@ -55,7 +60,7 @@ func selections(t *testing.T, s store.Store) {
 	put := func(c store.SelectionChange) {
 		t.Helper()
 		c.Namespace = "ns"
-		must(t, s.PutSelections(t.Context(), c, store.AuditRow{At: epoch, Action: "apply"}))
+		must(t, s.PutSelections(t.Context(), c, byAnna, nil, store.AuditRow{At: epoch, Action: "apply"}))
 	}
 	put(store.SelectionChange{Entries: []string{"a", "b"}, Now: []store.Selection{
 		selected("a", "role=web", "1"), selected("a", "zone=b", "2"), selected("b@1", "role=web", "3"),
@@ -82,6 +87,17 @@ func selections(t *testing.T, s store.Store) {
 	if other, err := s.ListSelections(t.Context(), "other"); err != nil || other != nil {
 		t.Errorf("of another namespace: %v, %v", other, err)
 	}
+	revisions, _, err := s.ListRevisions(t.Context(), store.RevisionFilter{Namespace: "ns"}, 10)
+	must(t, err)
+	if len(revisions) != 3 || revisions[0].Number != 3 || revisions[0].Message != "why" || revisions[0].User != "anna" {
+		t.Errorf("the revisions are %+v", revisions)
+	}
+	err = s.PutSelections(t.Context(), store.SelectionChange{Namespace: "ns", All: true}, byAnna,
+		&store.KnownRevision{Namespace: "ns", Number: 2}, store.AuditRow{At: epoch})
+	if !errors.Is(err, store.ErrRevised) {
+		t.Errorf("a change that is late: %v", err)
+	}
+	inForce("after a change that is late", "c role=web 5")
 }
 
 // selectionsWithTask: a task and its selections are stored together or not at all.
@@ -266,7 +282,7 @@ func selectionsOfRollout(t *testing.T, s store.Store) {
 		must(t, err)
 	}
 	r, before, after := newRollout("ro-1", "a"), change("before", "x"), change("after", "x", "y")
-	must(t, s.PutSelections(t.Context(), before, store.AuditRow{At: epoch}))
+	must(t, s.PutSelections(t.Context(), before, byAnna, nil, store.AuditRow{At: epoch}))
 	r.Selections, r.Former = &after, &before
 	must(t, createRollout(t.Context(), s, r, store.AuditRow{At: epoch}))
 	for _, state := range []rollout.State{rollout.Running, rollout.Paused, rollout.Aborted, rollout.Running} {
@@ -286,7 +302,7 @@ func selectionsOfRollout(t *testing.T, s store.Store) {
 	must(t, err)
 	same(t, "former", &before, former)
 
-	must(t, s.PutSelections(t.Context(), change("later"), store.AuditRow{At: epoch}))
+	must(t, s.PutSelections(t.Context(), change("later"), byAnna, nil, store.AuditRow{At: epoch}))
 	become(rollout.Running)
 	become(rollout.Done)
 	inForce("after a retry", "later")

@@ -54,7 +54,7 @@ func useRevisions(t *testing.T, db store.Store, now time.Time) {
 	do(db.PutSelections(ctx, store.SelectionChange{
 		Namespace: "revised", Now: []store.Selection{{Process: row.Process, Selector: "role=web", Spec: &process.Spec{}}},
 		Members: []store.ObservedKey{{Agent: "a", Process: row.Process}},
-	}, store.AuditRow{At: now}))
+	}, store.Revision{At: now}, nil, store.AuditRow{At: now}))
 	for _, namespace := range []string{"", "revised"} {
 		_, err = db.ListSelections(ctx, namespace)
 		do(err)
