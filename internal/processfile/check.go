@@ -290,6 +290,11 @@ func (c *checker) kind() {
 			c.fault("schedule.cron", "%v", err)
 		}
 	}
+	if s.TimeZone != "" {
+		if _, err := crontab.Zone(s.TimeZone); err != nil {
+			c.fault("schedule.time_zone", "%v", err)
+		}
+	}
 }
 
 // readiness checks ready and health.
