@@ -463,6 +463,11 @@ var Faults = []Text{
 		"--adopt：{hosts} 台在线主机中有 {n} 台使用本机的地址，应为一台",
 	},
 	{
+		"{process}: drover has not taken over pid {pid} of {origin}: leave the process out of the file, or end that pid before " +
+			"you apply the file, else both run",
+		"{process}：drover 没有接管 {origin} 的 pid {pid}：请从文件中去掉该进程，或在应用文件之前结束该 pid，否则两者会同时运行",
+	},
+	{
 		"{process}: drover watches pid {pid}, and {origin} has pid {other}",
 		"{process}：drover 监控的是 pid {pid}，而 {origin} 的是 pid {other}",
 	},

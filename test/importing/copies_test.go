@@ -84,3 +84,38 @@ func TestInstances(t *testing.T) {
 	}
 	p.relaunches("queue@1", was[0])
 }
+
+// TestPartlyAdopted: drover cannot prove that a program of supervisord is what its command became. The import says so,
+// and still says how supervisord lets go of the others.
+func TestPartlyAdopted(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	harness.Sleeper(t, p.Dir, "one")
+	harness.Sleeper(t, p.Dir, "two")
+	conf, _ := p.supervisord(`
+[program:one]
+command=DIR/one 4040
+directory=DIR
+[program:two]
+command=/bin/sh -c "exec DIR/two 4050"
+directory=DIR
+`)
+	one, two := 0, 0
+	harness.Eventually(t, "supervisord runs its programs", func() bool {
+		one, two = p.supervised(conf, "one"), p.supervised(conf, "two")
+		return one > 0 && two > 0
+	})
+	done := p.cli(7, "import", "supervisord", conf, "--namespace", "shop", "--adopt", "--yes")
+	for _, want := range []string{
+		fmt.Sprintf("shop/one: drover watches pid %d, which runs on as it is", one),
+		fmt.Sprintf("shop/two: drover has not taken over pid %d of two: leave the process out of the file", two),
+		"remove [program:one] from the configuration",
+	} {
+		if !strings.Contains(done.Errors, want) {
+			t.Errorf("import prints no %q:\n%s", want, done.Errors)
+		}
+	}
+	if strings.Contains(done.Errors, "[program:two]") {
+		t.Errorf("supervisord would let go of a program that nobody watches then:\n%s", done.Errors)
+	}
+}

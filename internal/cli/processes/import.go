@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,14 +128,17 @@ func (a *importCommand) run(cmd *cobra.Command, from source, args []string) erro
 	}
 	cmd.SetOut(cmd.ErrOrStderr()) // stdout has the file
 	a.adopts, a.pids = true, pids
-	if err := a.carry(cmd, c, docs); err != nil {
-		return err
+	applied := a.carry(cmd, c, docs)
+	if exit, ok := errors.AsType[*command.ExitError](applied); applied != nil && (!ok || exit.Code != command.Partial) {
+		return applied
 	}
 	changed := a.compare(cmd, c, found, pids)
-	for line := range strings.Lines(from.release(cmd.Context(), args, found.Processes)) {
-		term.Say(cmd, "%s\n", term.Printable(strings.TrimSuffix(line, "\n")))
+	if len(found.Processes) > 0 {
+		for line := range strings.Lines(from.release(cmd.Context(), args, found.Processes)) {
+			term.Say(cmd, "%s\n", term.Printable(strings.TrimSuffix(line, "\n")))
+		}
 	}
-	return changed
+	return cmp.Or(changed, applied)
 }
 
 // askTime is how long an import without --adopt waits for a server, which it need not have.
@@ -214,13 +218,17 @@ func (a *importCommand) running(cmd *cobra.Command, from source, args []string, 
 	return pids
 }
 
-// compare says which pids drover watches, and fails if one is not that of the old supervisor.
+// compare says which pids drover watches, and fails if one is not that of the old supervisor. It leaves only those
+// processes in found that drover watches.
 func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *importer.Import,
 	pids map[string]int,
 ) error {
 	var wrong []error
+	var kept []importer.Process
 	for i := range found.Processes {
 		p := &found.Processes[i]
+		origins := p.Origins
+		p.Origins = nil
 		all, err := client.Collect(c.Processes(cmd.Context(), client.ProcessFilter{
 			Namespace: a.namespace, Name: p.Name, Hosts: a.hosts,
 		}))
@@ -236,15 +244,25 @@ func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *imp
 		for n, one := range processfile.Expand(p.Named) {
 			pid, was := have[one.Name], pids[one.Name]
 			switch {
+			case pid == 0 && was != 0:
+				wrong = append(wrong, fmt.Errorf("%s/%s: drover has not taken over pid %d of %s: leave the process out of "+
+					"the file, or end that pid before you apply the file, else both run", a.namespace, one.Name, was, origins[n]))
+				continue
 			case was == 0 && p.Schedule != nil:
 			case pid == 0 || was != 0 && was != pid:
 				wrong = append(wrong, fmt.Errorf("%s/%s: drover watches pid %d, and %s has pid %d",
-					a.namespace, one.Name, pid, p.Origins[n], was))
+					a.namespace, one.Name, pid, origins[n], was))
+				continue
 			default:
 				term.Say(cmd, "%s: drover watches pid %d, which runs on as it is\n", a.namespace+"/"+one.Name, pid)
 			}
+			p.Origins = append(p.Origins, origins[n])
+		}
+		if len(p.Origins) > 0 {
+			kept = append(kept, *p)
 		}
 	}
+	found.Processes = kept
 	if len(wrong) > 0 {
 		return &command.ExitError{Code: command.Partial, Err: errors.Join(wrong...)}
 	}

@@ -561,15 +561,15 @@ func TestLatecomers(t *testing.T) {
 		Namespace: "shop", Entries: []string{"web"}, Now: []store.Selection{{
 			Process: web, Selector: "role=web", Spec: spec("two", ""), App: "shop", User: "anna", At: r.now.Add(-time.Hour),
 		}}, Members: []store.ObservedKey{{Agent: "key-a", Process: web}, {Agent: "key-d", Process: web}},
-	}, store.AuditRow{}))
-	r.rounds("others got a new spec", "restart b 3")
+	}, store.Revision{At: r.now}, nil, store.AuditRow{}))
+	r.rounds("others got a new spec", "restart b 4")
 
 	r.apply(spec("three", ""))
 	r.carried = nil
 	r.operate(process.Stop, "c")
 	r.carried = nil
 	r.label("c", "web")
-	r.rounds("a host that a person has stopped matches again", "update c 5")
+	r.rounds("a host that a person has stopped matches again", "update c 6")
 }
 
 // TestListInstead: a file with a list of hosts ends the selection.
@@ -578,7 +578,7 @@ func TestListInstead(t *testing.T) {
 	r.label("a", "web")
 	r.apply(spec("one", process.LeaveStop))
 	r.must(r.PutSelections(t.Context(), store.SelectionChange{Namespace: "shop", Entries: []string{"web"}},
-		store.AuditRow{}))
+		store.Revision{At: r.now}, nil, store.AuditRow{}))
 	r.carried = nil
 	r.label("a", "db")
 	r.label("b", "web")
