@@ -80,7 +80,7 @@ func TestARecordedOrderIsWorthNothing(t *testing.T) {
 	}
 	p, dir := f.daemon("p")
 	f.Want(0, f.Operate(p, 0, first))
-	order, err := seen.NextMsg(silence)
+	order, err := seen.NextMsg(harness.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +359,7 @@ func TestAForgedReportIsWorthNothing(t *testing.T) {
 		}
 	}
 	// A message of unknown keys gets a hint, which says nothing of the fleet.
-	reply, err := conn.Request(wire.ReportSubject(0, public), sealed, silence)
+	reply, err := conn.Request(wire.ReportSubject(0, public), sealed, harness.Patience)
 	if err != nil || !strings.Contains(string(reply.Data), "does not have the keys of the message") {
 		t.Errorf("what is sealed with another key was answered with %v, %v", reply, err)
 	}

@@ -209,7 +209,7 @@ func (f *fleet) tellAsAServer(conn *nats.Conn, e wire.Enrolment, p *harness.Proc
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := conn.Request(wire.OrderSubject(0, public), order, silence)
+	reply, err := conn.Request(wire.OrderSubject(0, public), order, harness.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestAnOldKeyOfAHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := heard.conn.Request(wire.ReportSubject(0, public), data, silence)
+		reply, err := heard.conn.Request(wire.ReportSubject(0, public), data, harness.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}

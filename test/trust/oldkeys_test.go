@@ -88,7 +88,7 @@ func TestAnOldSealingKey(t *testing.T) {
 	}
 	conn := f.insider(before)
 	ask := func(subject string, data []byte) []byte {
-		reply, err := conn.Request(subject, data, silence)
+		reply, err := conn.Request(subject, data, harness.Patience)
 		if err != nil {
 			t.Fatalf("%s: %v", subject, err)
 		}
