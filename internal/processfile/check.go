@@ -103,7 +103,7 @@ func check(docs []Document) (faults []Fault) {
 			for _, name := range slices.Compact([]string{p.Name, longest(*p)}) {
 				err := process.ValidateID(process.ID{Namespace: d.Namespace, Name: name})
 				if err != nil && d.Namespace != "" {
-					c.fault("", "%v", err)
+					c.fault("", "%s", strings.TrimPrefix(err.Error(), "meta."))
 					break
 				}
 			}

@@ -198,8 +198,8 @@ func TestNamesOfCopies(t *testing.T) {
 		"a@1@2: {run: x}":                                   "processes.a@1@2: has @ in its name, which is for copies: expected a name without @, or NAME@NUMBER",
 		"api@1001: {run: x}":                                "processes.api@1001: is copy 1001: expected 1 to 1000",
 		strings.Repeat("x", 254) + ": {run: x}":             "",
-		strings.Repeat("x", 254) + "@9: {run: x}":           "meta.name is 256 bytes long: expected at most 255",
-		strings.Repeat("y", 253) + ": {run: x, copies: 10}": "meta.name is 256 bytes long: expected at most 255",
+		strings.Repeat("x", 254) + "@9: {run: x}":           "name is 256 bytes long: expected at most 255",
+		strings.Repeat("y", 253) + ": {run: x, copies: 10}": "name is 256 bytes long: expected at most 255",
 		"api: {run: x, copies: 2, after: {api@1: ready}}":   "processes.api.after: the process waits for itself: shop/api → shop/api",
 	} {
 		text = strings.Replace(text, ": {", ": {hosts: [h], ", 1)

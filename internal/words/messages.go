@@ -387,7 +387,7 @@ var Faults = []Text{
 	{"expected --for DURATION or --until TIME, such as --for 2h", "应为 --for DURATION 或 --until TIME，例如 --for 2h"},
 	{"expected the URL of a PostgreSQL database", "应为 PostgreSQL 数据库的 URL"},
 	{"it is not a program of Linux: {output}", "不是 Linux 程序：{output}"},
-	{"it is not a program of drover: expected {name}: {output}", "不是 drover 的程序：应为 {name}：{output}"},
+	{"it is not a program of drover: expected {name}", "不是 drover 的程序：应为 {name}"},
 	{"it is the program {name}: expected {other}", "这是程序 {name}：应为 {other}"},
 	{"it is for {arch}: expected amd64 or arm64", "架构为 {arch}：应为 amd64 或 arm64"},
 	{

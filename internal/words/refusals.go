@@ -338,6 +338,8 @@ var FieldFaults = []Text{
 	{"is missing: {op} needs one", "缺失：{op} 需要它"},
 	{"is missing: expected {text}", "缺失：应为{text}"},
 	{"is missing: a schedule names its processes by patterns, such as shop/*", "缺失：定时操作用通配符指定进程，例如 shop/*"},
+	{"is {time}, which is past: expected {text}", "为 {time}，已经过去：应为{text}"},
+	{"is {time}, which is too far ahead: expected {text}", "为 {time}，过于遥远：应为{text}"},
 	{"is for a rollout: expected rollout beside it", "用于分批发布：应同时给出 rollout"},
 	{
 		"is for a rollout: expected batch beside it, or rollout in the file",

@@ -257,9 +257,11 @@ func archOf(program []byte) (string, error) {
 	if !known {
 		return "", fmt.Errorf("it is for %s: expected amd64 or arm64", f.Machine)
 	}
-	if info, err := buildinfo.Read(bytes.NewReader(program)); err != nil {
-		return "", fmt.Errorf("it is not a program of drover: expected %s: %w", agentName, err)
-	} else if name := filepath.Base(info.Path); !strings.HasPrefix(name, agentName) {
+	info, err := buildinfo.Read(bytes.NewReader(program))
+	if err != nil { // that it is no program of Go says less
+		return "", fmt.Errorf("it is not a program of drover: expected %s", agentName)
+	}
+	if name := filepath.Base(info.Path); !strings.HasPrefix(name, agentName) {
 		return "", fmt.Errorf("it is the program %.100q: expected %s", name, agentName)
 	}
 	return arch, nil

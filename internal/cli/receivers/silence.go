@@ -203,7 +203,7 @@ func checkSilence(cmd *cobra.Command, r *client.SilenceRequest, length time.Dura
 		fault("--zone is for --cron: give both")
 	}
 	switch {
-	case length < 0:
+	case length < 0, length == 0 && cmd.Flags().Changed("for"):
 		fault("--for is %s: expected a length of more than 0, such as 2h", length)
 	case repeats && length == 0:
 		fault("--cron needs --for DURATION, the length of each window, such as --for 2h")

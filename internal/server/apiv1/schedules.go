@@ -102,8 +102,10 @@ func beginning(text string, now time.Time) (at time.Time, err error) {
 	case err != nil:
 		return at, invalid("at",
 			"is %.40q: expected a time of day such as 03:00, or a time such as 2026-11-20T03:00:00Z", text)
-	case at.Before(now) || at.Sub(now) > furthest:
-		return at, invalid("at", "is %s: expected a time in the next 366 days", text)
+	case at.Before(now):
+		return at, invalid("at", "is %s, which is past: expected a time in the next 366 days", text)
+	case at.Sub(now) > furthest:
+		return at, invalid("at", "is %s, which is too far ahead: expected a time in the next 366 days", text)
 	}
 	return at, nil
 }
