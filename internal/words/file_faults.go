@@ -59,6 +59,8 @@ var FileFaults = []Text{
 	// names and copies
 	{"meta.namespace {fault}", "命名空间{fault}"},
 	{"meta.name {fault}", "名称{fault}"},
+	{"namespace {fault}", "命名空间{fault}"},
+	{"name {fault}", "名称{fault}"},
 	{
 		"has @ in its name, which is for copies: expected a name without @, or NAME@NUMBER",
 		"名称含有 @，而 @ 用于副本：应为不含 @ 的名称，或 NAME@NUMBER",

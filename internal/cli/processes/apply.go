@@ -298,7 +298,10 @@ func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) error
 			return err
 		case len(done.Rollouts) > 0:
 			return a.follow(cmd, c, done.Rollouts)
+		case done.Operation == nil && (a.Form == term.AsJSON || a.Form == term.AsYAML):
+			return term.PrintValue(cmd.OutOrStdout(), a.Form, done)
 		case done.Operation == nil:
+			term.Say(cmd, "%s: done; no host needed an operation\n", cmd.Name())
 			return nil
 		}
 		if err := a.await(cmd, c, done); err != nil || a.noWait {
