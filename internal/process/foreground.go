@@ -9,6 +9,10 @@ import (
 // Foreground reports whether the command of Commands.Run is itself the process.
 func (s *Spec) Foreground() bool { return s.Commands.Run != "" }
 
+// ByName reports whether a process file names a daemon without a pid file. Its name alone does not prove a process to
+// be the daemon, so drover has to start it or to take it over.
+func (s *Spec) ByName() bool { return s.Stop != nil && !s.Foreground() && s.Identity.PIDPath == "" }
+
 // CauseOf names the kind of an end of the process. A foreground process ends with 127 or 126 if its command was not
 // found, or could not be executed (POSIX, sh, "Exit status for commands").
 func (s *Spec) CauseOf(e *Exit) CauseID {

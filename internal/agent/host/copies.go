@@ -62,8 +62,41 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 	if err != nil {
 		return nil // the start fails in the directory, too
 	}
-	// On a large host this takes long, and no file system that may hang is asked.
-	var alike []procfs.Info
+	if spec.ByName() && !named {
+		return h.copies(h.named(spec, account), like)
+	}
+	alike := h.alike(like, pid)
+	if len(alike) == 0 {
+		return nil
+	}
+	alike, err = within(h.files, account.Name, dir, func() []procfs.Info {
+		return slices.DeleteFunc(alike, func(info procfs.Info) bool { return spec.Foreground() && !like.runs(info) })
+	})
+	if err != nil {
+		return nil
+	}
+	return h.copies(alike, like)
+}
+
+// named returns what Look finds for a spec by its name.
+func (h *Host) named(spec *process.Spec, account launch.Account) (all []procfs.Info) {
+	found := h.search(h.queryOf(spec, account, instance.Ownership{})).Found
+	if found == nil {
+		return nil
+	}
+	for _, m := range found.All {
+		if info, err := h.fs.Info(m.ID.PID); err == nil && info.StartTicks == m.ID.StartTicks {
+			all = append(all, info)
+		}
+	}
+	slices.SortFunc(all, func(a, b procfs.Info) int { return cmp.Compare(a.PID, b.PID) })
+	return all
+}
+
+// alike returns the processes that may be copies; pid is that of Copies. On a large host this takes long, and it asks
+// no file system that may hang.
+func (h *Host) alike(like *likeness, pid int) (alike []procfs.Info) {
+	named := pid != 0
 	for _, n := range h.neighbours() {
 		if pid > 0 && n.pid != pid || !like.mayMatch(n, named) {
 			continue
@@ -76,16 +109,7 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 			alike = append(alike, info)
 		}
 	}
-	if len(alike) == 0 {
-		return nil
-	}
-	alike, err = within(h.files, account.Name, dir, func() []procfs.Info {
-		return slices.DeleteFunc(alike, func(info procfs.Info) bool { return spec.Foreground() && !like.runs(info) })
-	})
-	if err != nil {
-		return nil
-	}
-	return h.copies(alike, like)
+	return alike
 }
 
 // copies returns the processes that no drover has started, without their children.
@@ -248,7 +272,7 @@ func (l *likeness) mayMatch(n *neighbour, named bool) bool {
 // matches reports whether a process has the account and the name, and the command line or the directory unless it is
 // named: a program may have changed both. A program in the foreground has to run the same file, too.
 func (l *likeness) matches(info procfs.Info, named bool) bool {
-	if int64(info.UID) != l.uid {
+	if int64(info.UID) != l.uid && (l.uid != 0 || !l.spec.ByName()) { // Look finds those of all accounts for root, too
 		return false
 	}
 	if !l.spec.Foreground() {

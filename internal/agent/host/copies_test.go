@@ -98,6 +98,39 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// TestCopiesByName: for a daemon without a pid file, a copy is whatever has its name and runs in or from its directory.
+func TestCopiesByName(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	foreign := harness.Sleeper(t, elsewhere, "uniqd")
+	h := open(t, t.TempDir())
+	cmd := exec.Command(foreign, "600")
+	cmd.Dir = dir
+	harness.Begin(t, cmd)
+	mine := daemon(t, h, "0123456789ab-1", "uniqd", ">/dev/null 2>&1")
+	for name, c := range map[string]struct {
+		directory, user, name, pidFile string
+		found                          bool
+	}{
+		"in the directory":    {directory: dir, name: "uniqd", found: true},
+		"from the directory":  {directory: elsewhere, name: "uniqd", found: true},
+		"in or from the root": {directory: "/", name: "uniqd", found: true},
+		"elsewhere":           {directory: t.TempDir(), name: "uniqd"},
+		"another name":        {directory: dir, name: "uniq"},
+		"another account":     {directory: dir, name: "uniqd", user: "nobody"},
+		"with a pid file":     {directory: elsewhere, name: "uniqd", pidFile: "/run/uniqd.pid"},
+	} {
+		s := spec(c.directory, c.name, c.pidFile)
+		s.Commands.Start, s.Stop = "uniqd &", &process.StopPolicy{}
+		if c.user != "" {
+			s.Identity.User = c.user
+		}
+		all := h.Copies(s, 0)
+		if found := len(all) == 1 && all[0].ID.PID == cmd.Process.Pid; found != c.found || len(all) > 1 {
+			t.Errorf("%s: copies %+v, want pid %d: %v, and not pid %d of drover", name, all, cmd.Process.Pid, c.found, mine.PID)
+		}
+	}
+}
+
 // BenchmarkCopies looks for copies among processes that may be some.
 func BenchmarkCopies(b *testing.B) {
 	const many = 200

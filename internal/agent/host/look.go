@@ -37,13 +37,8 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 	if err != nil {
 		return instance.Sighting{Note: err.Error(), Cause: process.CauseNoUser}
 	}
-	query := locate.Query{
-		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath,
-		Count:   several,
-		Account: account, Visit: h.visitor(account),
-		Other: whose.Other, Own: func(id procfs.Identity) bool { return h.own(id, whose) },
-		Looks: h.byName,
-	}
+	query := h.queryOf(spec, account, whose)
+	query.Count = several
 	if rt.Process != nil && h.alive(*rt.Process) {
 		s := instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
 		if several {
@@ -81,6 +76,16 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 		s.Doubt = h.doubt(r.Found, spec, whose)
 	}
 	return s
+}
+
+// queryOf returns the question for the process of a spec.
+func (h *Host) queryOf(spec *process.Spec, account launch.Account, whose instance.Ownership) locate.Query {
+	return locate.Query{
+		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath,
+		Account: account, Visit: h.visitor(account),
+		Other: whose.Other, Own: func(id procfs.Identity) bool { return h.own(id, whose) },
+		Looks: h.byName,
+	}
 }
 
 // lookAt is Look for a foreground process: drover knows it from its birth, so no other process can be it.

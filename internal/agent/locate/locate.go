@@ -141,7 +141,7 @@ func Find(proc procfs.FS, q Query) Result {
 		r = result(q.check(proc, file))
 	}
 	if r.Found != nil && q.Count && q.ProcName != "" {
-		all, err := q.search(proc)
+		all, _, err := q.search(proc)
 		if err != nil {
 			return Result{Found: r.Found, Note: err.Error()}
 		}
@@ -189,12 +189,16 @@ func unreadable(path string, err error) Result {
 // byName finds the process among the matches that no other match has started: the newest that was started for this
 // process, or else the oldest.
 func (q Query) byName(proc procfs.FS) Result {
-	all, err := q.search(proc)
+	all, others, err := q.search(proc)
 	if err != nil {
 		return Result{Note: err.Error()}
 	}
 	if len(all) == 0 {
-		return Result{Note: fmt.Sprintf("no process %s runs in or from %s", q.ProcName, q.SetupPath)}
+		note := fmt.Sprintf("no process %s runs in or from %s", q.ProcName, q.SetupPath)
+		if len(others) > 0 {
+			note += fmt.Sprintf(" but others, such as pid %d", others[0].ID.PID)
+		}
+		return Result{Note: note}
 	}
 	heads := slices.DeleteFunc(slices.Clone(all), func(m Match) bool { return !m.Head })
 	if len(heads) == 0 {
@@ -217,8 +221,8 @@ func (q Query) byName(proc procfs.FS) Result {
 	return r
 }
 
-// search looks at every process of the host, without the processes that belong to others.
-func (q Query) search(proc procfs.FS) ([]Match, error) {
+// search looks at every process of the host, and sets apart the processes that belong to others.
+func (q Query) search(proc procfs.FS) (found, others []Match, err error) {
 	places := []string{filepath.Clean(q.SetupPath)}
 	if real, err := trail.Resolve(q.SetupPath); err == nil && real != places[0] {
 		places = append(places, real)
@@ -233,10 +237,9 @@ func (q Query) search(proc procfs.FS) ([]Match, error) {
 		return info.PID != self && livesIn(info, places) && q.matches(info, targets)
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	namespace := proc.PIDNamespace(self)
-	var found []Match
 	for _, info := range all {
 		// In a container, a path belongs to another filesystem.
 		if theirs := proc.PIDNamespace(info.PID); theirs != namespace && theirs != "" && namespace != "" {
@@ -250,13 +253,14 @@ func (q Query) search(proc procfs.FS) ([]Match, error) {
 	for i := range found {
 		found[i].Head = !slices.ContainsFunc(found, func(parent Match) bool { return parent.ID.PID == found[i].ppid })
 	}
-	return q.withoutOthers(found), nil
+	found, others = q.withoutOthers(found)
+	return found, others, nil
 }
 
-// withoutOthers removes the processes that belong to others, with their descendants.
-func (q Query) withoutOthers(found []Match) []Match {
+// withoutOthers sets the processes apart that belong to others, with their descendants.
+func (q Query) withoutOthers(found []Match) (left, removed []Match) {
 	if q.Other == nil {
-		return found
+		return found, nil
 	}
 	others := map[int]bool{}
 	for _, m := range found {
@@ -270,7 +274,14 @@ func (q Query) withoutOthers(found []Match) []Match {
 			}
 		}
 	}
-	return slices.DeleteFunc(found, func(m Match) bool { return others[m.ID.PID] })
+	for _, m := range found {
+		if others[m.ID.PID] {
+			removed = append(removed, m)
+		} else {
+			left = append(left, m)
+		}
+	}
+	return left, removed
 }
 
 // livesIn reports whether the executable or the script is below one of the places, or the working directory is one of

@@ -15,15 +15,43 @@ import (
 // spare is the second name of the file of a stream. A file without any name gets none again (linkat(2)).
 func (s *stream) spare() string { return filepath.Join(s.log.dir, "."+s.name) }
 
+// aside is where a directory goes that takes the name of a file and is not empty. Sweep removes it.
+func (s *stream) aside() string { return s.path + ".aside" }
+
+// clear takes directories out of the places of the two names. A later one replaces the one that was moved aside.
+func (s *stream) clear() {
+	for _, name := range []string{s.path, s.spare()} {
+		if info, err := os.Lstat(name); err != nil || !info.IsDir() || os.Remove(name) == nil {
+			continue
+		}
+		if err := os.RemoveAll(s.aside()); err == nil {
+			_ = os.Rename(name, s.aside()) // if it is a mount point, the file counts as removed
+		}
+	}
+}
+
+// restore gives a file its first name back by means of the second one, and reports whether it could.
+func (s *stream) restore() bool {
+	again := s.spare() + temporary
+	_ = os.Remove(again)
+	return os.Link(s.spare(), again) == nil && os.Rename(again, s.path) == nil
+}
+
+func regular(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG }
+
 // secure makes sure that a file has its two names; err and st are those of a look at the first one. A file that was
 // removed, moved or replaced gets its name back. It reports false if both names are gone, or the log itself.
 func (k *Keeper) secure(s *stream, st *unix.Stat_t, err error) bool {
+	if err == nil && !regular(st) {
+		err = fs.ErrNotExist
+	}
 	if err == nil && (st.Nlink > 1 || s.oneName.Load()) {
 		return true
 	}
 	l := s.log
 	l.names.Lock()
 	defer l.names.Unlock()
+	s.clear()
 	if err == nil {
 		err = os.Link(s.path, s.spare())
 		if err == nil {
@@ -34,13 +62,9 @@ func (k *Keeper) secure(s *stream, st *unix.Stat_t, err error) bool {
 			return true
 		}
 	}
-	again := s.spare() + temporary
-	_ = os.Remove(again)
-	if err := os.Link(s.spare(), again); err == nil {
-		if err = os.Rename(again, s.path); err == nil {
-			k.log.Warn("a log file was removed or replaced while drover keeps it: it has its name back", "log", s.path)
-			return true
-		}
+	if s.restore() {
+		k.log.Warn("a log file was removed or replaced while drover keeps it: it has its name back", "log", s.path)
+		return true
 	}
 	k.miss(s)
 	return false
@@ -75,8 +99,12 @@ func (k *Keeper) miss(s *stream) {
 // open opens the file of a stream for a new run.
 func (k *Keeper) open(s *stream) (*os.File, error) {
 	var st unix.Stat_t
-	if err := unix.Stat(s.path, &st); errors.Is(err, unix.ENOENT) && s.log.begun() {
+	err := unix.Stat(s.path, &st)
+	switch gone := errors.Is(err, unix.ENOENT) || err == nil && !regular(&st); {
+	case gone && s.log.begun():
 		k.secure(s, &st, err)
+	case gone:
+		s.clear()
 	}
 	file, err := os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -5,7 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"drover/internal/process"
 	"drover/internal/test/harness"
 	"drover/internal/wire"
 )
@@ -22,6 +26,8 @@ func TestRemovedFileComesBack(t *testing.T) {
 			}
 			return os.Rename(path+"-new", path)
 		},
+		"replaced by a directory":      func(path string) error { return directory(t, path) },
+		"replaced by a full directory": func(path string) error { return directory(t, path, "a file") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -52,6 +58,78 @@ func TestRemovedFileComesBack(t *testing.T) {
 			}
 			if since := r.Removed(api()); since != 0 {
 				t.Errorf("it is missing since %d", since)
+			}
+		})
+	}
+}
+
+// directory puts a directory with these files into the place of a file.
+func directory(t *testing.T, path string, files ...string) error {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "dir")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			return err
+		}
+	}
+	return unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
+}
+
+// TestDirectoriesAtAStart: a directory in the place of a log file, or of both its names, hinders neither the next agent
+// nor the next run. One that is not empty is moved aside until it is as old as a rotated file may become.
+func TestDirectoriesAtAStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		places  []string
+		again   bool // there is another agent before the run
+		unknown bool // the process had no run before
+		lines   int
+	}{
+		"one, another agent":  {places: []string{"stdout"}, again: true, lines: 11},
+		"both, another agent": {places: []string{"stdout", ".stdout"}, again: true, lines: 1},
+		"one":                 {places: []string{"stdout"}, lines: 11},
+		"both":                {places: []string{"stdout", ".stdout"}, lines: 1},
+		"before any run":      {places: []string{"stdout"}, unknown: true, lines: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			if c.unknown {
+				if err := os.MkdirAll(filepath.Join(r.path("stdout"), "full"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				out, _, _ := r.begin(policy(64<<10, 5))
+				write(t, out, numbered(1, 10))
+				for _, place := range c.places {
+					if err := directory(t, r.path(place), "full"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if c.again {
+				r.reopen()
+			}
+			r.run()
+			out, _, _ := r.begin(policy(64<<10, 5))
+			write(t, out, "next\n")
+			a := r.ask(wire.LogQuestion{Since: 1})
+			if a.err != "" || len(a.lines) != c.lines || a.lines[c.lines-1] != "next" || r.Removed(api()) != 0 {
+				t.Errorf("%q %q, missing since %d", a.lines, a.err, r.Removed(api()))
+			}
+			aside := r.path("stdout.aside")
+			r.Sweep([]process.ID{api()})
+			if !exists(filepath.Join(aside, "full")) {
+				t.Error("the directory was not moved aside")
+			}
+			if err := os.Chtimes(aside, time.Time{}, time.Now().AddDate(-1, 0, 0)); err != nil {
+				t.Fatal(err)
+			}
+			r.reopen() // it looks for old files at once
+			r.Sweep([]process.ID{api()})
+			if exists(aside) {
+				t.Error("the directory is still there")
 			}
 		})
 	}

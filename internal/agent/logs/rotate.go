@@ -183,9 +183,15 @@ func (k *Keeper) free(s *stream, base, from, to int64, whole bool) error {
 	return nil
 }
 
-// prune removes rotated files beyond the number to keep, and those that are too old.
+// prune removes rotated files beyond the number to keep, those that are too old, and an old directory that was moved
+// aside.
 func (k *Keeper) prune(s *stream) {
 	limits := s.log.limits()
+	if info, err := os.Lstat(s.aside()); err == nil && time.Since(info.ModTime()) >= limits.MaxAge {
+		if err := os.RemoveAll(s.aside()); err != nil {
+			k.log.Warn("cannot remove a directory in the place of a log", "log", s.aside(), "error", err)
+		}
+	}
 	all := segmentsOf(s.log.dir, s.name)
 	for i, old := range all {
 		if len(all)-i <= limits.Keep && time.Since(old.modified) < limits.MaxAge {

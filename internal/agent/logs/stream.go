@@ -55,7 +55,11 @@ type stream struct {
 // resume finds where the text of a file begins that an earlier agent has cut. A rotated file counts from the moment it
 // has its name, so text below its end is freed again.
 func (s *stream) resume() error {
+	s.clear()
 	file, err := os.OpenFile(s.path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) && s.restore() {
+		file, err = os.OpenFile(s.path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -218,13 +218,13 @@ func (s *stream) pauseAfter(grown int64, now time.Time, guard bool) time.Duratio
 func (k *Keeper) look(s *stream, now time.Time, pause time.Duration) (grown int64, again bool) {
 	var st unix.Stat_t
 	err := unix.Stat(s.path, &st)
-	if errors.Is(err, unix.ENOENT) || err == nil && st.Nlink == 1 {
+	if errors.Is(err, unix.ENOENT) || err == nil && (st.Nlink == 1 || !regular(&st)) {
 		if !k.secure(s, &st, err) {
 			return 0, false
 		}
 		err = unix.Stat(s.path, &st)
 	}
-	if err != nil {
+	if err != nil || !regular(&st) {
 		return 0, true
 	}
 	before := s.size.Load()
@@ -275,5 +275,5 @@ func (k *Keeper) rest(s *stream, seen *unix.Stat_t) bool {
 	}
 	k.watched[watch] = s
 	var st unix.Stat_t
-	return unix.Stat(s.path, &st) == nil && st.Size == seen.Size
+	return unix.Stat(s.path, &st) == nil && st.Ino == seen.Ino && st.Size == seen.Size
 }

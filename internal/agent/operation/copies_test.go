@@ -23,6 +23,8 @@ func TestStartBesideCopies(t *testing.T) {
 		wish process.Beside
 		// same are the copies with the command line of the spec, alike the others.
 		same, alike int
+		// number is that of the copy of the process, if it has several.
+		number int
 		// wire is an order of GSE or JOB, daemon a process of theirs.
 		wire, daemon bool
 		// known says that another process of drover owns the copies, and stored that the order brings no spec.
@@ -61,6 +63,19 @@ func TestStartBesideCopies(t *testing.T) {
 		"of another name":       {same: 1, known: true, pid: 101, commands: 1},
 		"the compatible APIs":   {same: 1, wire: true, pid: 101, commands: 1},
 		"their process":         {same: 1, daemon: true, pid: 102, commands: 1},
+		"only those that fit": {
+			alike: 3, same: 1, fault: process.Failed,
+			text: "a copy of the process runs that drover did not start: pid 103 [./api --port 1] since " +
+				"2000-01-01T00:00:00Z. --take-over watches it as the process",
+		},
+		"of several copies": {
+			number: 2, same: 3, fault: process.Failed,
+			text: "; pid 102 [./api --port 1] since 2000-01-01T00:00:00Z. --take-over watches one of them as the process, " +
+				"--beside starts all the same",
+		},
+		"of several copies, unlike": {
+			number: 2, alike: 2, fault: process.Failed, text: "end all but one for --take-over",
+		},
 		"many are named by few": {same: 8, fault: process.Failed, text: "; 3 more. end all but one"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,6 +96,9 @@ func TestStartBesideCopies(t *testing.T) {
 				}
 				e := entry(cmp.Or(c.op, process.Start), s)
 				e.Ordered = !c.wire
+				if c.number > 0 {
+					e.Process.Name = process.CopyName("api", c.number)
+				}
 				if c.known {
 					w.peers.owner = other()
 				}
@@ -111,6 +129,104 @@ func TestStartBesideCopies(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNameIsNoProof: a daemon without a pid file is what drover has started or taken over. Another process of its name
+// is a copy: no operation takes it for the daemon, and none ends it.
+func TestNameIsNoProof(t *testing.T) {
+	const refused = "a copy of the process runs that drover did not start: pid 100 [/x1/uniqd] since 2000-01-01T00:00:00Z"
+	for name, c := range map[string]struct {
+		op   process.Op
+		wish process.Beside
+		// outside says that another program than the start command starts the daemon, recorded that an older agent has
+		// taken the copy for the daemon.
+		outside, recorded bool
+		fault             process.Fault
+		text              string
+		// pid is that of the daemon afterwards.
+		pid int
+	}{
+		"a start":    {op: process.Start, fault: process.Failed, text: refused},
+		"a restart":  {op: process.Restart, fault: process.Failed, text: refused},
+		"hosting":    {op: process.Host, fault: process.Failed, text: refused},
+		"a stop":     {op: process.Stop, fault: process.NotRunning, text: "nothing to stop: process uniqd is not running"},
+		"a kill":     {op: process.Kill, fault: process.NotRunning, text: "nothing to kill: process uniqd is not running"},
+		"beside":     {op: process.Start, wish: process.StartBeside, text: process.Success, pid: 102},
+		"taken over": {op: process.Start, wish: process.TakeOver, text: "took over pid 100", pid: 100},
+		"started by another program": {
+			op: process.Start, wish: process.StartBeside, outside: true, text: process.Success, pid: 102,
+		},
+		"a restart of an older agent's": {
+			op: process.Restart, recorded: true, fault: process.Failed, pid: 100,
+			text: "cannot stop pid 100: drover has not started it, and its name alone does not prove that it is the process",
+		},
+		"an older agent's, taken over": {
+			op: process.Start, wish: process.TakeOver, recorded: true, fault: process.AlreadyRunning, pid: 100,
+			text: "nothing to start",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				copied := w.Spawn("uniqd", "", "")
+				w.SetCopies(instance.Copy{ID: copied, Cmdline: "/x1/uniqd", Since: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)})
+				time.Sleep(time.Minute)
+				w.Script("uniqd &", operationtest.Script{Takes: time.Second, End: func(run string) {
+					if c.outside {
+						run = ""
+					}
+					w.Spawn("uniqd", "", run)
+				}})
+				s := foreground()
+				s.Identity.ProcName, s.Commands = "uniqd", process.Commands{Start: "uniqd &"}
+				e := entry(c.op, s)
+				e.Ordered, e.Beside = true, c.wish
+				var subject operation.Subject
+				if c.recorded {
+					subject.Runtime.Process = &copied
+				}
+				r, err := w.operator.Operate(t.Context(), e, subject)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Outcome.Fault != c.fault || !strings.Contains(r.Outcome.Text, c.text) {
+					t.Errorf("%q %q", r.Outcome.Fault, r.Outcome.Text)
+				}
+				pid := 0
+				if r.Runtime.Process != nil {
+					pid = r.Runtime.Process.PID
+				}
+				if alive, _ := w.Glance(copied); pid != c.pid || !alive {
+					t.Errorf("the process has pid %d, want %d; the copy lives: %v", pid, c.pid, alive)
+				}
+				if c.wish != process.TakeOver {
+					return
+				}
+				// Its restart ends what was taken over.
+				e = entry(process.Restart, s)
+				e.Item, e.Ordered = "restart", true
+				r, err = w.operator.Operate(t.Context(), e, operation.Subject{Runtime: r.Runtime})
+				if alive, _ := w.Glance(copied); err != nil || r.Outcome.Fault != process.None || alive || r.Runtime.Adopted {
+					t.Errorf("%+v, %v; the copy lives: %v", r.Outcome, err, alive)
+				}
+			})
+		})
+	}
+}
+
+// TestNameIsNoProofForARelaunch: a daemon that has ended is relaunched beside another process of its name.
+func TestNameIsNoProofForARelaunch(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.Spawn("uniqd", "", "")
+		time.Sleep(time.Minute)
+		w.Script("uniqd &", operationtest.Script{End: func(run string) { w.Spawn("uniqd", "", run) }})
+		s := foreground()
+		s.Identity.ProcName, s.Commands = "uniqd", process.Commands{Start: "uniqd &"}
+		rec := specstore.Record{ID: nginx(), Spec: *s, Hosted: true}
+		r, err := w.operator.Relaunch(t.Context(), rec, specstore.Runtime{})
+		if err != nil || r.Runtime.Process == nil || r.Runtime.Process.PID != 102 || r.Runtime.Outside {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 }
 
 // TestTakeOverOfAnEarlierAgent: an agent that dies during a take-over leaves the copy alone, and the next one takes it.
@@ -174,6 +290,9 @@ func TestTakeOverOfCopies(t *testing.T) {
 				pid := 0
 				if r.Runtime.Process != nil {
 					pid = r.Runtime.Process.PID
+				}
+				if pid == 0 && !strings.Contains(r.Outcome.Text, "other processes of drover take over all that fit") {
+					t.Errorf("%s: %s", name, r.Outcome.Text)
 				}
 				if pid != c.want[i] || (pid == 0) != (r.Outcome.Fault != process.None) {
 					t.Errorf("%s: copy %d has pid %d, want %d: %s", name, number, pid, c.want[i], r.Outcome.Text)

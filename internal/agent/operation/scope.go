@@ -66,7 +66,7 @@ func (n *session) note(target procfs.Identity) {
 	noted := n.progress.Noted
 	members := n.Trees.Members(instance.Scope{Root: target, Run: n.runOf(target)})
 	if n.spec.Policy.Instances > 1 {
-		members = append(members, n.Look(n.id, n.spec, n.runtime).Instances...)
+		members = append(members, n.find().Instances...)
 	}
 	for _, id := range members {
 		if id != target && !slices.Contains(noted, id) {

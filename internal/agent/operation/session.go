@@ -92,9 +92,24 @@ func (n *session) checked(precheck func(before instance.Sighting) error) (*procf
 
 // look finds the instance that runs now, and records it.
 func (n *session) look() instance.Sighting {
-	s := n.Look(n.id, n.spec, n.runtime)
+	s := n.find()
 	n.sighted(s)
 	return s
+}
+
+// find is look without a record.
+func (n *session) find() instance.Sighting {
+	return n.lookSince(n.id, n.spec, n.runtime, n.startedAt())
+}
+
+// startedAt is when the operation began to start the process, in clock ticks since boot; 0 if it has not.
+func (n *session) startedAt() uint64 {
+	for i := range n.progress.Steps {
+		if st := &n.progress.Steps[i]; n.starts(st) && st.Phase != "" {
+			return st.Child.StartTicks
+		}
+	}
+	return 0
 }
 
 // sighted records a sighting in the runtime.
@@ -116,7 +131,7 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 		if rt.Run != s.Run {
 			rt.Run, rt.User, rt.Revision, rt.SetupPath, rt.Command = s.Run, "", 0, "", ""
 		}
-		rt.Health, rt.Version = nil, nil
+		rt.Health, rt.Version, rt.Adopted = nil, nil, false
 		rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, specstore.Said{}, nil, 0
 	}
 	rt.Ended = nil
@@ -125,8 +140,14 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 }
 
 // Look finds the live instance of a process. It leaves out an instance that another process of this agent owns through
-// another pid file.
+// another pid file. For a spec of a process file, it leaves out what has only the name: drover has not started it.
 func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime) instance.Sighting {
+	return o.lookSince(id, spec, rt, 0)
+}
+
+// lookSince is Look that also finds by its name what began at since or later, in clock ticks since boot, unless since
+// is 0: a start command may have another program start the process.
+func (o *Operator) lookSince(id process.ID, spec *process.Spec, rt specstore.Runtime, since uint64) instance.Sighting {
 	if rt.Process == nil && o.Policy != nil {
 		if err := o.Policy.MayLook(id, spec); err != nil {
 			return instance.Sighting{Note: err.Error(), Cause: process.CauseOf(err)}
@@ -135,7 +156,7 @@ func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime)
 	own := func(run string) bool { return strings.HasPrefix(run, runPrefix(id)) }
 	other := func(instance procfs.Identity) bool {
 		_, _, ok := o.peers.Owner(id, instance)
-		return ok
+		return ok || spec.Stop != nil && (since == 0 || instance.StartTicks < since) && !own(o.Trees.RunOf(instance))
 	}
 	s := o.Processes.Look(spec, rt, instance.Ownership{Other: other, Own: own})
 	if s.ID == nil || rt.Process != nil && *s.ID == *rt.Process {

@@ -73,6 +73,10 @@ func (n *session) beside() (*instance.Copy, error) {
 		_, _, known := n.peers.Owner(n.id, c.ID)
 		return known
 	})
+	likely := slices.DeleteFunc(slices.Clone(all), func(c instance.Copy) bool { return !c.SameLine })
+	if len(likely) == 0 {
+		likely = all
+	}
 	switch {
 	case len(all) == 0 && n.wish == process.Adopt:
 		return nil, process.Errorf(process.NotRunning, "nothing was done: the process does not run, so there is nothing "+
@@ -80,15 +84,19 @@ func (n *session) beside() (*instance.Copy, error) {
 	case len(all) == 0:
 		return nil, nil //nolint:nilnil // there is nothing to take over
 	case n.wish == process.TakeOver || n.wish == process.Adopt:
-		likely := slices.DeleteFunc(slices.Clone(all), func(c instance.Copy) bool { return !c.SameLine })
-		if len(likely) == 0 {
-			likely = all
-		}
 		if found := n.mine(likely, running); found != nil {
 			return found, n.rivalry(instance.ClaimOfInstance(found.ID))
 		}
 	}
-	return nil, besideCopies(n.wish, n.subject.Record != nil, all)
+	return nil, n.besideCopies(likely)
+}
+
+// certain reports whether a take-over can tell which of the instances that fit is the process.
+func (n *session) certain(likely []instance.Copy) bool {
+	if _, number := n.spec.CopyOf(n.id); number == 0 {
+		return len(likely) == 1
+	}
+	return len(likely) == 1 || likely[0].SameLine // they are equal
 }
 
 // reservations keep two processes of drover from taking over the same instance at the same time. Its zero value is
@@ -129,17 +137,10 @@ func (o *Operator) Reserve(id process.ID, who procfs.Identity) bool {
 // mine returns the instance to take over out of those that fit; nil if it is not certain. Copies of a process are
 // equal, so each takes one, in the order of the pids: copy 2 takes the second one that runs.
 func (n *session) mine(likely, running []instance.Copy) *instance.Copy {
-	_, number := n.spec.CopyOf(n.id)
-	if number == 0 {
-		if len(likely) == 1 && n.Reserve(n.id, likely[0].ID) {
-			return &likely[0]
-		}
+	if !n.certain(likely) {
 		return nil
 	}
-	if len(likely) > 1 && slices.ContainsFunc(likely, func(c instance.Copy) bool { return !c.SameLine }) {
-		return nil // they are not equal
-	}
-	if number <= len(running) {
+	if _, number := n.spec.CopyOf(n.id); number > 0 && number <= len(running) {
 		own := slices.IndexFunc(likely, func(c instance.Copy) bool { return c.ID == running[number-1].ID })
 		if own >= 0 && n.Reserve(n.id, likely[own].ID) {
 			return &likely[own]
@@ -166,10 +167,12 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 	return n.hosted(fmt.Sprintf("took over pid %d, which another program started", c.ID.PID))
 }
 
-// keep notes the other supervisor of an instance that drover takes over.
+// keep notes that drover takes an instance over, and its other supervisor.
 func (n *session) keep() {
-	if (n.wish == process.TakeOver || n.wish == process.Adopt) && n.runtime.Run == "" && n.runtime.Process != nil &&
-		n.Claims != nil {
+	if n.wish != process.TakeOver && n.wish != process.Adopt || n.runtime.Run != "" || n.runtime.Process == nil {
+		return
+	}
+	if n.runtime.Adopted = true; n.Claims != nil {
 		if n.runtime.Keeper = n.Claims.Keeper(*n.runtime.Process); n.runtime.Keeper != nil {
 			n.runtime.Keeper.Since = time.Now().UnixMilli()
 		}
@@ -186,7 +189,11 @@ func (n *session) lookedFor() string {
 		return fmt.Sprintf("a process of %s with the executable of [%s], and the same command line or directory %s",
 			user, n.spec.Commands.Run, n.spec.Identity.SetupPath)
 	}
-	return fmt.Sprintf("a process %s of %s in directory %s", n.name(), user, n.spec.Identity.SetupPath)
+	where := "in"
+	if n.spec.ByName() {
+		where = "in or from"
+	}
+	return fmt.Sprintf("a process %s of %s %s directory %s", n.name(), user, where, n.spec.Identity.SetupPath)
 }
 
 // tried is the result of a start or restart that failed with err. A process of a process file is hosted all the same:

@@ -122,8 +122,11 @@ func (n *session) outOfHosting(r Result) Result {
 // proven rejects the end of an instance that drover did not start and whose name alone does not prove that it is the
 // process. A stop command of the spec is the caller's responsibility and may run.
 func (n *session) proven(way endMethod, target procfs.Identity) error {
-	if way.line != "" || n.runtime.Run != "" || n.runtime.PIDFile != "" {
+	if way.line != "" || n.runtime.Run != "" || n.runtime.PIDFile != "" || n.runtime.Adopted {
 		return nil
+	}
+	if n.spec.ByName() {
+		return unproven(way.verb, target.PID, "drover start --take-over makes it the process")
 	}
 	if doubt := n.Look(n.id, n.spec, specstore.Runtime{}).Doubt; doubt != "" {
 		return unproven(way.verb, target.PID, doubt)

@@ -44,30 +44,36 @@ func (n *session) notRunning(verb, name string) error {
 	return process.Errorf(process.NotRunning, text, verb, name)
 }
 
-// besideCopies rejects a start beside copies of the process. known says that the host knew the process before.
-func besideCopies(wish process.Beside, known bool, all []instance.Copy) error {
+// besideCopies rejects a start beside the instances that fit the process and that drover did not start.
+func (n *session) besideCopies(fit []instance.Copy) error {
 	const most = 5
 	var names []string
-	for _, c := range all[:min(len(all), most)] {
+	for _, c := range fit[:min(len(fit), most)] {
 		names = append(names, fmt.Sprintf("pid %d [%s] since %s", c.ID.PID, c.Cmdline, c.Since.UTC().Format(time.RFC3339)))
 	}
-	if more := len(all) - most; more > 0 {
+	if more := len(fit) - most; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	runs, advice := "a copy of the process runs", "--take-over watches it as the process, --beside starts all the same"
-	if len(all) > 1 {
-		runs = "copies of the process run"
-		advice = "end all but one for --take-over, or start all the same with --beside"
+	runs, it := "a copy of the process runs", "it"
+	if len(fit) > 1 {
+		runs, it = "copies of the process run", "one of them"
 	}
-	if known { // an apply does not start what somebody has stopped
-		advice = "drover start " + advice
-		if len(all) > 1 {
-			advice = "end all but one for drover start --take-over, or start all the same with drover start --beside"
+	command := ""
+	if n.subject.Record != nil { // an apply does not start what somebody has stopped
+		command = "drover start "
+	}
+	note, advice := "", ""
+	switch {
+	case !n.certain(fit):
+		advice = fmt.Sprintf("end all but one for %[1]s--take-over, or start all the same with %[1]s--beside", command)
+		if n.wish != process.Refuse {
+			note = "drover cannot tell which process to take over; "
 		}
-	}
-	note := ""
-	if wish != process.Refuse {
-		note = "drover cannot tell which process to take over; "
+	case n.wish != process.Refuse:
+		note = "other processes of drover take over all that fit; "
+		advice = fmt.Sprintf("%s--beside starts all the same", command)
+	default:
+		advice = fmt.Sprintf("%s--take-over watches %s as the process, --beside starts all the same", command, it)
 	}
 	return process.Errorf(process.Failed, "nothing was done: %s%s that drover did not start: %s. %s", note, runs,
 		strings.Join(names, "; "), advice).Because(process.CauseCopy)

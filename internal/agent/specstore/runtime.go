@@ -51,6 +51,8 @@ type Runtime struct {
 	Cause process.Cause `json:"cause,omitzero"`
 	// Outside is set when the instance was started by somebody else.
 	Outside bool `json:"outside,omitempty"`
+	// Adopted is set when an operation has taken the instance over.
+	Adopted bool `json:"adopted,omitempty"`
 	// Keeper is the other supervisor of an instance that drover has taken over; nil if there is none.
 	Keeper *instance.Keeper `json:"keeper,omitempty"`
 	// Limits has, by name, the limits of the spec that the instance does not have, and why; LimitsSince is since

@@ -133,20 +133,20 @@ func reclaim(ctx context.Context, r *runner) {
 // When the keeper seems to have let go, the command line need not be that of the spec: a program may have changed it.
 func (r *runner) findKept(ctx context.Context, kept bool) bool {
 	keeper := r.proc.Runtime.Keeper
-	if keeper == nil || !kept && keeper.Parent == nil || r.proc.Record == nil || !r.proc.Record.Spec.Foreground() ||
-		r.proc.Runtime.Process != nil {
+	if keeper == nil || !kept && keeper.Parent == nil || r.proc.Record == nil || r.proc.Runtime.Process != nil ||
+		!r.proc.Record.Spec.Foreground() && !r.proc.Record.Spec.ByName() {
 		return false
 	}
-	o := r.sup.operator
+	spec, o := &r.proc.Record.Spec, r.sup.operator
 	pid := o.Claims.Keeping(*keeper)
-	for _, c := range o.Trees.Copies(&r.proc.Record.Spec, pid) {
+	for _, c := range o.Trees.Copies(spec, pid) {
 		k := o.Claims.Keeper(c.ID)
-		if k == nil || !k.Same(*keeper) || pid <= 0 && kept && !c.SameLine ||
+		if k == nil || !k.Same(*keeper) || pid <= 0 && kept && !c.SameLine && !spec.ByName() ||
 			pid < 0 && c.ID.StartedAfterBoot() < r.keptEnd.from || !o.Reserve(r.id, c.ID) {
 			continue
 		}
 		r.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
-		r.proc.Runtime.Outside, r.proc.Runtime.LastStartAt = true, c.Since.Unix()
+		r.proc.Runtime.Outside, r.proc.Runtime.Adopted, r.proc.Runtime.LastStartAt = true, true, c.Since.Unix()
 		r.storeRuntime(r.proc.Runtime)
 		r.found(ctx, nil)
 		return true

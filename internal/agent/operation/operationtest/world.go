@@ -4,6 +4,7 @@
 package operationtest
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -254,8 +255,17 @@ func (w *World) Watched(id procfs.Identity) int {
 	return 0
 }
 
-// Look implements operation.Processes: a recorded identity decides alone, else it is the pid file and the name.
-func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ instance.Ownership) instance.Sighting {
+// Look implements operation.Processes: a recorded identity decides alone, else it is the pid file and the name, or the
+// name alone.
+func (w *World) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting {
+	if spec.ByName() && (rt.Process == nil || !w.alive(*rt.Process)) {
+		for _, id := range w.named(spec.Identity.ProcName) {
+			if whose.Other == nil || !whose.Other(id) {
+				return instance.Sighting{ID: &id, Matches: 1}
+			}
+		}
+		return instance.Sighting{Note: "no process " + spec.Identity.ProcName + " runs"}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	matches := 0
@@ -291,6 +301,24 @@ func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ instance.Owners
 		return instance.Sighting{Note: fmt.Sprintf("pid %d in %s is %s", id.PID, file, p.name)}
 	}
 	return instance.Sighting{ID: &id, PIDFile: file, Matches: matches}
+}
+
+func (w *World) alive(id procfs.Identity) bool {
+	alive, _ := w.Glance(id)
+	return alive
+}
+
+// named returns the processes of a name, by ascending pid.
+func (w *World) named(name string) (all []procfs.Identity) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, p := range w.procs {
+		if p.name == name {
+			all = append(all, id)
+		}
+	}
+	slices.SortFunc(all, func(a, b procfs.Identity) int { return cmp.Compare(a.PID, b.PID) })
+	return all
 }
 
 // Watch implements operation.Processes. It reports at once a process that ended earlier in this life of the agent.
