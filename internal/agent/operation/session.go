@@ -279,12 +279,12 @@ func (n *session) ofRun(st *specstore.Step, of *process.Spec) *process.Spec {
 func (n *session) interruption() error { return Interruption(n.ctx) }
 
 // Interruption is why something ends early: ErrInterrupted if the agent stops, or an error in a caller's words if a
-// kill has overtaken it. It is nil while ctx lasts.
+// kill or a stop has overtaken it. It is nil while ctx lasts.
 func Interruption(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	if by, ok := errors.AsType[killCause](context.Cause(ctx)); ok {
+	if by, ok := errors.AsType[endCause](context.Cause(ctx)); ok {
 		return process.Errorf(process.Failed, "%s", by.Error()).Because(process.CauseStopped)
 	}
 	return ErrInterrupted

@@ -285,7 +285,7 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 	case n.spec.Policy.Kind == process.SingleRun && !why.explained:
 		why.text += "; " + n.spec.Field(strings.TrimSuffix(field, "_cmd"), field) + " ended with " + st.Result.Text
 	}
-	if seen.Alive() && why.cause == process.CauseNotReady && n.spec.Ready != nil && n.spec.Ready.StopLate {
+	if why.ends {
 		seen = instance.Sighting{} // it ends below, with all that the start has started
 	}
 	if seen.Alive() && why.cause == process.CauseNotReady {
