@@ -114,7 +114,8 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 	if rt.Process == nil || *rt.Process != *s.ID {
 		rt.Outside = s.Run == "" && (rt.Process != nil || rt.LastStartAt != 0)
 		if rt.Run != s.Run {
-			rt.Run, rt.User, rt.Revision, rt.SetupPath, rt.Command = s.Run, "", 0, "", ""
+			rt.Run, rt.User, rt.SetupPath, rt.Command = s.Run, "", "", ""
+			rt.Revision, rt.StartDigest = 0, ""
 		}
 		rt.Health, rt.Version = nil, nil
 		rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, specstore.Said{}, nil, 0

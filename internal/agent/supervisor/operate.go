@@ -146,7 +146,7 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		if !result.StopPending {
 			rec.Rest = story.RestAfter(time.Now(), &e, rec.Rest)
 		}
-		result.Runtime = withoutAnswers(result.Runtime, subject.Record, rec)
+		result.Runtime = withSpec(result.Runtime, subject.Record, rec)
 	}
 	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
 		// Store the runtime before the outcome, because Finish drops the progress: the next agent must find the
