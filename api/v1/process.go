@@ -253,7 +253,8 @@ type Instance struct {
 	Threads int     `json:"threads,omitempty"`
 	Version string  `json:"version,omitempty"`
 	Health  string  `json:"health,omitempty"`
-	// Revision is the revision of the spec that it was started with; 0 if it is unknown.
+	// Revision is the revision of the spec that it runs with; 0 if it is unknown. It is that of the stored spec
+	// unless a change waits for the next start.
 	Revision int64 `json:"revision,omitempty"`
 }
 

@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 )
 
@@ -42,4 +43,17 @@ func (s *Spec) Digest() string {
 	text, _ := json.Marshal(s.Unnumbered()) // a spec always encodes
 	sum := sha256.Sum256(text)
 	return string(sum[:])
+}
+
+// StartDigest returns the same short text for specs with equal fields of the class restart: a change of other fields
+// needs no new start of the process.
+func (s *Spec) StartDigest() string {
+	e := s.Execution
+	e.RLimits = RLimits{StackSize: e.RLimits.StackSize}
+	text, _ := json.Marshal([]any{ // it always encodes
+		s.Commands.Run, s.Commands.Start, s.Identity.PIDPath, s.Identity.ProcName, s.Identity.SetupPath,
+		s.Identity.User, s.Policy.Kind == SingleRun, e,
+	})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }

@@ -332,6 +332,10 @@ var Sentences = []Text{
 	},
 	{"run failed: {text}", "run 失败：{text}"},
 	{"before_start failed: {text}", "before_start 失败：{text}"},
+	{
+		"before_start ended by stop {task} with all processes that it had started",
+		"before_start 连同它启动的所有进程被停止（{task}）终止",
+	},
 	{"output: [{output}]", "输出：[{output}]"},
 	{"the end of its log: [{output}]", "日志末尾：[{output}]"},
 	{"nothing was started", "没有启动任何进程"},
@@ -342,6 +346,7 @@ var Sentences = []Text{
 	{"still alive: pid {pid} is there after {time}", "仍然存活：{time} 后 pid {pid} 还在"},
 	{"not ready after {time}: {text}", "{time} 后仍未就绪：{text}"},
 	{"not ready when another operation came: {text}", "另一操作到来时尚未就绪：{text}"},
+	{"not ready when stop {task} came: {text}", "停止（{task}）到来时尚未就绪：{text}"},
 	{"pid {pid} runs on", "pid {pid} 继续运行"},
 	{"no pid file in {path} names a live {name}", "{path} 中没有 pid 文件指向存活的 {name}"},
 	{"pid file {path} does not exist", "pid 文件 {path} 不存在"},

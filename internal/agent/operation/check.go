@@ -30,6 +30,8 @@ type checkFailure struct {
 	cause process.CauseID
 	// problem says why a process that runs does not seem to be ready.
 	problem string
+	// ends says that drover ends the process, because it was not ready in time.
+	ends bool
 	// explained says that the text already tells how the instance ended.
 	explained bool
 }

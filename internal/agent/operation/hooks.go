@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -10,11 +11,18 @@ const (
 	stepBeforeStop  = "before_stop"
 )
 
-// beforeStart runs the command that must succeed before a start, if the spec has one.
+// beforeStart runs the command that must succeed before a start, if the spec has one. A stop ends the command, and it
+// fails then.
 func (n *session) beforeStart() error {
 	if n.spec.BeforeStart == nil {
 		return nil
 	}
+	if st := n.step(stepBeforeStart); st != nil && st.Phase == specstore.Done && succeeded(st.Result) {
+		return nil // an earlier agent may have gone further
+	}
+	all := n.ctx
+	n.ctx = n.preparation()
+	defer func() { n.ctx = all }()
 	st, err := n.command(stepBeforeStart, n.spec.BeforeStart.Run)
 	if err != nil {
 		return err
@@ -22,7 +30,7 @@ func (n *session) beforeStart() error {
 	if !succeeded(st.Result) {
 		return n.commandFailed(stepBeforeStart, st.Result, "nothing was started")
 	}
-	return nil
+	return n.interruption() // a stop may have come when the command had just ended
 }
 
 // beforeStop runs the command that takes the process out of use, if the spec has one, and waits for the time of the

@@ -164,8 +164,8 @@ func New(cfg Config, peers Peers) *Operator { return &Operator{Config: cfg, peer
 type Subject struct {
 	Record  *specstore.Record
 	Runtime specstore.Runtime
-	// Overtook says that a kill has ended an operation under way: a kill that finds nothing alive has then still done
-	// its work.
+	// Overtook says that a kill or a stop has ended an operation under way: if it finds nothing alive, it has then
+	// still done its work.
 	Overtook bool
 	// Hurry is closed when a waiting task takes precedence over the check. The check then decides by its last look. It
 	// may be nil.
@@ -201,19 +201,36 @@ type Result struct {
 // continues when it is entered again.
 var ErrInterrupted = errors.New("interrupted by the stop of the agent")
 
-// killCause is the cause with which a kill cancels the context of an operation and of its command.
-type killCause struct{ by string }
+// endCause is the cause with which another operation cancels the context of an operation and of its command.
+type endCause struct{ by string }
 
 // Error implements error.
-func (k killCause) Error() string { return "ended by kill " + k.by }
+func (c endCause) Error() string { return "ended by " + c.by }
 
-// KilledBy returns the cause for which the context of an operation ends when a kill overtakes it; item is that of the
-// kill.
-func KilledBy(item string) error { return killCause{by: item} }
+// EndedBy returns the cause for which a context ends when a kill or a stop overtakes an operation.
+func EndedBy(e *specstore.Entry) error { return endCause{by: string(e.Op) + " " + e.Item} }
+
+// preparationKey is the context key of the preparation of a start.
+type preparationKey struct{}
+
+// Stoppable returns a context for an operation or a relaunch, and a function that ends only its preparation: with
+// EndedBy, the before_start command ends, and the start that would follow does not begin.
+func Stoppable(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	preparation, end := context.WithCancelCause(ctx)
+	return context.WithValue(ctx, preparationKey{}, preparation), end
+}
+
+// preparation is the context of what comes before the command of a start.
+func (n *session) preparation() context.Context {
+	if ctx, ok := n.ctx.Value(preparationKey{}).(context.Context); ok {
+		return ctx
+	}
+	return n.ctx
+}
 
 // Operate carries out one accepted operation, or continues one that an earlier agent began. It blocks until the
 // outcome is known, or returns ErrInterrupted when ctx ends first. It then leaves running commands alone. If ctx ends
-// with KilledBy, it ends the command under way with its tree, and the outcome says so.
+// with EndedBy, it ends the command under way with its tree, and the outcome says so.
 func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (Result, error) {
 	var progress specstore.Progress
 	if e.Op != process.Query {

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -138,17 +139,27 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 func (n *session) notReady(within time.Duration, problem error, status string, pid int) checkFailure {
 	text := fmt.Sprintf("not ready after %s: %v", shortly(within), problem)
 	if n.hurried() {
-		text = fmt.Sprintf("not ready when another operation came: %v", problem)
+		text = fmt.Sprintf("not ready when %s came: %v", n.hurriedBy(), problem)
 	}
 	if status != "" {
 		text += fmt.Sprintf("; it says %q", status)
 	}
-	if n.spec.Ready.StopLate && n.op != process.Reload {
+	// What has come in time decides about the process.
+	ends := n.spec.Ready.StopLate && n.op != process.Reload && !n.hurried()
+	if ends {
 		text += fmt.Sprintf("; drover ended pid %d, as ready.on_timeout says", pid)
 	} else {
 		text += fmt.Sprintf("; pid %d runs on", pid)
 	}
-	return checkFailure{text: text, cause: process.CauseNotReady, problem: problem.Error()}
+	return checkFailure{text: text, cause: process.CauseNotReady, problem: problem.Error(), ends: ends}
+}
+
+// hurriedBy names the operation that has ended the check.
+func (n *session) hurriedBy() string {
+	if by, ok := errors.AsType[endCause](context.Cause(n.preparation())); ok {
+		return by.by
+	}
+	return "another operation"
 }
 
 // attempt tests readiness once; left is the rest of the check time.

@@ -152,6 +152,7 @@ func TestRelaunchClearsTheWay(t *testing.T) {
 		want := specstore.Runtime{
 			Process: got.Runtime.Process, PIDFile: pidFile, Matches: 1, Run: operationtest.RunID(nginx(), 1),
 			User: "www", SetupPath: "/opt/nginx", Command: "start", LastStartAt: time.Now().Unix(), Attempts: 1,
+			StartDigest: rec.Spec.StartDigest(),
 		}
 		if diff := cmp.Diff(want, got.Runtime); diff != "" {
 			t.Errorf("runtime (-want +got): %s", diff)

@@ -129,7 +129,8 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 	if rt.Process == nil || *rt.Process != *s.ID {
 		rt.Outside = s.Run == "" && (rt.Process != nil || rt.LastStartAt != 0)
 		if rt.Run != s.Run {
-			rt.Run, rt.User, rt.Revision, rt.SetupPath, rt.Command = s.Run, "", 0, "", ""
+			rt.Run, rt.User, rt.SetupPath, rt.Command = s.Run, "", "", ""
+			rt.Revision, rt.StartDigest = 0, ""
 		}
 		rt.Health, rt.Version, rt.Adopted = nil, nil, false
 		rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, specstore.Said{}, nil, 0
@@ -300,12 +301,12 @@ func (n *session) ofRun(st *specstore.Step, of *process.Spec) *process.Spec {
 func (n *session) interruption() error { return Interruption(n.ctx) }
 
 // Interruption is why something ends early: ErrInterrupted if the agent stops, or an error in a caller's words if a
-// kill has overtaken it. It is nil while ctx lasts.
+// kill or a stop has overtaken it. It is nil while ctx lasts.
 func Interruption(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	if by, ok := errors.AsType[killCause](context.Cause(ctx)); ok {
+	if by, ok := errors.AsType[endCause](context.Cause(ctx)); ok {
 		return process.Errorf(process.Failed, "%s", by.Error()).Because(process.CauseStopped)
 	}
 	return ErrInterrupted

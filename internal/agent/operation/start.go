@@ -160,7 +160,8 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 		return Result{}, err
 	}
 	n.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
-	n.runtime.Run, n.runtime.User, n.runtime.Revision, n.runtime.Outside = "", "", 0, true
+	n.runtime.Run, n.runtime.User, n.runtime.Outside = "", "", true
+	n.runtime.Revision, n.runtime.StartDigest = 0, ""
 	n.runtime.SetupPath, n.runtime.Command = "", ""
 	n.runtime.LastStartAt = c.Since.Unix()
 	n.keep()
@@ -292,7 +293,7 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 	case n.spec.Policy.Kind == process.SingleRun && !why.explained:
 		why.text += "; " + n.spec.Field(strings.TrimSuffix(field, "_cmd"), field) + " ended with " + st.Result.Text
 	}
-	if seen.Alive() && why.cause == process.CauseNotReady && n.spec.Ready != nil && n.spec.Ready.StopLate {
+	if why.ends {
 		seen = instance.Sighting{} // it ends below, with all that the start has started
 	}
 	if seen.Alive() && why.cause == process.CauseNotReady {
@@ -393,7 +394,8 @@ func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity
 
 // ranWith records what the spec says about the run that has just started.
 func (n *session) ranWith() {
-	n.runtime.User, n.runtime.Revision = n.spec.Identity.User, n.spec.Revision
+	n.runtime.User = n.spec.Identity.User
+	n.runtime.Revision, n.runtime.StartDigest = n.spec.Revision, n.spec.StartDigest()
 	n.runtime.SetupPath = n.spec.Identity.SetupPath
 	_, n.runtime.Command = n.spec.Starter()
 }

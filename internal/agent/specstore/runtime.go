@@ -24,8 +24,11 @@ type Runtime struct {
 	Run string `json:"run,omitempty"`
 	// User is the account that the run was started with; empty if Run is.
 	User string `json:"user,omitempty"`
-	// Revision is the revision of the spec that the run was started with; 0 if it is unknown or Run is empty.
-	Revision int64 `json:"revision,omitempty"`
+	// Revision is the latest revision of the spec whose fields of the class restart are those that the run was started
+	// with; 0 if it is unknown or Run is empty. StartDigest is that of these fields; empty if an older agent started
+	// the run.
+	Revision    int64  `json:"revision,omitempty"`
+	StartDigest string `json:"start_digest,omitempty"`
 	// SetupPath and Command are the directory and the command line that the run was started with; empty if Run is, or
 	// if an older agent started it.
 	SetupPath string `json:"setup_path,omitempty"`

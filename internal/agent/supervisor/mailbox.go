@@ -27,7 +27,7 @@ type task struct {
 	// queued is the time of arrival. timed says that a timer will wake the runner after queryPatience.
 	queued time.Time
 	timed  bool
-	// overtook says that this kill has ended an operation under way.
+	// overtook says that this kill or stop has ended an operation under way.
 	overtook bool
 }
 
@@ -166,6 +166,16 @@ func (b *mailbox) published() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.taken = ""
+}
+
+// stopped tells the first stop in the queue that it has ended an operation.
+func (b *mailbox) stopped() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.tasks, func(t task) bool { return t.hold == nil && t.entry.Op == process.Stop })
+	if i >= 0 {
+		b.tasks[i].overtook = b.tasks[i].entry.Ordered
+	}
 }
 
 // eachWaiting calls fn with every queued task, while it holds the lock.

@@ -44,6 +44,7 @@ func (r *runner) start(ctx context.Context, t task) {
 	doing, cancel := context.WithCancelCause(ctx)
 	hurry := make(chan struct{})
 	r.work.cancel, r.work.endCheck = cancel, hurry
+	doing, r.work.endPreparation = operation.Stoppable(doing)
 	began := r.work.since
 	subject := operation.Subject{
 		Record: r.proc.Record, Runtime: r.proc.Runtime, Overtook: t.overtook, Hurry: hurry,
@@ -145,7 +146,7 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		if !result.StopPending {
 			rec.Rest = story.RestAfter(time.Now(), &e, rec.Rest)
 		}
-		result.Runtime = withoutAnswers(result.Runtime, subject.Record, rec)
+		result.Runtime = withSpec(result.Runtime, subject.Record, rec)
 	}
 	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
 		// Store the runtime before the outcome, because Finish drops the progress: the next agent must find the
@@ -253,6 +254,9 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 		r.sent = &sentSignal{
 			number: process.SignalNumber(name), at: r.work.since, by: story.Caller(e.Actor, e.Item),
 		}
+	}
+	if result.Outcome.Cause == process.CauseStopped && !r.work.killed {
+		r.stopped()
 	}
 	r.apply(e, result)
 	forbidden := result.Restore && r.endedForGood(before.Runtime.LastExit)

@@ -141,3 +141,85 @@ func TestStopOvertakesACheck(t *testing.T) {
 		r.expect(stop, process.NotRunning, "no need to stop the process(a) that is not running")
 	})
 }
+
+// TestStopEndsThePreparation: a stop of drover's own API ends the before_start command of a start and of a relaunch, and
+// the program does not run. A stop of GSE waits for the command.
+func TestStopEndsThePreparation(t *testing.T) {
+	const ended = "before_start ended by stop "
+	hang := operationtest.Script{Takes: 30 * time.Second}
+	for _, own := range []bool{true, false} {
+		bubble(t, func(t *testing.T, r *rig) {
+			s := r.copy("web", 0)
+			s.BeforeStart = &process.Hook{Run: "check", Time: 60_000}
+			r.Script("check", hang)
+			start := r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")["web"]
+			r.pass(time.Second)
+			stop := ""
+			if own {
+				stop = r.ordered(process.Stop, nil, "web")["web"]
+			} else {
+				stop = r.submit(process.Stop, "web", nil)
+			}
+			r.pass(0)
+			if o, over := r.sink.outcome(start); over != own || own && !strings.Contains(o.Text, ended+stop) {
+				t.Errorf("own %v: the start: %v, %+v", own, over, o)
+			}
+			r.pass(time.Minute)
+			r.state("web", "stopped", false)
+			if own {
+				r.expect(stop, process.None, "success: the operation under way was ended")
+				r.ran("check")
+			} else {
+				r.ran("check", "exec ./web")
+			}
+		})
+	}
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.copy("web", 0)
+		s.BeforeStart = &process.Hook{Run: "check", Time: 60_000}
+		r.Script("check", operationtest.Script{})
+		r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")
+		r.pass(time.Second)
+		r.Script("check", hang)
+		_, rt, _ := r.Running(id("web"))
+		r.Exit(*rt.Process, 1)
+		r.pass(10 * time.Second)
+		r.state("web", "starting", true)
+		r.ordered(process.Stop, nil, "web")
+		r.pass(0)
+		r.state("web", "stopped", false)
+		r.pass(time.Hour)
+		r.ran("check", "exec ./web", "check")
+	})
+}
+
+// TestStopDecidesAboutWhatIsNotReady: on_timeout: stop counts at the end of the time. A stop or unhost that comes before
+// decides about the process.
+func TestStopDecidesAboutWhatIsNotReady(t *testing.T) {
+	for _, op := range []process.Op{process.Stop, process.Unhost} {
+		bubble(t, func(t *testing.T, r *rig) {
+			s := r.copy("web", 0)
+			s.Ready = &process.Readiness{Exec: "is-ready", Within: 15_000, StopLate: true}
+			r.Script("is-ready", operationtest.Script{Code: 1})
+			start := r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")["web"]
+			r.pass(2 * time.Second)
+			item := r.ordered(op, nil, "web")["web"]
+			r.pass(2 * time.Second)
+			if o, _ := r.sink.outcome(start); !strings.Contains(o.Text, "not ready when ") ||
+				!strings.Contains(o.Text, " runs on") {
+				t.Errorf("%s: the start: %+v", op, o)
+			}
+			if o, _ := r.sink.outcome(item); o.Fault != process.None {
+				t.Errorf("%s: %+v", op, o)
+			}
+			r.pass(time.Minute)
+			if _, _, alive := r.Running(id("web")); alive != (op == process.Unhost) {
+				t.Errorf("after %s: alive %v", op, alive)
+			}
+			history := r.sink.history(id("web"))
+			if last := history[len(history)-1]; op == process.Stop && !strings.HasPrefix(last, "stopped running→stopped") {
+				t.Errorf("the last of %q", history)
+			}
+		})
+	}
+}

@@ -83,12 +83,20 @@ func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 	}
 }
 
-// withoutAnswers returns the runtime without the answers of commands that the new spec has changed.
-func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specstore.Runtime {
+// withSpec returns the runtime of a process that has got a new spec: without the answers of commands that the spec has
+// changed, and with its revision if the process needs no new start.
+func withSpec(rt specstore.Runtime, before, after *specstore.Record) specstore.Runtime {
 	if before == nil {
 		return rt
 	}
 	was, is := &before.Spec, &after.Spec
+	started := rt.StartDigest
+	if started == "" && rt.Revision == was.Revision { // an older agent has started it
+		started = was.StartDigest()
+	}
+	if rt.Revision != 0 && started == is.StartDigest() {
+		rt.Revision = is.Revision
+	}
 	elsewhere := was.Identity.User != is.Identity.User || was.Identity.SetupPath != is.Identity.SetupPath
 	if elsewhere || was.HealthCheck() != is.HealthCheck() {
 		rt.Health = nil
@@ -370,7 +378,7 @@ func (r *runner) follows(seen instance.Sighting) {
 	r.proc.Runtime = operation.Sighted(before, seen)
 	rt := &r.proc.Runtime
 	rt.Unready, rt.Said, rt.Outside = before.Unready, before.Said, false
-	rt.User, rt.Revision = before.User, before.Revision
+	rt.User, rt.Revision, rt.StartDigest = before.User, before.Revision, before.StartDigest
 }
 
 // listen takes over the text of the process, at most once in saidEvery.

@@ -70,7 +70,7 @@ func (r *runner) reconcile(ctx context.Context) {
 		rec.RegisteredAt = cmp.Or(rec.RegisteredAt, before.RegisteredAt)
 	}
 	r.proc.Record = &rec
-	r.proc.Runtime = withoutAnswers(r.proc.Runtime, before, r.proc.Record)
+	r.proc.Runtime = withSpec(r.proc.Runtime, before, r.proc.Record)
 	r.schedule()
 	r.tell(r.proc.Reconciled(before))
 	if r.proc.Machine.Awaits == lifecycle.Confirmation {

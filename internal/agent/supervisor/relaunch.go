@@ -83,6 +83,7 @@ func (r *runner) relaunch(
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.hold()
 	r.work.cancel = cancel
+	ctx, r.work.endPreparation = operation.Stoppable(ctx)
 	// An earlier agent may have died before it recorded the end by policy. The instance that it was ending is gone.
 	r.proc.Runtime.Ending = nil
 	rec, rt := *r.proc.Record, r.proc.Runtime
@@ -134,7 +135,10 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		r.storeRuntime(r.proc.Runtime)
 		r.sup.operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", err)
-		failed := lifecycle.LaunchFailed{Forbidden: r.endedForGood(tallied.LastExit)}
+		var failed lifecycle.Event = lifecycle.LaunchFailed{Forbidden: r.endedForGood(tallied.LastExit)}
+		if cause.ID == process.CauseStopped { // what has ended it comes before the next one
+			failed = lifecycle.PutOff{Until: r.now() + putOffTime}
+		}
 		r.stepAndTell(ctx, failed, func(c story.Change) []process.Event {
 			return r.proc.RelaunchFailed(c, attempts, cause)
 		})

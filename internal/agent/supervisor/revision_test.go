@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,9 +16,9 @@ import (
 // brings another one. A changed spec is an event, whatever operation brings it; a new number alone is none.
 func TestRevision(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		brought := func(revision int64, contact string) *process.Spec {
+		brought := func(revision int64, value string) *process.Spec {
 			s := *r.spec("a")
-			s.Revision, s.Contact = revision, contact
+			s.Revision, s.Execution.Environment = revision, map[string]string{"A": value}
 			return &s
 		}
 		revisions := func(what string, runs, stored int64) {
@@ -83,7 +84,7 @@ func TestRevisionOfADeath(t *testing.T) {
 		s := *r.spec("a")
 		s.Revision = 3
 		r.do(process.Start, "a", &s)
-		s.Contact, s.Revision = "other", 4
+		s.Identity.User, s.Revision = "other", 4
 		r.do(process.Update, "a", &s)
 		r.do(process.Unhost, "a", nil)
 		r.killed("a")
@@ -92,5 +93,57 @@ func TestRevisionOfADeath(t *testing.T) {
 			"it ran with revision 3, and revision 4 is stored") {
 			t.Errorf("state %s, cause %+v", status.State, status.Cause)
 		}
+	})
+}
+
+// TestRevisionOfALiveChange: a change that needs no new start brings the running process to its revision, unless an
+// earlier change still waits for one.
+func TestRevisionOfALiveChange(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := *r.spec("a")
+		step := func(what string, runs int64) {
+			t.Helper()
+			s.Revision++
+			spec := s
+			r.do(process.Update, "a", &spec)
+			status, _, _ := r.Snapshot(id("a"))
+			if status.Instance.Revision != runs {
+				t.Errorf("%s: it runs with revision %d, want %d", what, status.Instance.Revision, runs)
+			}
+		}
+		s.Revision = 1
+		first := s
+		r.do(process.Start, "a", &first)
+		s.Contact = "x"
+		step("live", 2)
+		s.Policy.StopCheck++
+		r.kill()
+		r.begin()
+		r.pass(time.Second)
+		step("live, with the next agent", 3)
+		user := s.Identity.User
+		s.Identity.User = "other"
+		step("restart", 3)
+		s.Contact = "y"
+		step("live, while another one waits", 3)
+		s.Identity.User = user
+		step("back", 6)
+		r.kill()
+		rt := r.disk.runtime(id("a"))
+		if rt.StartDigest == "" {
+			t.Fatalf("%+v", rt)
+		}
+		rt.StartDigest = "" // as an older agent leaves it
+		data, err := json.Marshal(rt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.disk.runtimes[id("a")] = data
+		r.begin()
+		r.pass(time.Second)
+		s.Contact = "z"
+		step("live, of an older agent", 7)
+		s.Identity.User = "other"
+		step("restart, of an older agent", 7)
 	})
 }

@@ -72,6 +72,8 @@ type work struct {
 	// cancel ends the work early, nil if nothing can; killed says that a kill has called it.
 	cancel context.CancelCauseFunc
 	killed bool
+	// endPreparation ends what comes before the command of a start; nil if there is no such work.
+	endPreparation context.CancelCauseFunc
 	// waits says what the operation waits for before it begins.
 	waits string
 	// endCheck ends the check early when closed; nil if there is no check to end, or if it is closed already.
@@ -136,7 +138,7 @@ func (r *runner) admits(t *task, first bool) bool {
 	return free || time.Since(t.queued) >= queryPatience
 }
 
-// preempt lets queued tasks interrupt the work under way: a kill ends the work, a stop or unhost ends its check. It
+// preempt lets queued tasks interrupt the work under way: a kill ends the work, a stop or unhost hurries it. It
 // sets a timer that wakes the runner for a waiting query.
 func (r *runner) preempt() {
 	r.eachWaiting(func(t *task) {
@@ -145,15 +147,26 @@ func (r *runner) preempt() {
 		case t.entry.Op == process.Kill && r.work.cancel != nil && !t.begun:
 			t.overtook = t.overtook || !r.work.killed && r.work.entry != nil && r.work.entry.Op != process.Kill
 			r.work.killed = true
-			r.work.cancel(operation.KilledBy(t.entry.Item))
-		case (t.entry.Op == process.Stop || t.entry.Op == process.Unhost) && r.work.endCheck != nil:
-			close(r.work.endCheck)
-			r.work.endCheck = nil
+			r.work.cancel(operation.EndedBy(&t.entry))
+		case t.entry.Op == process.Stop || t.entry.Op == process.Unhost:
+			r.hurry(&t.entry)
 		case t.entry.Op == process.Query && !t.timed:
 			t.timed = true
 			time.AfterFunc(queryPatience-time.Since(t.queued), r.wake)
 		}
 	})
+}
+
+// hurry ends the check under way for a stop or unhost. A stop of drover's own API also ends a before_start command;
+// callers of GSE and JOB know that it waits for commands.
+func (r *runner) hurry(e *specstore.Entry) {
+	if e.Op == process.Stop && e.Ordered && r.work.endPreparation != nil {
+		r.work.endPreparation(operation.EndedBy(e))
+	}
+	if r.work.endCheck != nil {
+		close(r.work.endCheck)
+		r.work.endCheck = nil
+	}
 }
 
 // stopTimers drops the watch, the timer and the place in the budget after the last turn of a runner.
