@@ -85,7 +85,7 @@ func fieldsOfCommand() []Field {
 		{
 			Path: "process_name", Value: "name", Default: "none", Class: AtRestart,
 			Text: "The base name of the executable. If a process with run has another one, its start and drover drift tell both. " +
-				"A start without pid_file needs the name: drover then looks for a process with this name and directory.",
+				"A start without pid_file needs the name: drover then finds the process that it has started by this name and directory.",
 		},
 		{
 			Path: "directory", Value: "absolute path", Default: "/", Class: AtRestart,

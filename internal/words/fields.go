@@ -92,8 +92,8 @@ var Fields = []Text{
 	{"The file with the pid of the daemon that start leaves.", "存放 start 所启动守护进程的 pid 的文件。"},
 	{
 		"The base name of the executable. If a process with run has another one, its start and drover drift tell both. " +
-			"A start without pid_file needs the name: drover then looks for a process with this name and directory.",
-		"可执行文件名。run 的进程名称不同时，启动结果和 drover drift 会给出两个名称。没有 pid_file 时 start 需要它：drover 按该名称和 directory 查找进程。",
+			"A start without pid_file needs the name: drover then finds the process that it has started by this name and directory.",
+		"可执行文件名。run 的进程名称不同时，启动结果和 drover drift 会给出两个名称。没有 pid_file 时 start 需要它：drover 按该名称和 directory 查找由它启动的进程。",
 	},
 	{"The working directory of all commands. It must exist.", "所有命令的工作目录，必须存在。"},
 	{"A command that runs before each start. If it fails, the process does not start.", "每次启动之前运行的命令。它失败时不启动进程。"},
