@@ -284,8 +284,8 @@ var Causes = map[string]Cause{
 			"命令的执行时间超过时限，drover 已将其终止。",
 		},
 		Text{
-			"Let it run in the background, or raise `policy.op_timeout`.",
-			"让它在后台运行，或调大 `policy.op_timeout`。",
+			"Find out what it waits for, or raise its limit: `before_start.timeout`, `timeouts.start` or `timeouts.reload`.",
+			"查明它在等待什么，或调大时限：`before_start.timeout`、`timeouts.start` 或 `timeouts.reload`。",
 		},
 	},
 	"no-such-directory": {

@@ -338,6 +338,12 @@ var Sentences = []Text{
 	},
 	{"output: [{output}]", "输出：[{output}]"},
 	{"the end of its log: [{output}]", "日志末尾：[{output}]"},
+	{"timed out after {time}, as {field} says", "超过 {field} 规定的 {time} 未结束"},
+	{
+		"the {operation} command timed out after {time}, as {field} says",
+		"{operation}命令超过 {field} 规定的 {time} 未结束",
+	},
+	{"drover ended it with all processes that it had started", "drover 已将其与它启动的所有进程一起终止"},
 	{"nothing was started", "没有启动任何进程"},
 	{"{operation} process ({name}) failed, for post-check status {text}", "{operation}进程（{name}）失败，执行后检查的结果：{text}"},
 	{"not alive to the end of its check time: {text}", "没有存活到检查时间结束：{text}"},

@@ -270,6 +270,26 @@ func TestBeforeStart(t *testing.T) {
 	}
 }
 
+// TestLimitOfACommand: the answer about a command that timed out names the field of the process file with its limit.
+func TestLimitOfACommand(t *testing.T) {
+	for step, want := range map[string]string{
+		"check": "before_start failed: timed out after 5 s, as before_start.timeout says; drover ended it",
+		"start": "the start command timed out after 60 s, as timeouts.start says; drover ended it",
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			s := spec()
+			s.Stop = &process.StopPolicy{Timeout: 1000}
+			s.BeforeStart = &process.Hook{Run: "check", Time: 5000}
+			w.Script("check", operationtest.Script{})
+			w.Script(step, operationtest.Script{Takes: time.Hour})
+			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			if !strings.HasPrefix(r.Outcome.Text, want) || r.Outcome.Cause != process.CauseCommandTimeout {
+				t.Errorf("%s: %+v", step, r.Outcome)
+			}
+		})
+	}
+}
+
 // TestForegroundFinishes: a process that ends with success while its start is checked has finished, if its policy of
 // relaunches says so. An end from before the start does not count.
 func TestForegroundFinishes(t *testing.T) {

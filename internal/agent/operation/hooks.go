@@ -53,6 +53,20 @@ func (n *session) beforeStop() (note string, err error) {
 	return note, err
 }
 
+// limitOf is the field of the process file with the time limit of a step; empty if there is none, or if the callers
+// know the fields of GSE and JOB.
+func (n *session) limitOf(step string) string {
+	switch {
+	case step == stepBeforeStart:
+		return "before_start.timeout"
+	case step == stepBeforeStop || !n.own():
+		return ""
+	case step == string(process.Stop), step == string(process.Reload):
+		return "timeouts." + step
+	}
+	return "timeouts.start"
+}
+
 // fieldOf is the field, as callers know it, that has the command of a step.
 func (n *session) fieldOf(step string) string {
 	switch step {

@@ -449,6 +449,9 @@ func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
 // expire ends a command whose time is up, with every process that it left behind.
 func (n *session) expire(st *specstore.Step) error {
 	limit := shortly(commandTime(st.Name, n.spec))
+	if field := n.limitOf(st.Name); field != "" {
+		limit += ", as " + field + " says"
+	}
 	text := fmt.Sprintf("timed out after %s; drover ended it with all processes that it had started", limit)
 	switch problem, proven := n.endCommand(st.Child, st.Run); {
 	case problem != "":
