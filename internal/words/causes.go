@@ -284,7 +284,7 @@ var Causes = map[string]Cause{
 			"命令的执行时间超过时限，drover 已将其终止。",
 		},
 		Text{
-			"Find out what it waits for, or raise its limit: `before_start.timeout`, `timeouts.start` or `timeouts.reload`.",
+			"Find out what it waits for, or raise `before_start.timeout`, `timeouts.start` or `timeouts.reload`.",
 			"查明它在等待什么，或调大时限：`before_start.timeout`、`timeouts.start` 或 `timeouts.reload`。",
 		},
 	},
