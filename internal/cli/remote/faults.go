@@ -29,24 +29,25 @@ func tellRequest(first check, request func(args []string) (body any, told []stri
 		faults := []error{err}
 		for _, f := range apiv1.Faults(body, time.Now()) {
 			if !slices.ContainsFunc(told, func(begin string) bool { return strings.HasPrefix(f.Field, begin) }) {
-				faults = append(faults, term.Usagef("%s", inFlag(flags, f)))
+				f = inFlag(flags, f)
+				faults = append(faults, term.Usagef("%s: %s", f.Field, f.Detail))
 			}
 		}
 		return errors.Join(faults...)
 	}
 }
 
-// inFlag returns the text of a fault with the flag or argument of its field, if it has one. Flags of names in quotes
-// also replace these names.
-func inFlag(flags map[string]string, f client.FieldError) string {
+// inFlag returns a fault with the flag or argument of its field, if it has one. Flags of names in quotes also replace
+// these names in the text.
+func inFlag(flags map[string]string, f client.FieldError) client.FieldError {
 	whole, _, _ := strings.Cut(f.Field, "[")
-	text := f.Detail
+	told := client.FieldError{Field: cmp.Or(flags[whole], f.Field), Detail: f.Detail}
 	for name, flag := range flags {
 		if strings.HasPrefix(name, `"`) {
-			text = strings.ReplaceAll(text, name, flag)
+			told.Detail = strings.ReplaceAll(told.Detail, name, flag)
 		}
 	}
-	return cmp.Or(flags[whole], f.Field) + ": " + text
+	return told
 }
 
 // inFlags returns a call whose refusals name flags and arguments instead of the fields of the request.
@@ -59,10 +60,12 @@ func inFlags[T any](flags map[string]string, call func(context.Context, *client.
 			return answer, err
 		}
 		told := *refusal
+		told.Fields = nil
 		for _, field := range refusal.Fields {
-			told.Detail = strings.Replace(told.Detail, field.Field+": "+field.Detail, inFlag(flags, field), 1)
+			named := inFlag(flags, field)
+			told.Fields = append(told.Fields, named)
+			told.Detail = strings.Replace(told.Detail, field.Field+": "+field.Detail, named.Field+": "+named.Detail, 1)
 		}
-		told.Fields = nil // their texts are in the detail
 		return answer, &told
 	}
 }

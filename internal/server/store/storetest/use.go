@@ -72,7 +72,7 @@ func useRevisions(t *testing.T, db store.Store, now time.Time) {
 	do(db.TaskFaults(ctx, []string{"1"}, []string{"a"}, func(string, store.ObservedKey, process.Fault) {}))
 	removed, err := db.PruneRevisions(ctx, now.Add(time.Hour), 3)
 	do(err)
-	if removed != 2 {
+	if removed != 3 {
 		t.Fatalf("%d revisions were removed", removed)
 	}
 }
@@ -95,6 +95,10 @@ func Use(t *testing.T, db store.Store) {
 	do(Create(ctx, db, &store.Task{ID: "3", Created: now, Requests: []store.Request{
 		{Op: process.Query, Targets: []store.Target{{Key: "k", Agent: "a"}}},
 	}}, store.AuditRow{At: now}))
+	_, err := db.Waiting(ctx)
+	do(err)
+	_, err = db.EndWaiting(ctx, "none", now, process.Outcome{Fault: process.AgentUnavailable})
+	do(err)
 	waits, err := db.Pass(ctx)
 	do(err)
 	if !waits {
