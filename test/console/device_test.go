@@ -259,3 +259,50 @@ func TestDroppedToken(t *testing.T) {
 		b.wants(b.get("/ui/"), 200, "anna", "Overview")
 	}
 }
+
+// TestOperatorsBringNoSpec: an operator operates what others have set up. A spec of their own, also for a start, needs the
+// right to update; without it they see no values of environments either.
+func TestOperatorsBringNoSpec(t *testing.T) {
+	t.Parallel()
+	c := newCommandLine(t)
+	c.CLI("user", "create", "bob")
+	c.CLI("user", "grant", "bob", "operator on shop")
+	token := strings.TrimSpace(c.CLI("user", "token", "bob").Out)
+	file := func(command string) string {
+		path := filepath.Join(t.TempDir(), "shop.yaml")
+		text := "namespace: shop\nprocesses:\n  api: {run: " + command + ", directory: " + t.TempDir() +
+			", ready: {alive: 0s}, environment: {MODE: secret}, hosts: ['0:127.0.0.1']}\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	bob := func(code int, args ...string) string {
+		t.Helper()
+		a := harness.Finish(t, "", harness.Environment(c.home, "DROVER_USER_TOKEN="+token), binaries.drover,
+			append(args, "--server", c.S.URL)...)
+		if a.Code != code {
+			t.Fatalf("bob's drover %q: exit code %d: %s%s", args, a.Code, a.Out, a.Errors)
+		}
+		return a.Out + a.Errors
+	}
+	before, after := file("sleep 86401"), file("sleep 86402")
+	if said := bob(5, "apply", "-f", before, "--yes"); !strings.Contains(said, "update shop/api") {
+		t.Errorf("a new process: %s", said)
+	}
+	if a := c.CLI("apply", "-f", before, "--yes"); a.Code != 0 {
+		t.Fatal(a.Errors)
+	}
+	if said := bob(5, "apply", "-f", after, "--yes"); !strings.Contains(said, "update shop/api") {
+		t.Errorf("a changed process: %s", said)
+	}
+	if said := bob(0, "get", "shop/api"); !strings.Contains(said, "***") || strings.Contains(said, "secret") {
+		t.Errorf("the file is %s", said)
+	}
+	bob(0, "restart", "shop/api", "--yes")
+	c.CLI("user", "grant", "bob", "update on shop")
+	bob(0, "apply", "-f", after, "--yes")
+	if said := bob(0, "get", "shop/api"); !strings.Contains(said, "secret") {
+		t.Errorf("the file is %s", said)
+	}
+}

@@ -203,18 +203,33 @@ func (p *Principal) Who() string {
 	return fmt.Sprintf("app %q", p.App)
 }
 
-// Reach is the set of hosts on which a principal may do one operation.
+// Reach is the set of hosts on which a principal may do one operation, or two operations.
 type Reach struct {
+	op         Operation
 	everywhere bool
 	grants     []granted
 	// small are the grants with a limit below the number of targets of the call.
 	small   []granted
 	targets int
+	// and is the reach of the second operation, if there is one.
+	and *Reach
 }
 
 // On returns the reach of op on processes of the namespace.
 func (p *Principal) On(op Operation, namespace string) Reach {
 	return p.reach(op, func(g *Grant) bool { return g.inScope(namespace) })
+}
+
+// Sets returns the hosts on which the principal may decide what runs as a process of the namespace: a call with a spec
+// of its own needs the right to start, and for a person also the right to update. So an operator operates only what
+// somebody else has set up.
+func (p *Principal) Sets(namespace string) Reach {
+	r := p.On(OperationOf(process.Start), namespace)
+	if IsPersonApp(p.App) {
+		update := p.On(OperationOf(process.Update), namespace)
+		r.and = &update
+	}
+	return r
 }
 
 // Anywhere returns the reach of op on processes of any namespace: the hosts where the principal may do op at all.
@@ -263,9 +278,9 @@ func (p *Principal) OnHosts(op Operation) Reach {
 
 func (p *Principal) reach(op Operation, inScope func(*Grant) bool) Reach {
 	if p.Admin {
-		return Reach{everywhere: true}
+		return Reach{op: op, everywhere: true}
 	}
-	r := Reach{targets: p.Targets}
+	r := Reach{op: op, targets: p.Targets}
 	reads := slices.Contains(Members(Read), op)
 	for i := range p.Grants {
 		g := &p.Grants[i]
@@ -307,13 +322,18 @@ func (op Operation) OfHosts() bool {
 }
 
 // Everywhere reports whether the reach covers every host.
-func (r Reach) Everywhere() bool { return r.everywhere }
+func (r Reach) Everywhere() bool { return r.everywhere && (r.and == nil || r.and.Everywhere()) }
 
 // Nowhere reports whether the reach covers no host.
-func (r Reach) Nowhere() bool { return !r.everywhere && len(r.grants) == 0 }
+func (r Reach) Nowhere() bool {
+	return !r.everywhere && len(r.grants) == 0 || r.and != nil && r.and.Nowhere()
+}
 
 // Covers reports whether the reach covers the host.
 func (r Reach) Covers(h Host) bool {
+	if r.and != nil && !r.and.Covers(h) {
+		return false
+	}
 	return r.everywhere || slices.ContainsFunc(r.grants, func(g granted) bool { return g.onHost(h) })
 }
 
@@ -356,9 +376,13 @@ func (m *Missing) Found(op Operation, subject, host string) {
 	m.Operation, m.Subject, m.Host = op, subject, host
 }
 
-// Check notes the missing right to do an operation to a subject on a host, unless the reach of the caller covers it.
-func (m *Missing) Check(reach Reach, op Operation, subject string, h Host) {
+// Check notes the missing right of a reach to a subject on a host, unless the reach covers the host.
+func (m *Missing) Check(reach Reach, subject string, h Host) {
+	op, second := reach.op, reach.and
+	reach.and = nil
 	switch limit := reach.limit(h); {
+	case reach.Covers(h) && second != nil:
+		m.Check(*second, subject, h)
 	case reach.Covers(h):
 	case limit != 0 && m.Operation == "":
 		m.Operation, m.Subject, m.Limit, m.Targets = op, subject, limit, reach.targets

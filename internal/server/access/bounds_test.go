@@ -118,7 +118,7 @@ func TestLimitOfTargets(t *testing.T) {
 	} {
 		p := access.Principal{Grants: grants(t, tt.grants...), Targets: tt.targets}
 		var missing access.Missing
-		missing.Check(p.On(tt.op, "a"), tt.op, "a/x", tt.host)
+		missing.Check(p.On(tt.op, "a"), "a/x", tt.host)
 		if got := missing.What(); missing.Any() && got != tt.missing || missing.Any() != (tt.missing != "") {
 			t.Errorf("%q, %s of %d on %s: missing %q", tt.grants, tt.op, tt.targets, tt.host.Address(), got)
 		}
@@ -154,5 +154,38 @@ func TestAuditor(t *testing.T) {
 	}
 	if admin := (&access.Principal{Admin: true}); !admin.ReadsAudit() {
 		t.Error("an administrator does not read all audit records")
+	}
+}
+
+// TestSets: an app decides what runs with the right to start. A person also needs the right to update, on the same host.
+func TestSets(t *testing.T) {
+	here, there := access.Host{Area: 0, IP: "10.0.0.1"}, access.Host{Area: 0, IP: "10.0.0.2"}
+	for _, tt := range []struct {
+		app    string
+		grants []string
+		// missing is the missing right on here.
+		missing           string
+		there, everywhere bool
+	}{
+		{"shop", []string{"start on a"}, "", true, true},
+		{"shop", []string{"update on a"}, "start a/x", false, false},
+		{access.PersonApp("bob"), []string{"operator on a"}, "update a/x", false, false},
+		{access.PersonApp("bob"), []string{"maintainer on a"}, "", true, true},
+		{access.PersonApp("bob"), []string{"operator on a", "update on a at 0:10.0.0.2"}, "update a/x on 0:10.0.0.1", true, false},
+		{access.PersonApp("bob"), []string{"start on a at 0:10.0.0.2", "update on a"}, "start a/x on 0:10.0.0.1", true, false},
+		{access.PersonApp("bob"), []string{"start on a", "update on a max-targets 1"}, "update a/x: the call has 2 targets, " +
+			"and the right allows at most 1 in one call", false, false},
+	} {
+		p := access.Principal{App: tt.app, Grants: grants(t, tt.grants...), Targets: 2}
+		reach := p.Sets("a")
+		var missing access.Missing
+		missing.Check(reach, "a/x", here)
+		if got := missing.What(); missing.Any() && got != tt.missing || missing.Any() != (tt.missing != "") {
+			t.Errorf("%s with %q: missing %q, want %q", tt.app, tt.grants, got, tt.missing)
+		}
+		if reach.Covers(here) == missing.Any() || reach.Covers(there) != tt.there || reach.Everywhere() != tt.everywhere {
+			t.Errorf("%s with %q covers %v and %v, everywhere %v", tt.app, tt.grants, reach.Covers(here), reach.Covers(there),
+				reach.Everywhere())
+		}
 	}
 }

@@ -6,10 +6,13 @@ import "drover/internal/process"
 type Reaches struct {
 	principal Principal
 	known     map[Operation]map[string]Reach
+	sets      map[string]Reach
 }
 
 // NewReaches returns the reaches of a principal.
-func NewReaches(p Principal) *Reaches { return &Reaches{p, map[Operation]map[string]Reach{}} }
+func NewReaches(p Principal) *Reaches {
+	return &Reaches{p, map[Operation]map[string]Reach{}, map[string]Reach{}}
+}
 
 // On is Principal.On.
 func (r *Reaches) On(op Operation, namespace string) Reach {
@@ -20,6 +23,16 @@ func (r *Reaches) On(op Operation, namespace string) Reach {
 	if !ok {
 		reach = r.principal.On(op, namespace)
 		r.known[op][namespace] = reach
+	}
+	return reach
+}
+
+// Sets is Principal.Sets.
+func (r *Reaches) Sets(namespace string) Reach {
+	reach, ok := r.sets[namespace]
+	if !ok {
+		reach = r.principal.Sets(namespace)
+		r.sets[namespace] = reach
 	}
 	return reach
 }

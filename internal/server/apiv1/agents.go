@@ -536,7 +536,7 @@ func (h *Handler) named(choice hostChoice, who *access.Principal, op access.Oper
 		path := fmt.Sprintf("hosts[%d]", i)
 		switch {
 		case found:
-			missing.Check(reach, op, "", gate.Host(a))
+			missing.Check(reach, "", gate.Host(a))
 		case wildcard.IsPattern(name):
 			if patterns++; patterns > mostPatterns {
 				fail(path, "is one pattern too many: expected at most %d patterns", mostPatterns)
@@ -562,7 +562,7 @@ func (h *Handler) named(choice hostChoice, who *access.Principal, op access.Oper
 	whole.Targets = len(agents)
 	may := whole.OnHosts(op)
 	for i := range agents {
-		missing.Check(may, op, "", gate.Host(agents[i]))
+		missing.Check(may, "", gate.Host(agents[i]))
 	}
 	switch {
 	case len(*faults) > 0:

@@ -508,7 +508,7 @@ func (h *Handler) mayRollOut(who *access.Principal, r *store.Rollout) bool {
 	return h.onAll(r, func(s *store.RolloutStep, host access.Host) bool {
 		covers := reaches.On(access.OperationOf(s.Op), s.Process.Namespace).Covers(host)
 		if r.Op == store.OpApply && !s.Removes { // it brings a spec
-			covers = covers && reaches.On(access.OperationOf(process.Start), s.Process.Namespace).Covers(host)
+			covers = covers && reaches.Sets(s.Process.Namespace).Covers(host)
 		}
 		return covers
 	})

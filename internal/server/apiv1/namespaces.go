@@ -58,10 +58,10 @@ func (h *Handler) getNamespace(ctx context.Context, c *call) (reply, error) {
 // as the selection has it: a host that differs is a deviation from the file.
 func (h *Handler) shownFile(c *call, namespace string, known []plan.Known, standing []store.Selection, revision int64,
 ) (reply, error) {
-	start := c.Principal.On(access.OperationOf(process.Start), namespace)
+	set := c.Principal.Sets(namespace)
 	placed := make([]processfile.Placed, 0, len(known))
 	for _, k := range known {
-		if agent, _ := h.Directory.ByKey(k.Agent); !start.Covers(gate.Host(agent)) {
+		if agent, _ := h.Directory.ByKey(k.Agent); !set.Covers(gate.Host(agent)) {
 			k.Spec = hidden(k.Spec)
 		}
 		if k.Selector == "" {
@@ -72,7 +72,7 @@ func (h *Handler) shownFile(c *call, namespace string, known []plan.Known, stand
 	}
 	query := c.Principal.On(access.OperationOf(process.Query), namespace)
 	for _, s := range standing {
-		sees, sets, err := h.covered(s.Selector, query, start)
+		sees, sets, err := h.covered(s.Selector, query, set)
 		switch {
 		case err != nil:
 			return reply{}, failure("read a selection", err)
@@ -308,7 +308,7 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if !c.Principal.On(access.OperationOf(process.Start), namespace).Everywhere() {
+	if !c.Principal.Sets(namespace).Everywhere() {
 		hideChanges(changes)
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
@@ -418,7 +418,7 @@ func (h *Handler) wanted(c *call, namespace string, docs []processfile.Document,
 ) ([]plan.Wanted, processfile.Faults, error) {
 	r := resolver{
 		h: h, reach: c.Principal.On(access.OperationOf(process.Query), namespace), namespace: namespace,
-		starts: c.Principal.On(access.OperationOf(process.Start), namespace),
+		sets:   c.Principal.Sets(namespace),
 		stored: map[store.ObservedKey]*process.Spec{}, seen: map[store.ObservedKey]*processfile.Named{},
 	}
 	for i := range known {
@@ -438,10 +438,10 @@ func (h *Handler) wanted(c *call, namespace string, docs []processfile.Document,
 // resolver finds the hosts of the processes of a file.
 type resolver struct {
 	h *Handler
-	// reach are the hosts that the caller may query, starts those on which the caller may set a spec.
-	reach, starts access.Reach
-	namespace     string
-	stored        map[store.ObservedKey]*process.Spec
+	// reach are the hosts that the caller may query, sets those on which the caller may set a spec.
+	reach, sets access.Reach
+	namespace   string
+	stored      map[store.ObservedKey]*process.Spec
 	// seen has the entry of each process on each host.
 	seen   map[store.ObservedKey]*processfile.Named
 	all    []plan.Wanted
@@ -502,7 +502,7 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 		return
 	}
 	r.seen[key] = p
-	if !r.starts.Covers(gate.Host(a)) {
+	if !r.sets.Covers(gate.Host(a)) {
 		spec = guessed(spec)
 	}
 	own, unknown := revealed(spec, r.stored[key])
@@ -514,8 +514,8 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 	})
 }
 
-// mayApply checks the rights to all steps: the right to the operation, and for a step that brings a spec the right to
-// start, because the caller decides what runs.
+// mayApply checks the rights to all steps: the right to the operation, and for a step that brings a spec the rights to
+// decide what runs.
 func (h *Handler) mayApply(c *call, steps []plan.Step) error {
 	who, targets := c.Principal, map[store.ObservedKey]bool{}
 	for _, s := range steps {
@@ -526,13 +526,12 @@ func (h *Handler) mayApply(c *call, steps []plan.Step) error {
 	reaches := access.NewReaches(who)
 	for _, s := range steps {
 		agent, _ := h.Directory.ByKey(s.Agent)
-		needed := []process.Op{s.Op}
+		needed := []access.Reach{reaches.On(access.OperationOf(s.Op), s.Process.Namespace)}
 		if s.Spec != nil {
-			needed = append(needed, process.Start)
+			needed = append(needed, reaches.Sets(s.Process.Namespace))
 		}
-		for _, op := range needed {
-			right := access.OperationOf(op)
-			missing.Check(reaches.On(right, s.Process.Namespace), right, s.Process.String(), gate.Host(agent))
+		for _, reach := range needed {
+			missing.Check(reach, s.Process.String(), gate.Host(agent))
 		}
 	}
 	if missing.Any() {

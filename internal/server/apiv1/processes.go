@@ -225,7 +225,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 		f.Within = r.within(f.Namespace)
 	}
 	var views []v1.Process
-	starts, start := access.NewReaches(c.Principal), access.OperationOf(process.Start)
+	reaches := access.NewReaches(c.Principal)
 	more, shown := true, 0
 	for begun := time.Now(); more && len(views) < limit && shown < mostShown && time.Since(begun) < searchTime; {
 		rows, further, err := h.Listing.ListObserved(ctx, f, after, limit)
@@ -241,7 +241,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 			if !shows {
 				o.Spec = nil
 			}
-			if o.Spec != nil && !starts.On(start, o.Process.Namespace).Covers(gate.Host(agent)) {
+			if o.Spec != nil && !reaches.Sets(o.Process.Namespace).Covers(gate.Host(agent)) {
 				o.Spec = hidden(o.Spec)
 			}
 			views = append(views, h.viewProcess(o, h.viewHost(agent)))

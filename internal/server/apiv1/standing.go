@@ -199,12 +199,12 @@ func (h *Handler) maySelect(c *call, change *store.SelectionChange, standing []s
 			places = append(places, place{s.Process, gate.Host(a)})
 		}
 	}
-	who, start := c.Principal, access.OperationOf(process.Start)
+	who := c.Principal
 	who.Targets = len(places)
-	reach := who.On(start, change.Namespace)
+	reach := who.Sets(change.Namespace)
 	var missing access.Missing
 	for _, p := range places {
-		missing.Check(reach, start, p.process.String(), p.host)
+		missing.Check(reach, p.process.String(), p.host)
 	}
 	if missing.Any() {
 		return forbidden(missing)

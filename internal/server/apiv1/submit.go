@@ -468,10 +468,9 @@ func (h *Handler) resolveOf(ctx context.Context, who, whole *access.Principal, r
 			seen[key] = true
 			stored, narrow := bound[a.Key]
 			if host := gate.Host(a); may.Covers(host) && narrow && !stored { // the caller's own spec decides what runs
-				start := access.OperationOf(process.Start)
-				missing.Check(whole.On(start, id.Namespace), start, id.String(), host)
+				missing.Check(whole.Sets(id.Namespace), id.String(), host)
 			} else {
-				missing.Check(may, right, id.String(), host)
+				missing.Check(may, id.String(), host)
 			}
 			r := requests.of(requestKind{id, stored})
 			name := nameOf(a)
@@ -495,7 +494,7 @@ type requestsOf struct {
 }
 
 // requestKind distinguishes the requests. stored means that the given spec equals the stored spec, and so needs no
-// right to start.
+// right to decide what runs.
 type requestKind struct {
 	process.ID
 	stored bool
@@ -514,18 +513,18 @@ func (r *requestsOf) of(k requestKind) *store.Request {
 	return &r.list[i]
 }
 
-// boundBy returns the hosts on which the caller may not use its own spec, because it may not start the process there.
+// boundBy returns the hosts on which the caller may not use its own spec, because it may not decide there what runs.
 // The value of a host is true if the given spec equals the stored spec there, which is always allowed.
 func (h *Handler) boundBy(ctx context.Context, who *access.Principal, req *operationRequest, id process.ID,
 	agents []store.Agent,
 ) (map[string]bool, error) {
-	bound, start := map[string]bool{}, who.On(access.OperationOf(process.Start), id.Namespace)
-	if req.Spec == nil || start.Everywhere() {
+	bound, set := map[string]bool{}, who.Sets(id.Namespace)
+	if req.Spec == nil || set.Everywhere() {
 		return bound, nil
 	}
 	var keys []string
 	for _, a := range agents {
-		if !start.Covers(gate.Host(a)) {
+		if !set.Covers(gate.Host(a)) {
 			bound[a.Key] = false
 			keys = append(keys, a.Key)
 		}

@@ -413,10 +413,10 @@ func (h *Handler) viewPlaces(ctx context.Context, c *call, places []rollup.Place
 		keys[i] = at.Key
 	}
 	found := map[store.ObservedKey]v1.Process{}
-	starts, start := access.NewReaches(c.Principal), access.OperationOf(process.Start)
+	reaches := access.NewReaches(c.Principal)
 	err = h.Listing.ObservedAt(ctx, keys, spec, func(o store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)
-		if o.Spec != nil && !starts.On(start, o.Process.Namespace).Covers(gate.Host(agent)) {
+		if o.Spec != nil && !reaches.Sets(o.Process.Namespace).Covers(gate.Host(agent)) {
 			o.Spec = hidden(o.Spec)
 		}
 		v := h.viewProcess(o, h.viewHost(agent))

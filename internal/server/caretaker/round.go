@@ -425,17 +425,10 @@ func (r *round) allowed(ctx context.Context, p *place, d upkeep.Decision, spec *
 		}
 		r.reaches[who] = access.NewReaches(principal)
 	}
-	needed := []process.Op{d.Op}
-	if spec != nil {
-		needed = append(needed, process.Start)
-	}
-	host := gate.Host(p.host)
-	for _, op := range needed {
-		if !r.reaches[who].On(access.OperationOf(op), p.key.Process.Namespace).Covers(host) {
-			return who, false, nil
-		}
-	}
-	return who, true, nil
+	reaches, namespace, host := r.reaches[who], p.key.Process.Namespace, gate.Host(p.host)
+	may := reaches.On(access.OperationOf(d.Op), namespace).Covers(host) &&
+		(spec == nil || reaches.Sets(namespace).Covers(host))
+	return who, may, nil
 }
 
 // reason says in words why an order is given. Orders for one host with the same reason keep the order of its processes.

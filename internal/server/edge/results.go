@@ -32,7 +32,7 @@ func (e *Config) Results(ctx context.Context, c *Call, task, app string, host fu
 	reaches, query := access.NewReaches(c.Principal), access.OperationOf(process.Query)
 	err := e.Tasks.TaskItems(ctx, task, app, func(v store.ItemView) error {
 		if h := host(v); !reaches.MayRead(v.Op, v.Process.Namespace, h) {
-			missing.Check(reaches.On(query, v.Process.Namespace), query, v.Process.String(), h)
+			missing.Check(reaches.On(query, v.Process.Namespace), v.Process.String(), h)
 		}
 		if failed == nil && !missing.Any() {
 			failed = fn(v)

@@ -15,8 +15,7 @@ import (
 func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Target,
 	may *permissionCheck,
 ) ([]store.Request, error) {
-	start := access.OperationOf(process.Start)
-	reach := may.c.Principal.On(start, r.Process.Namespace)
+	reach := may.c.Principal.Sets(r.Process.Namespace)
 	if r.Spec == nil || reach.Everywhere() {
 		return []store.Request{*r}, nil
 	}
@@ -49,7 +48,7 @@ func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Ta
 		own := may.c.Principal.On(access.OperationOf(r.Op), r.Process.Namespace)
 		for i, t := range bound.Targets {
 			if !stored[t.Agent] && own.Covers(hosts[i]) { // otherwise that check has failed already
-				may.missing.Check(reach, start, r.Process.String(), hosts[i])
+				may.missing.Check(reach, r.Process.String(), hosts[i])
 			}
 		}
 	}

@@ -48,17 +48,15 @@ func rightsHost(t gse.Target, agent store.Agent, found bool) access.Host {
 	return access.Host{Area: access.NoArea, ID: t.AgentID}
 }
 
-// mayOnTargets returns a refusal unless the app may do op to the subject, within reach, on all targets.
-func (s *server) mayOnTargets(c *call, reach access.Reach, op access.Operation, subject string,
-	targets []gse.Target,
-) error {
+// mayOnTargets returns a refusal unless the app has the right of reach to the subject on all targets.
+func (s *server) mayOnTargets(c *call, reach access.Reach, subject string, targets []gse.Target) error {
 	if reach.Everywhere() {
 		return nil
 	}
 	r := permissionCheck{c: c}
 	for _, t := range targets {
 		agent, found := s.lookup(t)
-		r.missing.Check(reach, op, subject, rightsHost(t, agent, found))
+		r.missing.Check(reach, subject, rightsHost(t, agent, found))
 	}
 	return r.refusal()
 }
@@ -66,13 +64,13 @@ func (s *server) mayOnTargets(c *call, reach access.Reach, op access.Operation, 
 // mayUseAgents returns a refusal unless the app may do op to all of the hosts.
 func (s *server) mayUseAgents(c *call, op access.Operation, targets []gse.Target) error {
 	c.Principal.Targets = len(targets)
-	return s.mayOnTargets(c, c.Principal.OnHosts(op), op, "", targets)
+	return s.mayOnTargets(c, c.Principal.OnHosts(op), "", targets)
 }
 
 // mayUseGroups returns a refusal unless the app may do op to the groups of the namespace on all targets.
 func (s *server) mayUseGroups(c *call, op access.Operation, namespace string, targets []gse.Target) error {
 	c.Principal.Targets = len(targets)
-	return s.mayOnTargets(c, c.Principal.On(op, namespace), op, namespace, targets)
+	return s.mayOnTargets(c, c.Principal.On(op, namespace), namespace, targets)
 }
 
 // mayReadNamespace returns a refusal unless the app may query the namespace on every host. A page of a part would look

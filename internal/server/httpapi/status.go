@@ -23,7 +23,7 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	}
 	c.Audit.Target, c.Audit.Targets = edge.Clip(q.ID.String()), len(q.Targets)
 	op := access.OperationOf(process.Query)
-	if err := s.mayOnTargets(c, c.Principal.On(op, q.ID.Namespace), op, q.ID.String(), q.Targets); err != nil {
+	if err := s.mayOnTargets(c, c.Principal.On(op, q.ID.Namespace), q.ID.String(), q.Targets); err != nil {
 		return nil, err
 	}
 	rows := statusRows{targetIndex: s.indexTargets(q.Targets), s: s, q: q}

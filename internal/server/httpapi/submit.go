@@ -96,7 +96,7 @@ func (s *server) request(o *gse.Operation, may *permissionCheck) store.Request {
 	for i, t := range o.Targets {
 		agent, found := s.lookup(t)
 		if !reach.Everywhere() {
-			may.missing.Check(reach, op, o.ID.String(), rightsHost(t, agent, found))
+			may.missing.Check(reach, o.ID.String(), rightsHost(t, agent, found))
 		}
 		r.Targets[i] = store.Target{Key: t.Key, Asked: t.Asked(), Agent: agent.Key, Outcome: known}
 		if known == nil && !found {
