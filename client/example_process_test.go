@@ -245,15 +245,32 @@ func ExampleClient_LabelAgents() {
 	c, stop := connect()
 	defer stop()
 
-	hosts, err := c.LabelAgents(context.Background(), client.LabelRequest{
+	done, err := c.LabelAgents(context.Background(), client.LabelRequest{
 		Hosts: []string{"web-*"}, Set: map[string]string{"role": "web"}, Remove: []string{"zone"},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(hosts)
+	fmt.Println(done.Hosts)
 	// Output: [web-1]
+}
+
+func ExampleClient_PlanLabels() {
+	c, stop := connect()
+	defer stop()
+
+	plan, err := c.PlanLabels(context.Background(), client.LabelRequest{
+		Hosts: []string{"web-1"}, Set: map[string]string{"role": "db"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range plan.Reselected {
+		fmt.Println(s.Select, s.Processes, s.Come, s.Cease)
+	}
+	// Output: role=web [shop/api] 0 1
 }
 
 func ExampleClient_RemoveAgent() {

@@ -162,6 +162,10 @@ func exchanges() []exchange {
 			"POST /agents/labels", `{"hosts":["web-*"],"set":{"role":"web"},"remove":["zone"]}`, 200,
 			`{"hosts":["web-1"]}`,
 		},
+		{
+			"POST /agents/labels?dry_run=true", `{"hosts":["web-1"],"set":{"role":"db"}}`, 200,
+			`{"hosts":["web-1"],"reselected":[{"select":"role=web","processes":["shop/api"],"come":0,"cease":1}]}`,
+		},
 		{"DELETE /agents/web-1", "", 204, ""},
 		{
 			"POST /agents/upgrade", `{"version":"1.4.0","select":"role=web","rollout":{"batch":"10%","canary":1}}`, 202,

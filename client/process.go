@@ -278,11 +278,16 @@ func (c *Client) CountAgents(ctx context.Context, f AgentFilter, groupBy string)
 	return n, err
 }
 
-// LabelAgents sets and removes labels of hosts, of all or of none. It returns the ids of the hosts.
-func (c *Client) LabelAgents(ctx context.Context, r LabelRequest) ([]string, error) {
-	var done v1.Labelled
-	err := c.do(ctx, at(v1.RouteLabelAgents), nil, r, &done)
-	return done.Hosts, err
+// LabelAgents sets and removes labels of hosts, of all or of none.
+func (c *Client) LabelAgents(ctx context.Context, r LabelRequest) (done Labelled, err error) {
+	err = c.do(ctx, at(v1.RouteLabelAgents), nil, r, &done)
+	return done, err
+}
+
+// PlanLabels returns what LabelAgents would do, after all its checks, and does nothing.
+func (c *Client) PlanLabels(ctx context.Context, r LabelRequest) (plan Labelled, err error) {
+	err = c.do(ctx, at(v1.RouteLabelAgents), url.Values{"dry_run": {"true"}}, r, &plan)
+	return plan, err
 }
 
 // CountProcesses counts the processes that match the filter; it ignores States and Limit of the filter.

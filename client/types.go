@@ -46,6 +46,10 @@ type (
 	Facts = v1.Facts
 	// LabelRequest sets and removes labels of hosts.
 	LabelRequest = v1.LabelRequest
+	// Labelled names labelled hosts, and counts the hosts of selections that change by it.
+	Labelled = v1.Labelled
+	// Reselected tells how many hosts come to match an expression, and how many cease to match.
+	Reselected = v1.Reselected
 	// Host is the host of a process.
 	Host = v1.Host
 	// Instance is a running process.

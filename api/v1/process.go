@@ -344,9 +344,19 @@ type AgentGroup struct {
 	Online int    `json:"online"`
 }
 
-// Labelled names the hosts whose labels were set.
+// Labelled names the hosts whose labels were set, or would be.
 type Labelled struct {
 	Hosts []string `json:"hosts"`
+	// Reselected are the changed hosts of selections in process files, by the expression.
+	Reselected []Reselected `json:"reselected,omitempty"`
+}
+
+// Reselected tells how many hosts come to match an expression, and so get the processes, and how many cease to match.
+type Reselected struct {
+	Select    string   `json:"select"`
+	Processes []string `json:"processes"`
+	Come      int      `json:"come"`
+	Cease     int      `json:"cease"`
 }
 
 // TargetGroup is a host in the form of Prometheus' HTTP service discovery.

@@ -91,6 +91,7 @@ var Flags = []Text{
 		"不写名称，改为该 ID 的任务或分批发布中失败的执行对象",
 	},
 	{"check the command, print its targets, and do nothing", "检查命令，显示执行对象，不执行"},
+	{"print the changes of selections, and do nothing", "只显示选择结果的变化，不设置标签"},
 	{
 		"show only the number of processes in each state; processes of hosts that are away count as stale",
 		"只显示各状态的进程数；失联主机上的进程计为 stale",

@@ -29,6 +29,12 @@ var LongServers = []Text{
 			"标签可能影响授权，因此需要在每台主机上拥有针对全部命名空间的 label-agents 权限。",
 	},
 	{
+		"Labels also select hosts in process files. drover prints how many hosts come to match a selection, and " +
+			"so get its processes, and how many cease to match. --dry-run prints the same and does nothing.",
+		"进程文件也按标签选择主机。drover 会显示有多少台主机开始符合选择条件（因而得到这些进程），有多少台不再符合。\n" +
+			"--dry-run 只显示，不设置标签。",
+	},
+	{
 		"Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.",
 		"退出码：0 完成，2 用法错误，4 主机不存在，5 没有权限，6 无法连接。",
 	},

@@ -207,6 +207,11 @@ var Messages = []Text{
 	{"proxy {name} was removed", "已移除 Proxy {name}"},
 	{"version {name} was removed", "已移除版本 {name}"},
 	{"{n} host{s} labelled", "已为 {n} 台主机设置标签"},
+	{"{n} host{s} would be labelled", "将为 {n} 台主机设置标签"},
+	{"{n} host comes to match {select} of {processes}", "{n} 台主机开始符合 {processes} 的选择表达式 {select}"},
+	{"{n} hosts come to match {select} of {processes}", "{n} 台主机开始符合 {processes} 的选择表达式 {select}"},
+	{"{n} host ceases to match {select} of {processes}", "{n} 台主机不再符合 {processes} 的选择表达式 {select}"},
+	{"{n} hosts cease to match {select} of {processes}", "{n} 台主机不再符合 {processes} 的选择表达式 {select}"},
 	{"{n} of {hosts} host{s} online use these keys", "在线的 {hosts} 台主机中有 {n} 台使用这些密钥"},
 	{
 		"the server announces the next key to all hosts; once they have it, run this command again to activate it",

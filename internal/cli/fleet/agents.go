@@ -143,6 +143,7 @@ func groupColumns(key string) []term.Column[client.AgentGroup] {
 func agentsLabel() *cobra.Command {
 	var s remote.Session
 	var hosts remote.Hosts
+	dryRun := false
 	r := client.LabelRequest{Set: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:   "label [HOST...] KEY=VALUE|KEY-...",
@@ -154,9 +155,13 @@ These labels override the labels of join tokens and of the hosts' own files. If 
 label that you remove, the removal hides that label. Labels may grant rights, so you need the right
 label-agents for all namespaces on each host.
 
+Labels also select hosts in process files. drover prints how many hosts come to match a selection, and
+so get its processes, and how many cease to match. --dry-run prints the same and does nothing.
+
 Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.`,
 		Example: `  drover agents label web-1 web-2 role=web zone=b
-  drover agents label -l role=web,zone=b zone-`,
+  drover agents label -l role=web,zone=b zone-
+  drover agents label web-1 role=db --dry-run`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.Client(cmd)
@@ -167,16 +172,30 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 				return err
 			}
 			r.Hosts, r.Select = hosts.Names, hosts.Selector
-			labelled, err := c.LabelAgents(cmd.Context(), r)
+			call, text := c.LabelAgents, "%s labelled\n"
+			if dryRun {
+				call, text = c.PlanLabels, "%s would be labelled\n"
+			}
+			labelled, err := call(cmd.Context(), r)
 			if err != nil {
 				return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), remote.ExitOf(err))
 			}
-			term.Say(cmd, "%s labelled\n", process.Count(len(labelled), "host", "hosts"))
+			term.Say(cmd, text, process.Count(len(labelled.Hosts), "host", "hosts"))
+			for _, s := range labelled.Reselected {
+				processes := strings.Join(s.Processes, ", ")
+				if s.Come > 0 {
+					term.Say(cmd, "%s to match %q of %s\n", process.Count(s.Come, "host comes", "hosts come"), s.Select, processes)
+				}
+				if s.Cease > 0 {
+					term.Say(cmd, "%s to match %q of %s\n", process.Count(s.Cease, "host ceases", "hosts cease"), s.Select, processes)
+				}
+			}
 			return nil
 		},
 		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
 	}
 	hosts.ChangeFlags(cmd, &s, "further hosts")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the changes of selections, and do nothing")
 	s.Flags(cmd)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 		var twice []error

@@ -422,13 +422,14 @@ func labelCharacter(c rune) rune {
 // maxLabelled is the largest number of hosts that one call labels.
 const maxLabelled = 20_000
 
-// labelAgents sets and removes labels of hosts, of all or of none.
+// labelAgents sets and removes labels of hosts, of all or of none. A dry run ends after the checks.
 func (h *Handler) labelAgents(ctx context.Context, c *call) (reply, error) {
 	var req labelRequest
 	check := func() error {
 		_, faults := req.check()
 		return faulty(faults)
 	}
+	dry := c.params.flag("dry_run")
 	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
@@ -447,14 +448,18 @@ func (h *Handler) labelAgents(ctx context.Context, c *call) (reply, error) {
 		return reply{}, invalidFile("", faults)
 	}
 	c.Audit.Targets = len(agents)
-	if err := h.mayReselect(ctx, agents, &req); err != nil {
+	reselected, err := h.reselected(ctx, c, agents, &req)
+	if err != nil {
 		return reply{}, err
 	}
-	keys, done := make([]string, len(agents)), v1.Labelled{Hosts: make([]string, len(agents))}
+	keys, done := make([]string, len(agents)), v1.Labelled{Hosts: make([]string, len(agents)), Reselected: reselected}
 	for i, a := range agents {
 		keys[i], done.Hosts[i] = a.Key, nameOf(a)
 	}
-	err := h.Labels.Label(ctx, keys, req.Set, req.Remove)
+	if dry != nil && *dry {
+		return ok(done)
+	}
+	err = h.Labels.Label(ctx, keys, req.Set, req.Remove)
 	if full, ok := errors.AsType[*fleet.LabelsError](err); ok {
 		return reply{}, invalid("set", "%v", full)
 	}

@@ -208,6 +208,11 @@ func TestLabelsAndSelections(t *testing.T) {
 	r := labelled(t)
 	r.want(202, r.call("admin", "PUT", "/namespaces/a",
 		`{"namespace":"a","processes":{"x":{`+daemon+`,"hosts":{"select":"role=web"}}}}`))
+	dry := r.want(200, r.call("admin", "POST", "/agents/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"web"}}`)).body
+	want := "map[cease:0 come:1 processes:[a/x] select:role=web]"
+	if got := dry["reselected"].([]any); len(got) != 1 || fmt.Sprint(got[0]) != want {
+		t.Errorf("the dry run answers %v, want %s", dry, want)
+	}
 	r.remake(func(c *apiv1.Config) { c.Breadth = 1 })
 	label := func(status int, body string) answer {
 		t.Helper()
@@ -217,7 +222,9 @@ func TestLabelsAndSelections(t *testing.T) {
 	for _, host := range []string{"web-1", "0:10.0.0.2", "3:10.0.0.3"} {
 		label(200, `{"hosts":["`+host+`"],"set":{"role":"web"}}`)
 	}
-	label(200, `{"hosts":["*"],"set":{"role":"web"}}`)
+	if same := label(200, `{"hosts":["*"],"set":{"role":"web"}}`).body; same["reselected"] != nil {
+		t.Errorf("labels that change no selection answer %v", same)
+	}
 	detail := fmt.Sprint(label(403, `{"hosts":["*"],"remove":["role"]}`).body["detail"])
 	if !strings.Contains(detail, "3 hosts come to match or cease to match") {
 		t.Errorf("the refusal is %s", detail)
