@@ -181,15 +181,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 				return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), remote.ExitOf(err))
 			}
 			term.Say(cmd, text, process.Count(len(labelled.Hosts), "host", "hosts"))
-			for _, s := range labelled.Reselected {
-				processes := strings.Join(s.Processes, ", ")
-				if s.Come > 0 {
-					term.Say(cmd, "%s to match %q of %s\n", process.Count(s.Come, "host comes", "hosts come"), s.Select, processes)
-				}
-				if s.Cease > 0 {
-					term.Say(cmd, "%s to match %q of %s\n", process.Count(s.Cease, "host ceases", "hosts cease"), s.Select, processes)
-				}
-			}
+			sayReselected(cmd, labelled.Reselected)
 			return nil
 		},
 		ValidArgsFunction: remote.Completing(&s, remote.HostIDs),
@@ -216,6 +208,21 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 		return errors.Join(append(twice, checkLabels(cmd, r, hosts.Any()))...)
 	})
 	return cmd
+}
+
+// sayReselected tells how labels change the hosts of selections.
+func sayReselected(cmd *cobra.Command, all []client.Reselected) {
+	for _, r := range all {
+		for _, change := range []struct {
+			hosts     int
+			one, many string
+		}{{r.Come, "host comes", "hosts come"}, {r.Cease, "host ceases", "hosts cease"}} {
+			if change.hosts > 0 {
+				term.Say(cmd, "%s to match %q of %s\n", process.Count(change.hosts, change.one, change.many), r.Select,
+					strings.Join(r.Processes, ", "))
+			}
+		}
+	}
 }
 
 // checkLabels returns an error with every fault of a request; nowhere says that it chooses no hosts.

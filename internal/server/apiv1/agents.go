@@ -480,24 +480,6 @@ type labelRequest struct {
 	Remove list[string]      `json:"remove,omitempty"`
 }
 
-// chosenHosts returns the hosts that a body chooses by names or by an expression, and tells each fault to fail.
-func chosenHosts(names []string, expression *string, fail func(path string, err error)) (choice hostChoice) {
-	if len(names) == 0 && expression == nil {
-		fail("hosts", errors.New("is missing: expected hosts, or select"))
-	}
-	if len(names) > maxLabelled {
-		fail("hosts", fmt.Errorf("has %d entries: expected at most %d", len(names), maxLabelled))
-	}
-	choice.names = names
-	if expression != nil {
-		var err error
-		if choice.selector, err = selector.Parse(*expression); err != nil {
-			fail("select", err)
-		}
-	}
-	return choice
-}
-
 // check returns the chosen hosts and every fault of the request.
 func (r *labelRequest) check() (choice hostChoice, faults processfile.Faults) {
 	fail := func(path string, err error) {

@@ -3,12 +3,15 @@ package apiv1
 import (
 	"cmp"
 	"context"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
@@ -488,4 +491,66 @@ func (q *changesQuery) stays(ctx context.Context) ([]store.Stay, error) {
 		all = append(all, store.Stay{Agent: key, Joined: a.Created, Removed: a.Removed})
 	}
 	return all, nil
+}
+
+// reselected returns how labels change the hosts of the selections in force, as far as the caller may query their
+// processes. It rejects labels by which more hosts come to match or cease to match than one person may change at once.
+func (h *Handler) reselected(ctx context.Context, c *call, agents []store.Agent, r *labelRequest) (
+	list []v1.Reselected, err error,
+) {
+	standing, err := h.Standing.ListSelections(ctx, "")
+	if err != nil {
+		return nil, failure("read the selections", err)
+	}
+	changes := map[string]*v1.Reselected{}
+	for _, s := range standing {
+		change := changes[s.Selector]
+		if change == nil {
+			change = &v1.Reselected{Select: s.Selector}
+			changes[s.Selector] = change
+		}
+		if !c.Principal.On(access.OperationOf(process.Query), s.Process.Namespace).Nowhere() {
+			change.Processes = append(change.Processes, s.Process.String())
+		}
+	}
+	if changed := r.reselect(agents, changes); h.Breadth != 0 && changed > h.Breadth {
+		return nil, problemf(http.StatusForbidden, "with these labels, %d hosts come to match or cease to match what selects "+
+			"their processes, and above %d this server demands the approval of a second person: label fewer hosts at once",
+			changed, h.Breadth)
+	}
+	for _, text := range slices.Sorted(maps.Keys(changes)) {
+		if change := changes[text]; change.Come+change.Cease > 0 && len(change.Processes) > 0 {
+			slices.Sort(change.Processes)
+			list = append(list, *change)
+		}
+	}
+	return list, nil
+}
+
+// reselect counts the hosts that come to match or cease to match each expression, and returns the number of hosts that
+// do so with any.
+func (r *labelRequest) reselect(agents []store.Agent, changes map[string]*v1.Reselected) (changed int) {
+	parsed := map[string]selector.Selector{}
+	for text := range changes {
+		parsed[text], _ = selector.Parse(text) // it is in canonical form
+	}
+	for i := range agents {
+		after, differs := fleet.Relabelled(agents[i], r.Set, r.Remove), false
+		for text, change := range changes {
+			s := parsed[text]
+			switch before, now := s.Matches(agents[i].Select), s.Matches(after.Select); {
+			case now == before:
+				continue
+			case now:
+				change.Come++
+			default:
+				change.Cease++
+			}
+			differs = true
+		}
+		if differs {
+			changed++
+		}
+	}
+	return changed
 }

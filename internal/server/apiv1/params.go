@@ -500,6 +500,24 @@ func (p *params) hosts() hostChoice {
 	return hostChoice{names: p.list("host"), selector: p.selector("selector")}
 }
 
+// chosenHosts returns the hosts that a body chooses by names or by an expression, and tells each fault to fail.
+func chosenHosts(names []string, expression *string, fail func(path string, err error)) (choice hostChoice) {
+	if len(names) == 0 && expression == nil {
+		fail("hosts", errors.New("is missing: expected hosts, or select"))
+	}
+	if len(names) > maxLabelled {
+		fail("hosts", fmt.Errorf("has %d entries: expected at most %d", len(names), maxLabelled))
+	}
+	choice.names = names
+	if expression != nil {
+		var err error
+		if choice.selector, err = selector.Parse(*expression); err != nil {
+			fail("select", err)
+		}
+	}
+	return choice
+}
+
 // selector reads an expression; the zero selector if the parameter is missing.
 func (p *params) selector(name string) selector.Selector {
 	text := p.text(name)

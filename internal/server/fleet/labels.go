@@ -25,7 +25,7 @@ func (d *Directory) Label(ctx context.Context, keys []string, set map[string]str
 	defer d.joining.Unlock()
 	changed := map[string]map[string]*string{}
 	err := d.agents.LabelAgents(ctx, keys, func(a store.Agent) (map[string]*string, error) {
-		labels := relabelled(a, set, remove)
+		labels := Relabelled(a, set, remove).SetLabels
 		if len(labels) > selector.MaxLabels {
 			return nil, &LabelsError{a}
 		}
@@ -49,8 +49,8 @@ func (d *Directory) Label(ctx context.Context, keys []string, set map[string]str
 	return nil
 }
 
-// relabelled returns the labels that people have set after one more change.
-func relabelled(a store.Agent, set map[string]string, remove []string) map[string]*string {
+// Relabelled returns a host with labels set and removed as Label does it. It changes nothing.
+func Relabelled(a store.Agent, set map[string]string, remove []string) store.Agent {
 	labels := maps.Clone(a.SetLabels)
 	if labels == nil {
 		labels = map[string]*string{}
@@ -65,10 +65,10 @@ func relabelled(a store.Agent, set map[string]string, remove []string) map[strin
 	for key, value := range set {
 		labels[key] = &value
 	}
-	if len(labels) == 0 {
-		return nil
+	if a.SetLabels = labels; len(labels) == 0 {
+		a.SetLabels = nil
 	}
-	return labels
+	return a
 }
 
 // setLabels returns the labels that people have set.
