@@ -148,6 +148,13 @@ func TestHostJoinsLate(t *testing.T) {
 	f.StartServer()
 	f.Online(first)
 	f.Online(late)
+	code, _, errs := f.drover("agents", "label", late, "role=db", "--dry-run")
+	if want := "1 host would be labelled\n1 host ceases to match \"role=web\" of shop/web\n"; code != 0 || errs != want {
+		t.Errorf("the dry run of labels: exit code %d:\n%s", code, errs)
+	}
+	if out := f.CLI("agents", "-l", "role=web", "-o", "json"); !strings.Contains(out, late) {
+		t.Errorf("a dry run has labelled: %s", out)
+	}
 	f.CLI("agents", "label", late, "role=db")
 	harness.Eventually(t, "the end of the process on the host that ceases to match", func() bool {
 		return f.state(late) == ""
