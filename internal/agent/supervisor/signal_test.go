@@ -68,9 +68,11 @@ func TestSignalPassesAStart(t *testing.T) {
 			if last := history[len(history)-1]; last != "signalled operating→operating" {
 				t.Errorf("the last of %q", history)
 			}
-			if e := r.sink.events[len(history)-1]; e.PID != rt.Process.PID {
+			r.sink.mu.Lock()
+			if e := r.sink.events[len(r.sink.events)-1]; e.PID != rt.Process.PID {
 				t.Errorf("%+v", e)
 			}
+			r.sink.mu.Unlock()
 			r.pass(time.Minute)
 			if o, _ := r.sink.outcome(start); !strings.Contains(o.Text, "not ready after 20 s") || !o.Hosted {
 				t.Errorf("the %s: %+v", op, o)
