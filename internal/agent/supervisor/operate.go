@@ -143,10 +143,11 @@ func (r *runner) signalled(e *specstore.Entry, subject operation.Subject, result
 	r.noteSignal(e, result.Outcome, since)
 	c := r.unchanged()
 	events := r.proc.Operated(c, &story.Operation{
-		Entry: e, Outcome: result.Outcome, Record: subject.Record, Runtime: subject.Runtime, Prior: c.From, Since: since,
+		Entry: e, Outcome: result.Outcome, Record: subject.Record, Runtime: subject.Runtime, Prior: c.From,
+		Since: since,
 	})
-	if len(events) > 0 {
-		events[0].PID = subject.Runtime.Process.PID
+	if to := result.Runtime.Process; to != nil && len(events) > 0 {
+		events[0].PID = to.PID // the record of the process does not have the instance yet
 	}
 	r.tell(events...)
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
@@ -185,7 +186,8 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		}
 		result.Runtime = withSpec(result.Runtime, subject.Record, rec)
 	}
-	if e.Op != process.Query && !t.passes && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
+	registered := !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil)
+	if e.Op != process.Query && !t.passes && registered {
 		// Store the runtime before the outcome, because Finish drops the progress: the next agent must find the
 		// instance and its run in one of the two.
 		r.storeRuntime(result.Runtime)

@@ -131,8 +131,8 @@ func (r *runner) run(ctx context.Context) {
 const queryPatience = 5 * time.Second
 
 // admits reports whether a task may begin. A query waits for older operations, so that it shows their effect, but at
-// most queryPatience. It waits neither for a check nor for work that drover does by policy. A signal passes a start whose
-// process runs; only a kill begins before that signal is sent.
+// most queryPatience. It waits neither for a check nor for work that drover does by policy. A signal passes a start
+// whose process runs. Until that signal has been sent, only a kill begins.
 func (r *runner) admits(t *task, first bool) bool {
 	switch {
 	case t.hold == nil && t.entry.Op == process.Query:

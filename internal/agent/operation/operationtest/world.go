@@ -362,11 +362,11 @@ func (w *World) Signal(id procfs.Identity, sig syscall.Signal) error {
 	if !ok {
 		return fmt.Errorf("cannot signal pid %d: %w", id.PID, liveness.ErrGone)
 	}
-	switch sig {
-	case syscall.SIGTERM:
+	if sig == syscall.SIGTERM {
 		p.onTERM()
 		return nil
-	case syscall.SIGCONT: // a process that runs ignores it
+	}
+	if sig == syscall.SIGCONT { // a process that runs ignores it
 		return nil
 	}
 	w.End(id, liveness.Exit{Known: true, Signal: sig})
