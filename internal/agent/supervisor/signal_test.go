@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"syscall"
@@ -153,6 +154,51 @@ func TestSignalEndsAStart(t *testing.T) {
 		}
 		if o, _ := r.sink.outcome(start); o.Fault != process.CheckFailed || !strings.Contains(o.Text, "SIGKILL") {
 			t.Errorf("the start: %+v", o)
+		}
+	})
+}
+
+// TestKillPassesASignal: a signal that passes a start holds up what comes after it, such as a stop, but not a kill.
+func TestKillPassesASignal(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		said := make(chan bool)
+		var asked string
+		r.stop()
+		r.mayBegin = func(ctx context.Context, item string) (bool, error) {
+			if item != asked {
+				return true, nil
+			}
+			select {
+			case wanted := <-said:
+				return wanted, nil
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+		}
+		r.begin()
+		start := r.ordered(process.Start, map[string]*process.Spec{"web": r.neverReady("web")}, "web")["web"]
+		r.pass(5 * time.Second)
+		asked = fmt.Sprintf("item-%d", r.items+1)
+		signal := r.signal("web")
+		r.pass(time.Second)
+		stop := r.ordered(process.Stop, nil, "web")["web"]
+		r.pass(time.Second)
+		if _, over := r.sink.outcome(start); !over {
+			t.Error("the stop has not ended the check of the start")
+		}
+		if _, over := r.sink.outcome(stop); over {
+			t.Error("the stop did not wait for the signal")
+		}
+		kill := r.ordered(process.Kill, nil, "web")["web"]
+		r.pass(time.Second)
+		r.expect(kill, process.None, "success")
+		said <- true
+		r.pass(time.Second)
+		r.got()
+		for _, item := range []string{signal, stop} {
+			if o, _ := r.sink.outcome(item); o.Fault != process.NotRunning {
+				t.Errorf("after the kill: %+v", o)
+			}
 		}
 	})
 }
