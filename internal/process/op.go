@@ -327,7 +327,7 @@ var ops = [...]OpInfo{
 	},
 	{
 		Op: Signal, Argument: "SIGNAL", GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
-		Spec: SpecNeeded, Acts: true, Event: EventSignalled, Rest: Rest{Keep: true},
+		Spec: SpecNeeded, Acts: true, Passes: PassesChecks, Event: EventSignalled, Rest: Rest{Keep: true},
 		Short: "Send a signal to processes",
 		Long: "Send a signal, such as HUP or USR1, to the main process, or with --scope tree to all processes of\n" +
 			"its run. What follows is up to the process: if it ends, drover relaunches it.",

@@ -148,6 +148,7 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (in
 		seen := n.look()
 		if seen.Alive() {
 			death.watch(*seen.ID)
+			n.appeared()
 		}
 		left := n.left(at)
 		if left <= 0 || first && seen.Alive() {
@@ -202,8 +203,20 @@ func (n *session) stopCheck(target procfs.Identity, until time.Duration) (instan
 
 // checking reports that a check begins.
 func (n *session) checking() {
-	if n.subject.Checking != nil {
-		n.subject.Checking(n.runtime)
+	if n.subject.Checking == nil {
+		return
+	}
+	if n.runtime.Process != nil {
+		n.reported = *n.runtime.Process
+	}
+	n.subject.Checking(n.runtime)
+}
+
+// appeared reports the new instance that the check of a start has found. It does nothing outside of such a check.
+func (n *session) appeared() {
+	now, before := n.runtime.Process, n.progress.Before
+	if n.hurry != nil && now != nil && *now != n.reported && (before == nil || *now != *before) {
+		n.checking()
 	}
 }
 

@@ -170,8 +170,8 @@ type Subject struct {
 	// Hurry is closed when a waiting task takes precedence over the check. The check then decides by its last look. It
 	// may be nil.
 	Hurry <-chan struct{}
-	// Checking is called when the check of a start begins: from then on the operation only looks. It gets what is known
-	// of the new instance, and may be nil.
+	// Checking is called when the check of a start begins: from then on the operation only looks. It is called again
+	// for each new instance that the check finds. It gets what is known of the instance, and may be nil.
 	Checking func(specstore.Runtime)
 	// Seen is the instance on record, if it has been looked at for this operation; else nil.
 	Seen *process.Instance

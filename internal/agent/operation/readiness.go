@@ -108,6 +108,7 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 		var problem error
 		if seen.Alive() && (left <= 0 || before == nil || *seen.ID != *before) {
 			death.watch(*seen.ID)
+			n.appeared()
 			problem = n.attempt(check, left)
 			if n.ctx.Err() != nil {
 				return seen, checkFailure{}, n.interruption()

@@ -46,6 +46,8 @@ type session struct {
 	hurry <-chan struct{}
 	// word is closed when the process says something that the check under way waits for; nil if it waits for no word.
 	word <-chan struct{}
+	// reported is the instance that was passed to Subject.Checking last.
+	reported procfs.Identity
 }
 
 // name is the process name that callers know.

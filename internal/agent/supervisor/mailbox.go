@@ -29,6 +29,8 @@ type task struct {
 	timed  bool
 	// overtook says that this kill or stop has ended an operation under way.
 	overtook bool
+	// passes says that this signal is sent beside a start.
+	passes bool
 }
 
 // message is an event of a process, as a function that its runner calls.

@@ -20,6 +20,10 @@ func (r *runner) start(ctx context.Context, t task) {
 		r.query(ctx, t)
 		return
 	}
+	if r.passesStart(&t) {
+		r.signalStarting(ctx, t)
+		return
+	}
 	r.hold()
 	r.work.prior, r.work.entry, r.work.registers = r.proc.Machine.State, &t.entry, r.firstRecord(&t)
 	r.leaveBudget()
@@ -122,6 +126,40 @@ func (r *runner) query(ctx context.Context, t task) {
 	})
 }
 
+// signalStarting sends a signal to the instance that the operation under way checks. That operation goes on.
+func (r *runner) signalStarting(ctx context.Context, t task) {
+	r.signalling, t.passes = time.Now().UnixMilli(), true
+	r.published()
+	p := r.public()
+	subject := operation.Subject{Record: p.Record, Runtime: p.Runtime}
+	r.sup.goroutines.spawn(func() { r.operate(ctx, ctx, t, subject) })
+}
+
+// signalled continues after a signal that has passed a start. It takes over nothing: what has become of the process is
+// for the start to find out.
+func (r *runner) signalled(e *specstore.Entry, subject operation.Subject, result operation.Result) {
+	since := r.signalling
+	r.signalling = 0
+	r.noteSignal(e, result.Outcome, since)
+	c := r.unchanged()
+	events := r.proc.Operated(c, &story.Operation{
+		Entry: e, Outcome: result.Outcome, Record: subject.Record, Runtime: subject.Runtime, Prior: c.From,
+		Since: since,
+	})
+	if to := result.Runtime.Process; to != nil && len(events) > 0 {
+		events[0].PID = to.PID // the record of the process does not have the instance yet
+	}
+	r.tell(events...)
+	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
+}
+
+// noteSignal notes a signal that was sent, because the process may end by it.
+func (r *runner) noteSignal(e *specstore.Entry, o process.Outcome, since int64) {
+	if name, _, ok := e.Op.Signal(); ok && o.Fault == process.None {
+		r.sent = &sentSignal{number: process.SignalNumber(name), at: since, by: story.Caller(e.Actor, e.Item)}
+	}
+}
+
 // hold records that something holds the process from now on.
 func (r *runner) hold() {
 	r.work = work{since: time.Now().UnixMilli(), prior: r.work.prior}
@@ -148,7 +186,8 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		}
 		result.Runtime = withSpec(result.Runtime, subject.Record, rec)
 	}
-	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
+	registered := !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil)
+	if e.Op != process.Query && !t.passes && registered {
 		// Store the runtime before the outcome, because Finish drops the progress: the next agent must find the
 		// instance and its run in one of the two.
 		r.storeRuntime(result.Runtime)
@@ -172,7 +211,13 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 	r.sup.cfg.Log.Log(ctx, level, "operation ended", "process", r.id, "op", e.Op, "item", e.Item,
 		"fault", result.Outcome.Fault, "text", result.Outcome.Text)
 	if e.Op != process.Query {
-		r.post(func(ctx context.Context, r *runner) { r.operated(ctx, &e, result) })
+		r.post(func(ctx context.Context, r *runner) {
+			if t.passes {
+				r.signalled(&e, subject, result)
+			} else {
+				r.operated(ctx, &e, result)
+			}
+		})
 		return
 	}
 	if rec := subject.Record; rec != nil && rec.Spec.Asks() {
@@ -250,11 +295,7 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 		r.work.show.Stop()
 		r.work.show = nil
 	}
-	if name, _, ok := e.Op.Signal(); ok && result.Outcome.Fault == process.None {
-		r.sent = &sentSignal{
-			number: process.SignalNumber(name), at: r.work.since, by: story.Caller(e.Actor, e.Item),
-		}
-	}
+	r.noteSignal(e, result.Outcome, r.work.since)
 	if result.Outcome.Cause == process.CauseStopped && !r.work.killed {
 		r.stopped()
 	}

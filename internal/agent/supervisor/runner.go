@@ -40,6 +40,8 @@ type runner struct {
 	leaveOrder func()
 	// sent is the last signal of an operation, until the process has ended; nil if there is none.
 	sent *sentSignal
+	// signalling is when the signal under way began that passes a start, in Unix milliseconds; 0 if there is none.
+	signalling int64
 	// lastEventAt is the time of the last event, in Unix milliseconds.
 	lastEventAt int64
 	denials     policyDenials
@@ -111,7 +113,7 @@ func (r *runner) run(ctx context.Context) {
 			r.start(ctx, t)
 		}
 		r.preempt()
-		if !r.proc.Machine.Busy() && r.proc.Record == nil && r.sup.retire(r) {
+		if !r.proc.Machine.Busy() && r.signalling == 0 && r.proc.Record == nil && r.sup.retire(r) {
 			r.stopTimers()
 			return
 		}
@@ -129,13 +131,23 @@ func (r *runner) run(ctx context.Context) {
 const queryPatience = 5 * time.Second
 
 // admits reports whether a task may begin. A query waits for older operations, so that it shows their effect, but at
-// most queryPatience. It waits neither for a check nor for work that drover does by policy.
+// most queryPatience. It waits neither for a check nor for work that drover does by policy. A signal passes a start
+// whose process runs. Until that signal has been sent, only a kill begins.
 func (r *runner) admits(t *task, first bool) bool {
-	if t.entry.Op != process.Query || t.hold != nil {
-		return !r.proc.Machine.Busy()
+	switch {
+	case t.hold == nil && t.entry.Op == process.Query:
+		free := first && r.proc.Machine.Awaits != lifecycle.Operation
+		return free || time.Since(t.queued) >= queryPatience
+	case r.signalling != 0 && (t.hold != nil || t.entry.Op != process.Kill):
+		return false
 	}
-	free := first && r.proc.Machine.Awaits != lifecycle.Operation
-	return free || time.Since(t.queued) >= queryPatience
+	return !r.proc.Machine.Busy() || r.passesStart(t)
+}
+
+// passesStart reports whether a task is a signal, and the operation under way checks an instance that it has launched.
+func (r *runner) passesStart(t *task) bool {
+	return t.hold == nil && t.entry.Op.Name() == process.Signal && r.proc.Machine.Awaits == lifecycle.Check &&
+		r.work.runtime != nil && r.public().Record != nil
 }
 
 // preempt lets queued tasks interrupt the work under way: a kill ends the work, a stop or unhost hurries it. It

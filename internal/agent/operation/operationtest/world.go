@@ -366,6 +366,9 @@ func (w *World) Signal(id procfs.Identity, sig syscall.Signal) error {
 		p.onTERM()
 		return nil
 	}
+	if sig == syscall.SIGCONT { // a process that runs ignores it
+		return nil
+	}
 	w.End(id, liveness.Exit{Known: true, Signal: sig})
 	return nil
 }

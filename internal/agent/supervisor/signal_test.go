@@ -1,0 +1,204 @@
+package supervisor_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// signal sends SIGCONT to a process, as drover's own API does.
+func (r *rig) signal(name string) string {
+	e := r.accept(process.SignalOp("CONT", false), name, nil)
+	e.Ordered = true
+	r.Submit([]specstore.Entry{e})
+	return e.Item
+}
+
+// neverReady returns the spec of a foreground process that runs and is not ready within 20 s.
+func (r *rig) neverReady(name string) *process.Spec {
+	s := r.copy(name, 0)
+	s.Ready = &process.Readiness{Exec: "is-ready", Within: 20_000}
+	s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 20, 20
+	r.Script("is-ready", operationtest.Script{Code: 1})
+	return s
+}
+
+// got fails unless exactly these processes have got SIGCONT.
+func (r *rig) got(pids ...int) {
+	r.t.Helper()
+	var all []int
+	for _, s := range r.Signals() {
+		if s.Signal == syscall.SIGCONT {
+			all = append(all, s.PID)
+		}
+	}
+	if fmt.Sprint(all) != fmt.Sprint(pids) {
+		r.t.Errorf("CONT was sent to %v, want %v", all, pids)
+	}
+}
+
+// TestSignalPassesAStart: a signal reaches a process whose start waits until it is ready, at its first start and later.
+// The start goes on, and a restart too.
+func TestSignalPassesAStart(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		specs := map[string]*process.Spec{"web": r.neverReady("web")}
+		var pids []int
+		for _, op := range []process.Op{process.Start, process.Restart} {
+			start := r.ordered(op, specs, "web")["web"]
+			r.pass(10 * time.Second)
+			_, rt, _ := r.Running(id("web"))
+			if rt.Process == nil {
+				t.Fatal("it does not run")
+			}
+			pids = append(pids, rt.Process.PID)
+			signal := r.signal("web")
+			r.pass(0)
+			r.expect(signal, process.None, fmt.Sprintf("success: CONT sent to pid %d", rt.Process.PID))
+			r.got(pids...)
+			if _, over := r.sink.outcome(start); over {
+				t.Errorf("the signal has ended the %s", op)
+			}
+			history := r.sink.history(id("web"))
+			if last := history[len(history)-1]; last != "signalled operating→operating" {
+				t.Errorf("the last of %q", history)
+			}
+			r.sink.mu.Lock()
+			if e := r.sink.events[len(r.sink.events)-1]; e.PID != rt.Process.PID {
+				t.Errorf("%+v", e)
+			}
+			r.sink.mu.Unlock()
+			r.pass(time.Minute)
+			if o, _ := r.sink.outcome(start); !strings.Contains(o.Text, "not ready after 20 s") || !o.Hosted {
+				t.Errorf("the %s: %+v", op, o)
+			}
+			r.state("web", "not-ready", true)
+		}
+	})
+}
+
+// TestSignalWaitsForTheProgram: a signal does not pass a command that comes before the program.
+func TestSignalWaitsForTheProgram(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.neverReady("web")
+		s.BeforeStart = &process.Hook{Run: "check", Time: 60_000}
+		r.Script("check", operationtest.Script{Takes: 30 * time.Second})
+		start := r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")["web"]
+		r.pass(10 * time.Second)
+		first, second := r.signal("web"), r.signal("web")
+		r.pass(10 * time.Second)
+		if _, over := r.sink.outcome(first); over {
+			t.Error("the signal did not wait")
+		}
+		r.got()
+		r.pass(15 * time.Second)
+		_, rt, _ := r.Running(id("web"))
+		r.got(rt.Process.PID, rt.Process.PID)
+		for _, item := range []string{first, second} {
+			r.expect(item, process.None, fmt.Sprintf("success: CONT sent to pid %d", rt.Process.PID))
+		}
+		if _, over := r.sink.outcome(start); over {
+			t.Error("the signal has ended the start")
+		}
+	})
+}
+
+// TestSignalPassesTheStartOfADaemon: a signal goes to the process that the start command has left behind, and never to
+// the one that a restart is to replace.
+func TestSignalPassesTheStartOfADaemon(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.do(process.Start, "a", s)
+		r.do(process.Stop, "a", s)
+		s.Policy.StartCheckEnd = 60
+		r.submit(process.Start, "a", s)
+		r.pass(5 * time.Second)
+		signal := r.signal("a")
+		r.pass(0)
+		r.expect(signal, process.None, fmt.Sprintf("success: CONT sent to pid %d", r.instance("a").PID))
+		r.got(r.instance("a").PID)
+	})
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.do(process.Start, "a", s)
+		s.Commands.Restart, s.Ready = "restart a", &process.Readiness{Exec: "is-ready", Within: 60_000}
+		s.Policy.StartCheckEnd = 60
+		r.Script("restart a", operationtest.Script{})
+		r.submit(process.Restart, "a", s)
+		r.pass(5 * time.Second)
+		signal := r.signal("a")
+		r.pass(5 * time.Second)
+		if _, over := r.sink.outcome(signal); over {
+			t.Error("the signal went to the process from before the restart")
+		}
+		r.got()
+	})
+}
+
+// TestSignalEndsAStart: a start fails by what a signal does to its process.
+func TestSignalEndsAStart(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		start := r.ordered(process.Start, map[string]*process.Spec{"web": r.neverReady("web")}, "web")["web"]
+		r.pass(5 * time.Second)
+		e := r.accept(process.SignalOp("KILL", false), "web", nil)
+		r.Submit([]specstore.Entry{e})
+		r.pass(time.Second)
+		if o, _ := r.sink.outcome(e.Item); o.Fault != process.None {
+			t.Errorf("the signal: %+v", o)
+		}
+		if o, _ := r.sink.outcome(start); o.Fault != process.CheckFailed || !strings.Contains(o.Text, "SIGKILL") {
+			t.Errorf("the start: %+v", o)
+		}
+	})
+}
+
+// TestKillPassesASignal: a signal that passes a start holds up what comes after it, such as a stop, but not a kill.
+func TestKillPassesASignal(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		said := make(chan bool)
+		var asked string
+		r.stop()
+		r.mayBegin = func(ctx context.Context, item string) (bool, error) {
+			if item != asked {
+				return true, nil
+			}
+			select {
+			case wanted := <-said:
+				return wanted, nil
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+		}
+		r.begin()
+		start := r.ordered(process.Start, map[string]*process.Spec{"web": r.neverReady("web")}, "web")["web"]
+		r.pass(5 * time.Second)
+		asked = fmt.Sprintf("item-%d", r.items+1)
+		signal := r.signal("web")
+		r.pass(time.Second)
+		stop := r.ordered(process.Stop, nil, "web")["web"]
+		r.pass(time.Second)
+		if _, over := r.sink.outcome(start); !over {
+			t.Error("the stop has not ended the check of the start")
+		}
+		if _, over := r.sink.outcome(stop); over {
+			t.Error("the stop did not wait for the signal")
+		}
+		kill := r.ordered(process.Kill, nil, "web")["web"]
+		r.pass(time.Second)
+		r.expect(kill, process.None, "success")
+		said <- true
+		r.pass(time.Second)
+		r.got()
+		for _, item := range []string{signal, stop} {
+			if o, _ := r.sink.outcome(item); o.Fault != process.NotRunning {
+				t.Errorf("after the kill: %+v", o)
+			}
+		}
+	})
+}

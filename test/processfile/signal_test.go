@@ -1,0 +1,63 @@
+package processfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drover/internal/test/harness"
+)
+
+// TestSignalPassesAStart: a signal reaches a process whose start or restart waits until it is ready, also at its first
+// start. The start goes on.
+func TestSignalPassesAStart(t *testing.T) {
+	p := newPlace(t)
+	file := p.Write("file.yaml", `
+namespace: shop
+processes:
+  jvm:
+    hosts: ["*"]
+    directory: DIR
+    run: trap 'echo dump >>dumps' QUIT; echo up >>ups; while :; do sleep 0.1; done
+    ready: {exec: "test -e go", within: 10m}
+`)
+	for i, begin := range [][]string{
+		{"apply", "--yes", "--no-wait", "-f", file}, {"restart", "shop/jvm", "--no-wait"}, {"start", "shop/jvm", "--no-wait"},
+	} {
+		if b := p.CLI(begin...); b.Code != 0 {
+			t.Fatalf("%v: %d\n%s%s", begin, b.Code, b.Out, b.Errors)
+		}
+		harness.Eventually(t, "the process to run", func() bool { return p.count("ups") == i+1 })
+		p.waits(begin[0])
+		if s := p.CLI("signal", "QUIT", "shop/jvm", "--timeout", "60s"); s.Code != 0 ||
+			!strings.Contains(s.Out, "QUIT sent to pid") {
+			t.Fatalf("%v: %d\n%s%s", begin, s.Code, s.Out, s.Errors)
+		}
+		harness.Eventually(t, "the thread dump", func() bool { return p.count("dumps") == i+1 })
+		p.waits(begin[0])
+		if why := p.CLI("why", "shop/jvm"); !strings.Contains(why.Out, "QUIT sent to pid") {
+			t.Errorf("%v: why says\n%s", begin, why.Out)
+		}
+		if e := p.CLI("events", "shop/jvm", "--kind", "signalled"); strings.Count(e.Out, "QUIT sent to pid") != i+1 {
+			t.Errorf("%v: %s%s", begin, e.Out, e.Errors)
+		}
+		p.Touch("go")
+		harness.Eventually(t, "the end of the "+begin[0], func() bool { return p.State("jvm") == "running" })
+		if err := os.Remove(filepath.Join(p.Dir, "go")); err != nil {
+			t.Fatal(err)
+		}
+		if begin[0] == "restart" {
+			p.CLI("stop", "shop/jvm")
+		}
+	}
+}
+
+// waits waits until an operation on the process jvm is shown as under way.
+func (p *place) waits(verb string) {
+	p.T.Helper()
+	harness.Eventually(p.T, verb+" to be under way", func() bool {
+		why := p.CLI("why", "shop/jvm").Out
+		return strings.Contains(why, "under way since") && p.State("jvm") == "operating"
+	})
+}
