@@ -101,6 +101,8 @@ type Target struct {
 type OperationPlan struct {
 	// Targets are the processes, each with its hosts.
 	Targets []Target `json:"targets"`
+	// Away are the hosts that are not connected now.
+	Away []string `json:"away,omitempty"`
 	// Rollout has the batches, without an id; nil if all hosts would begin at once.
 	Rollout *Rollout `json:"rollout,omitempty"`
 	// Reason says why the server would refuse the request without its dry run, or hold its rollout: the request reaches

@@ -207,6 +207,7 @@ var Messages = []Text{
 	{"proxy {name} was removed", "已移除 Proxy {name}"},
 	{"version {name} was removed", "已移除版本 {name}"},
 	{"{n} host{s} labelled", "已为 {n} 台主机设置标签"},
+	{"not connected: {hosts}", "未连接：{hosts}"},
 	{"{n} host{s} would be labelled", "将为 {n} 台主机设置标签"},
 	{"{n} host comes to match {select} of {processes}", "{n} 台主机开始符合 {processes} 的选择表达式 {select}"},
 	{"{n} hosts come to match {select} of {processes}", "{n} 台主机开始符合 {processes} 的选择表达式 {select}"},

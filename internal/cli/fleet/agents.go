@@ -213,14 +213,13 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 // sayReselected tells how labels change the hosts of selections.
 func sayReselected(cmd *cobra.Command, all []client.Reselected) {
 	for _, r := range all {
-		for _, change := range []struct {
-			hosts     int
-			one, many string
-		}{{r.Come, "host comes", "hosts come"}, {r.Cease, "host ceases", "hosts cease"}} {
-			if change.hosts > 0 {
-				term.Say(cmd, "%s to match %q of %s\n", process.Count(change.hosts, change.one, change.many), r.Select,
-					strings.Join(r.Processes, ", "))
-			}
+		names := strings.Join(r.Processes, ", ")
+		if r.Come > 0 {
+			term.Say(cmd, "%s to match %q of %s\n", process.Count(r.Come, "host comes", "hosts come"), r.Select, names)
+		}
+		if r.Cease > 0 {
+			term.Say(cmd, "%s to match %q of %s\n",
+				process.Count(r.Cease, "host ceases", "hosts cease"), r.Select, names)
 		}
 	}
 }

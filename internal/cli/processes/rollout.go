@@ -219,13 +219,17 @@ func rolloutLine(r *client.Rollout) string {
 
 // failureLine names a group of failed hosts.
 func failureLine(f *client.RolloutFailure) string {
-	const shown = 3
-	more := ""
-	if left := len(f.Hosts) - shown; left > 0 {
-		more = fmt.Sprintf(" and %d more", left)
+	return fmt.Sprintf("%d failed, %s: %s (%s)", len(f.Hosts), term.Printable(f.Cause), term.Printable(f.Message),
+		firstOf(f.Hosts, 3))
+}
+
+// firstOf names at most a number of a list, and counts the others.
+func firstOf(names []string, most int) string {
+	text := term.Printable(strings.Join(names[:min(most, len(names))], ", "))
+	if left := len(names) - most; left > 0 {
+		text += fmt.Sprintf(" and %d more", left)
 	}
-	return fmt.Sprintf("%d failed, %s: %s (%s%s)", len(f.Hosts), term.Printable(f.Cause), term.Printable(f.Message),
-		term.Printable(strings.Join(f.Hosts[:min(shown, len(f.Hosts))], ", ")), more)
+	return text
 }
 
 // rolloutLines say how a rollout is, its failures by cause, and what else concerns its processes.

@@ -139,6 +139,9 @@ func (a *operateCommand) showPlan(cmd *cobra.Command, p client.OperationPlan) er
 	if p.Rollout != nil && !p.Rollout.OneOf {
 		term.Say(cmd, "%s\n", plannedLine(p.Rollout))
 	}
+	if len(p.Away) > 0 {
+		term.Say(cmd, "not connected: %s\n", firstOf(p.Away, 10))
+	}
 	if p.Reason != "" {
 		term.Say(cmd, "%s\n", p.Reason)
 	}

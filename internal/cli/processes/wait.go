@@ -300,13 +300,7 @@ func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []cli
 			term.Say(cmd, "  and %d other messages\n", len(messages)-i)
 			break
 		}
-		where := hosts[m][:min(shown, len(hosts[m]))]
-		more := ""
-		if left := len(hosts[m]) - len(where); left > 0 {
-			more = fmt.Sprintf(" and %d more", left)
-		}
-		term.Say(cmd, "  %d failed: %s (%s%s)\n", len(hosts[m]), term.Printable(m),
-			term.Printable(strings.Join(where, ", ")), more)
+		term.Say(cmd, "  %d failed: %s (%s)\n", len(hosts[m]), term.Printable(m), firstOf(hosts[m], shown))
 	}
 	sayPage(cmd, w.session, "tasks/"+o.ID)
 	if w.called != "" { // the targets have several operations

@@ -76,7 +76,10 @@ func TestDryRunOfAnOperation(t *testing.T) {
 			batches = len(planned["hosts"].([]any))
 		}
 		same(t, more, want, []any{batches, plan["reason"]})
+		same(t, more+": away", nil, plan["away"])
 	}
+	r.observe("a/x@" + gone + " running")
+	same(t, "away", any([]any{"3:10.0.0.3"}), r.want(200, dry("admin", "")).body["away"])
 	if n := len(r.want(200, r.call("admin", "GET", "/operations", nil)).items("id")) +
 		len(r.want(200, r.call("admin", "GET", "/rollouts", nil)).items("id")); n > 0 {
 		t.Errorf("dry runs have stored %d operations", n)

@@ -97,6 +97,7 @@ func TestPackages(t *testing.T) {
 
 	dry := r.want(200, r.call("upgrader", "POST", "/agents/upgrade?dry_run=true", `{"version":"1.4.0","hosts":["*"]}`)).body
 	same(t, "planned hosts", 2, len(dry["targets"].([]any)[0].(map[string]any)["hosts"].([]any)))
+	same(t, "hosts that are away", nil, dry["away"])
 	same(t, "planned rollout", 2.0, dry["rollout"].(map[string]any)["counts"].(map[string]any)["hosts"])
 	same(t, "stored rollouts", 0, len(r.want(200, r.call("admin", "GET", "/rollouts", nil)).body["items"].([]any)))
 	a = r.want(202, upgrade("upgrader", `{"version":"1.4.0","hosts":["*"],"rollout":{"batch":"1"}}`))

@@ -487,10 +487,11 @@ func (h *Handler) upgradeAgents(ctx context.Context, c *call) (reply, error) {
 	h.lay(r, req.Rollout, at, steps)
 	if dry != nil && *dry {
 		target := v1.Target{Namespace: process.AgentID().Namespace, Name: process.AgentID().Name}
+		keys := make([]string, len(r.Hosts))
 		for i := range r.Hosts {
-			target.Hosts = append(target.Hosts, r.Hosts[i].Name)
+			target.Hosts, keys[i] = append(target.Hosts, r.Hosts[i].Name), r.Hosts[i].Agent
 		}
-		return h.planRollout(ctx, v1.OperationPlan{Targets: []v1.Target{target}}, r)
+		return h.planRollout(ctx, v1.OperationPlan{Targets: []v1.Target{target}, Away: h.away(keys)}, r)
 	}
 	if err := h.store(ctx, c, []*store.Rollout{r}); err != nil {
 		return reply{}, err
@@ -534,4 +535,25 @@ func (h *Handler) available(ctx context.Context, version string, agents []store.
 		}
 	}
 	return nil
+}
+
+// planRollout answers a plan with its rollout.
+func (h *Handler) planRollout(ctx context.Context, p v1.OperationPlan, r *store.Rollout) (answer reply, err error) {
+	planned := []*store.Rollout{r}
+	p.Rollout = &viewPlanned(planned)[0]
+	if p.Reason, err = h.hindrance(ctx, nil, planned); err != nil {
+		return reply{}, err
+	}
+	return ok(p)
+}
+
+// away returns the names of the hosts that are not connected, each once.
+func (h *Handler) away(agents []string) (names []string) {
+	for _, key := range agents {
+		if a, known := h.Directory.ByKey(key); known && h.Directory.Presence(key, h.Now()).Away {
+			names = append(names, nameOf(a))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -147,15 +147,17 @@ func (h *Handler) planOperation(ctx context.Context, c *call, req *operationRequ
 	reply, error,
 ) {
 	var p v1.OperationPlan
+	var agents []string
 	for i := range requests {
 		r := &requests[i]
 		t := v1.Target{Namespace: r.Process.Namespace, Name: r.Process.Name}
 		for _, host := range r.Targets {
-			t.Hosts = append(t.Hosts, host.Asked)
+			t.Hosts, agents = append(t.Hosts, host.Asked), append(agents, host.Agent)
 		}
 		p.Targets = append(p.Targets, t)
 		c.Audit.Targets += len(t.Hosts)
 	}
+	p.Away = h.away(agents)
 	if req.Rollout == nil && !req.OneOf {
 		if err := h.narrow(hostsIn(requests), req.Op); err != nil {
 			p.Reason = err.Error()
@@ -167,16 +169,6 @@ func (h *Handler) planOperation(ctx context.Context, c *call, req *operationRequ
 		return reply{}, err
 	}
 	return h.planRollout(ctx, p, r)
-}
-
-// planRollout answers a plan with its rollout.
-func (h *Handler) planRollout(ctx context.Context, p v1.OperationPlan, r *store.Rollout) (answer reply, err error) {
-	planned := []*store.Rollout{r}
-	p.Rollout = &viewPlanned(planned)[0]
-	if p.Reason, err = h.hindrance(ctx, nil, planned); err != nil {
-		return reply{}, err
-	}
-	return ok(p)
 }
 
 // rolloutOf returns the rollout of an operation, which is not stored yet.
