@@ -514,6 +514,20 @@ func (h *Handler) mayRollOut(who *access.Principal, r *store.Rollout) bool {
 	})
 }
 
+// without returns the keys of a list that another list does not have.
+func without(keys, others []store.ObservedKey) (rest []store.ObservedKey) {
+	has := map[store.ObservedKey]bool{}
+	for _, key := range others {
+		has[key] = true
+	}
+	for _, key := range keys {
+		if !has[key] {
+			rest = append(rest, key)
+		}
+	}
+	return rest
+}
+
 // asked returns the caller, or the user that an administrator names. A person may name the person, too.
 func (h *Handler) asked(ctx context.Context, c *call, name string) (who access.Principal, disabled bool, err error) {
 	p := c.Principal

@@ -312,7 +312,7 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		hideChanges(changes)
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
-	selections := selectionsOf(t, f.docs, f.wanted, f.standing, f.options.Prune != plan.PruneNone)
+	selections := h.selectionsOf(t, f.docs, f.wanted, f.standing, f.options.Prune != plan.PruneNone)
 	if err := h.maySelect(c, selections, f.standing); err != nil {
 		return reply{}, err
 	}

@@ -63,7 +63,7 @@ func (h *Handler) selected(ctx context.Context, namespace string, known []plan.K
 }
 
 // selectionsOf returns what the processes of a file change in the selections in force; nil if that is nothing.
-func selectionsOf(t *store.Task, docs []processfile.Document, wanted []plan.Wanted, standing []store.Selection,
+func (h *Handler) selectionsOf(t *store.Task, docs []processfile.Document, wanted []plan.Wanted, standing []store.Selection,
 	all bool,
 ) *store.SelectionChange {
 	c := store.SelectionChange{Namespace: docs[0].Namespace, All: all}
@@ -91,13 +91,20 @@ func selectionsOf(t *store.Task, docs []processfile.Document, wanted []plan.Want
 			})
 		}
 	}
+	for _, s := range standing {
+		if matching, _ := h.matching(s.Selector); all || entries[entryOf(s.Process)] {
+			for a := range matching {
+				c.Released = append(c.Released, store.ObservedKey{Agent: a.Key, Process: s.Process})
+			}
+		}
+	}
+	c.Released = without(c.Released, c.Members)
 	same := 0
 	for _, s := range standing {
-		of, _ := process.CutCopy(s.Process.Name)
 		switch spec := now[name{s.Process, s.Selector}]; {
 		case spec.Same(s.Spec):
 			same++
-		case spec != nil || all || entries[s.Process.Name] || entries[of]:
+		case spec != nil || all || entries[s.Process.Name] || entries[entryOf(s.Process)]:
 			return &c
 		}
 	}
@@ -159,8 +166,8 @@ func selectionsByRollout(list []*store.Rollout, change *store.SelectionChange, s
 		of[r] = append(of[r], entry)
 	}
 	for r, entries := range of {
-		r.Selections = partOf(change.Namespace, entries, change.Now, change.Members)
-		r.Former = formerOf(change.Namespace, entries, standing, known)
+		r.Selections = partOf(*change, entries)
+		r.Former = formerOf(r.Selections, standing, known)
 	}
 }
 
@@ -228,7 +235,7 @@ func (h *Handler) selectAsBefore(ctx context.Context, c *call, undo *store.Rollo
 	if err := h.maySelect(c, former, slices.Concat(standing, former.Now)); err != nil {
 		return err
 	}
-	undo.Selections, undo.Former = former, formerOf(former.Namespace, former.Entries, standing, known)
+	undo.Selections, undo.Former = former, formerOf(former, standing, known)
 	return nil
 }
 
@@ -239,32 +246,28 @@ func entryOf(id process.ID) string {
 }
 
 // partOf is the part of a change that concerns some entries.
-func partOf(namespace string, entries []string, now []store.Selection, members []store.ObservedKey,
-) *store.SelectionChange {
-	c := store.SelectionChange{Namespace: namespace, Entries: entries}
-	for _, s := range now {
-		if slices.Contains(entries, entryOf(s.Process)) {
-			c.Now = append(c.Now, s)
-		}
+func partOf(c store.SelectionChange, entries []string) *store.SelectionChange {
+	foreign := func(id process.ID) bool { return !slices.Contains(entries, entryOf(id)) }
+	elsewhere := func(key store.ObservedKey) bool { return foreign(key.Process) }
+	return &store.SelectionChange{
+		Namespace: c.Namespace, Entries: entries,
+		Now:      slices.DeleteFunc(slices.Clone(c.Now), func(s store.Selection) bool { return foreign(s.Process) }),
+		Members:  slices.DeleteFunc(slices.Clone(c.Members), elsewhere),
+		Released: slices.DeleteFunc(slices.Clone(c.Released), elsewhere),
 	}
-	for _, m := range members {
-		if slices.Contains(entries, entryOf(m.Process)) {
-			c.Members = append(c.Members, m)
-		}
-	}
-	return &c
 }
 
-// formerOf is the change that brings back the present selections of some entries. known have their selectors.
-func formerOf(namespace string, entries []string, standing []store.Selection, known []plan.Known,
-) *store.SelectionChange {
-	var members []store.ObservedKey
+// formerOf is the change that brings back the present selections, which a change replaces. known have their selectors.
+func formerOf(change *store.SelectionChange, standing []store.Selection, known []plan.Known) *store.SelectionChange {
+	former := store.SelectionChange{Namespace: change.Namespace, Now: standing}
 	for i := range known {
 		if known[i].Selector != "" {
-			members = append(members, store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process})
+			key := store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process}
+			former.Members = append(former.Members, key)
 		}
 	}
-	return partOf(namespace, entries, standing, members)
+	former.Released = without(change.Members, former.Members)
+	return partOf(former, change.Entries)
 }
 
 // Upkeep is what a comparison of hosts with their files reads.

@@ -3,6 +3,7 @@ package apiv1_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -233,4 +234,34 @@ func TestLabelsAndSelections(t *testing.T) {
 		label(200, `{"hosts":["`+host+`"],"remove":["role"]}`)
 	}
 	label(403, `{"hosts":["*"],"set":{"role":"web"}}`)
+}
+
+// TestWhoStaysAMember: an apply of a narrower selection lets hosts go that match the former one only. A host that has
+// ceased to match before remains a member, because it has yet to give the process up.
+func TestWhoStaysAMember(t *testing.T) {
+	r := labelled(t)
+	apply := func(selector string) {
+		t.Helper()
+		r.want(202, r.call("admin", "PUT", "/namespaces/a",
+			`{"namespace":"a","processes":{"x":{`+daemon+`,"hosts":{"select":"`+selector+`"},"leave":"stop"}}}`))
+		r.settle()
+	}
+	members := func() (all []string) {
+		t.Helper()
+		rows, err := r.store.UpkeepOn(t.Context(), []string{web, plain, gone})
+		r.must(err)
+		for _, row := range rows {
+			if row.Member != "" {
+				all = append(all, row.Agent)
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	r.must(r.fleet.Label(t.Context(), []string{web, plain, gone}, map[string]string{"role": "web"}, nil))
+	apply("role=web")
+	same(t, "all", []string{gone, plain, web}, members())
+	r.must(r.fleet.Label(t.Context(), []string{gone}, map[string]string{"role": "db"}, nil))
+	apply("role=web,zone!=b")
+	same(t, "without the host that only the former selection has", []string{gone, web}, members())
 }

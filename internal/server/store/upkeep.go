@@ -24,13 +24,16 @@ type Selection struct {
 }
 
 // SelectionChange replaces selections of a namespace: those of entries of a file and of their copies, or all. The
-// members are processes on hosts that match now.
+// members are processes on hosts that match now. Released are those on hosts that match only the selections before: the
+// hosts keep the processes, and are members no longer. Other members of a process that stays selected become former
+// ones: they have come to match or ceased to match meanwhile.
 type SelectionChange struct {
 	Namespace string
 	Entries   []string
 	All       bool
 	Now       []Selection
 	Members   []ObservedKey
+	Released  []ObservedKey
 }
 
 // Selections holds the selections in force. Task.Selections changes them together with a task.

@@ -17,10 +17,12 @@ import (
 // Member says whether a host has a process by a selection.
 type Member string
 
-// The values of Member. A leaving host no longer matches, and the process is being removed.
+// The values of Member. A leaving host no longer matches, and the process is being removed. A former host had the
+// process by a selection that another one has replaced since: it joins that one, or leaves.
 const (
 	Outside Member = ""
 	Joined  Member = "joined"
+	Former  Member = "former"
 	Leaving Member = "leaving"
 )
 
@@ -160,13 +162,13 @@ func join(c Case, d Decision, now time.Time) Decision {
 // leave takes the process from a host that has ceased to match.
 func leave(c Case, d Decision, now time.Time) Decision {
 	switch {
-	case !c.Stops && c.Member == Joined, !c.Known && c.Placed == 0,
+	case !c.Stops && c.Member != Leaving, !c.Known && c.Placed == 0,
 		c.Member == Leaving && c.Placed != 0: // a person gave it back
 		d.Memory.Member = Outside
 		return d
 	case c.Up:
 		d = order(c, d, process.Stop, goalLeave+c.Chosen, now)
-	case c.Member == Joined || strings.HasPrefix(c.Goal, goalDrop):
+	case c.Member != Leaving || strings.HasPrefix(c.Goal, goalDrop):
 		d = order(c, d, process.Unregister, goalDrop+c.Chosen, now)
 	default:
 		d = order(c, d, process.Unregister, goalRemove+c.Chosen, now)

@@ -166,7 +166,8 @@ func (db *Store) selectByRollout(ctx context.Context, tx tx, id string) error {
 	}
 	c.Entries = slices.DeleteFunc(c.Entries, later)
 	c.Now = slices.DeleteFunc(c.Now, func(s store.Selection) bool { return later(s.Process.Name) })
-	c.Members = slices.DeleteFunc(c.Members, func(m store.ObservedKey) bool { return later(m.Process.Name) })
+	laterOn := func(m store.ObservedKey) bool { return later(m.Process.Name) }
+	c.Members, c.Released = slices.DeleteFunc(c.Members, laterOn), slices.DeleteFunc(c.Released, laterOn)
 	if err := db.putSelections(ctx, tx, *c); err != nil {
 		return err
 	}

@@ -54,14 +54,13 @@ func (db *Store) putSelections(ctx context.Context, tx tx, c store.SelectionChan
 		base, _ := process.CutCopy(name)
 		return !c.All && !slices.Contains(c.Entries, name) && !slices.Contains(c.Entries, base)
 	})
-	for _, statement := range []string{
-		`DELETE FROM selections WHERE namespace = ?1 AND name IN (SELECT j.value FROM texts(?2) j)`,
-		`UPDATE upkeep SET member = '', serial = serial + 1 WHERE namespace = ?1 AND member <> ''
-			AND name IN (SELECT j.value FROM texts(?2) j)`,
-	} {
-		if err := tx.exec(ctx, statement, c.Namespace, db.dialect.Texts(names)); err != nil {
-			return err
-		}
+	err = tx.exec(ctx, `DELETE FROM selections WHERE namespace = ?1 AND name IN (SELECT j.value FROM texts(?2) j)`,
+		c.Namespace, db.dialect.Texts(names))
+	if err != nil {
+		return err
+	}
+	if err := db.releaseMembers(ctx, tx, &c, names); err != nil {
+		return err
 	}
 	var rows, members []any
 	for i := range c.Now {
@@ -90,6 +89,35 @@ func (db *Store) putSelections(ctx context.Context, tx tx, c store.SelectionChan
 			SET member = 'joined', serial = upkeep.serial + 1, goal = '', at = 0, tries = 0`,
 		shared: []any{c.Namespace},
 	}.run(ctx, tx, members)
+}
+
+// releaseMembers makes former members of the processes with these names. It forgets those that the change releases, and
+// all if no selection has the process any more.
+func (db *Store) releaseMembers(ctx context.Context, tx tx, c *store.SelectionChange, names []string) error {
+	stays, released := map[string]bool{}, map[string][]string{}
+	for i := range c.Now {
+		stays[c.Now[i].Process.Name] = true
+	}
+	for _, r := range c.Released {
+		if slices.Contains(names, r.Process.Name) {
+			released[r.Process.Name] = append(released[r.Process.Name], r.Agent)
+		}
+	}
+	ended := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return stays[name] })
+	err := tx.exec(ctx, `UPDATE upkeep SET member = '', serial = serial + 1 WHERE namespace = ?1 AND member <> ''
+		AND name IN (SELECT j.value FROM texts(?2) j)`, c.Namespace, db.dialect.Texts(ended))
+	if err != nil {
+		return err
+	}
+	for name, agents := range released {
+		err := tx.exec(ctx, `UPDATE upkeep SET member = '', serial = serial + 1 WHERE namespace = ?1 AND name = ?2
+			AND member <> '' AND agent IN (SELECT j.value FROM texts(?3) j)`, c.Namespace, name, db.dialect.Texts(agents))
+		if err != nil {
+			return err
+		}
+	}
+	return tx.exec(ctx, `UPDATE upkeep SET member = 'former', serial = serial + 1 WHERE namespace = ?1
+		AND member = 'joined' AND name IN (SELECT j.value FROM texts(?2) j)`, c.Namespace, db.dialect.Texts(names))
 }
 
 // ListSelections returns the selections of a namespace or of all.

@@ -71,11 +71,14 @@ func selections(t *testing.T, s store.Store) {
 
 	put(store.SelectionChange{
 		Entries: []string{"b"}, Now: []store.Selection{selected("b@1", "role=db", "4")},
-		Members: []store.ObservedKey{memberOn("b@1", "y")},
+		Members: []store.ObservedKey{memberOn("b@1", "y")}, Released: []store.ObservedKey{memberOn("b@1", "x")},
 	})
 	inForce("of a file with fewer copies", "a role=web 1", "a zone=b 2", "b@1 role=db 4")
 	same(t, "members then", []string{"a@x joined 1  0", "b@1@x  2  0", "b@1@y joined 1  0", "b@2@x  2  0"},
 		upkeepOn(t, s, "x", "y"))
+
+	put(store.SelectionChange{Entries: []string{"a"}, Now: []store.Selection{selected("a", "role=web", "2")}})
+	same(t, "a member that has ceased to match", []string{"a@x former 2  0"}, upkeepOn(t, s, "x")[:1])
 
 	put(store.SelectionChange{Entries: []string{"c"}, All: true, Now: []store.Selection{selected("c", "role=web", "5")}})
 	inForce("of a file that prunes", "c role=web 5")
@@ -89,11 +92,11 @@ func selections(t *testing.T, s store.Store) {
 	}
 	revisions, _, err := s.ListRevisions(t.Context(), store.RevisionFilter{Namespace: "ns"}, 10)
 	must(t, err)
-	if len(revisions) != 3 || revisions[0].Number != 3 || revisions[0].Message != "why" || revisions[0].User != "anna" {
+	if len(revisions) != 4 || revisions[0].Number != 4 || revisions[0].Message != "why" || revisions[0].User != "anna" {
 		t.Errorf("the revisions are %+v", revisions)
 	}
 	err = s.PutSelections(t.Context(), store.SelectionChange{Namespace: "ns", All: true}, byAnna,
-		&store.KnownRevision{Namespace: "ns", Number: 2}, store.AuditRow{At: epoch})
+		&store.KnownRevision{Namespace: "ns", Number: 3}, store.AuditRow{At: epoch})
 	if !errors.Is(err, store.ErrRevised) {
 		t.Errorf("a change that is late: %v", err)
 	}

@@ -48,3 +48,34 @@ func TestAbortedRollout(t *testing.T) {
 		}
 	}
 }
+
+// TestApplyMeanwhile: a host that has ceased to match gives the process up, although somebody applies another spec before
+// the server has stopped the process, or between the stop and the removal.
+func TestApplyMeanwhile(t *testing.T) {
+	r := newRig(t)
+	for _, name := range []string{"a", "b", "c"} {
+		r.label(name, "web")
+	}
+	r.apply(spec("one", process.LeaveStop))
+	r.carried = nil
+	r.rounds("after the apply")
+
+	r.label("a", "db")
+	r.apply(spec("two", process.LeaveStop))
+	r.rounds("an apply before the stop", "start b 2", "start c 2", "stop a 0", "unregister a 0")
+
+	r.label("b", "db")
+	r.now = r.now.Add(10 * time.Second)
+	_, err := r.care.Round(t.Context())
+	r.must(err)
+	r.agents()
+	r.apply(spec("three", process.LeaveStop))
+	r.rounds("an apply after the stop", "stop b 0", "start c 5", "unregister b 0")
+
+	r.away["key-c"] = true
+	r.label("c", "db")
+	r.rounds("a host is away")
+	r.apply(spec("four", process.LeaveStop))
+	r.away["key-c"] = false
+	r.rounds("it returns after an apply", "stop c 0", "unregister c 0")
+}
