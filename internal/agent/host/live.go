@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -31,7 +32,11 @@ func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) 
 	}
 	fields = append(fields, h.otherAccount(spec, &info)...)
 	if path, gone := strings.CutSuffix(info.Exe, replaced); gone {
-		fields = append(fields, process.LiveField{Path: "executable", Want: path, Have: "replaced or removed on disk"})
+		field := process.LiveField{Path: "executable", Want: path, Have: "replaced on disk"}
+		if _, err := os.Stat(path); err != nil {
+			field.Have, field.Problem = "removed from disk", "a restart fails until the file is back"
+		}
+		fields = append(fields, field)
 	}
 	if name := locate.OtherName(spec, info); name != "" {
 		fields = append(fields, process.LiveField{Path: "process_name", Want: spec.Identity.ProcName, Have: name})

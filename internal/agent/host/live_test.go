@@ -149,13 +149,20 @@ func TestDiffers(t *testing.T) {
 	other.Execution.Environment = s.Execution.Environment
 	want("a line for a shell", &other, rt)
 	napper(t, dir)
-	want("another executable", s, rt, "executable: replaced or removed on disk, not "+path,
+	want("another executable", s, rt, "executable: replaced on disk, not "+path,
 		"limits.open_files: 50, not 200")
+	if err := os.Rename(path, path+".kept"); err != nil {
+		t.Fatal(err)
+	}
+	want("no executable", s, rt, "executable: a restart fails until the file is back", "limits.open_files: 50, not 200")
+	if err := os.Rename(path+".kept", path); err != nil {
+		t.Fatal(err)
+	}
 	rt.Outside, rt.Limits = true, map[string]string{"memory": "there is no group"}
-	want("somebody else's process", s, rt, "executable: replaced or removed on disk, not "+path,
+	want("somebody else's process", s, rt, "executable: replaced on disk, not "+path,
 		"limits.memory: it takes effect at the next start: there is no group")
 	other.Identity.User = "nobody"
-	want("another account", &other, rt, "user: uid 0, not nobody", "executable: replaced or removed on disk, not "+path,
+	want("another account", &other, rt, "user: uid 0, not nobody", "executable: replaced on disk, not "+path,
 		"limits.memory: it takes effect at the next start: there is no group")
 	_ = unix.Kill(pid.PID, unix.SIGKILL)
 	harness.Eventually(t, "its end", func() bool { _, alive := h.Differs(id, s, rt); return !alive })

@@ -101,6 +101,8 @@ type Caretaker struct {
 	swept fleet.Place
 	// asked is when a host was last asked about its running processes.
 	asked map[string]time.Time
+	// mended is where this caretaker has mended a process last.
+	mended map[process.ID]mend
 	// open has the tasks of this caretaker that may be open, with the number of their orders.
 	open map[string]int
 }
@@ -109,7 +111,7 @@ type Caretaker struct {
 func New(c Config) *Caretaker {
 	return &Caretaker{
 		Config: c, seen: map[string]string{}, queued: map[string]bool{}, open: map[string]int{},
-		asked: map[string]time.Time{},
+		asked: map[string]time.Time{}, mended: map[process.ID]mend{},
 	}
 }
 

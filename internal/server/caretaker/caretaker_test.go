@@ -135,7 +135,11 @@ func (r *rig) Live(_ context.Context, agent string, q wire.LiveQuestion) (wire.L
 		p := wire.LiveProcess{Process: id, PID: 7}
 		if field := r.live[strings.TrimPrefix(agent, "key-")]; field != "" {
 			path, cannot := strings.CutSuffix(field, " cannot be set")
+			path, gone := strings.CutSuffix(path, " is gone")
 			p.Fields = []process.LiveField{{Path: path, Want: "100"}}
+			if gone {
+				p.Fields[0].Problem = "gone"
+			}
 			if cannot {
 				p.Fields[0].Want = ""
 			}

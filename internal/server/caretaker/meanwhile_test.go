@@ -79,3 +79,31 @@ func TestApplyMeanwhile(t *testing.T) {
 	r.away["key-c"] = false
 	r.rounds("it returns after an apply", "stop c 0", "unregister c 0")
 }
+
+// TestMendInTurn: of the hosts on which a process has drifted, one is mended at a time. The next one waits until the
+// process runs again there. An executable that is gone is not mended.
+func TestMendInTurn(t *testing.T) {
+	r := newRig(t)
+	for _, name := range []string{"a", "b", "c"} {
+		r.label(name, "web")
+	}
+	mends := spec("one", "")
+	mends.Drift = process.DriftMend
+	r.apply(mends)
+	r.carried = nil
+	r.live = map[string]string{"a": "executable", "b": "executable", "c": "executable is gone"}
+	r.now = r.now.Add(6 * time.Minute)
+	r.deaf = true
+	r.rounds("the first host is under way")
+	open, err := r.BusyOn(t.Context(), []string{"key-a", "key-b", "key-c"})
+	r.must(err)
+	if len(open) != 1 {
+		t.Errorf("mended at once: %v", open)
+	}
+	r.deaf = false
+	r.live = map[string]string{"b": "executable", "c": "executable is gone"}
+	r.rounds("the others follow", "restart a 1", "restart b 1")
+	r.live = map[string]string{"c": "executable is gone"}
+	r.now = r.now.Add(6 * time.Minute)
+	r.rounds("what is gone stays")
+}

@@ -155,8 +155,7 @@ func (r *round) read(ctx context.Context, agents []string) error {
 	if err := r.readReach(ctx); err != nil {
 		return err
 	}
-	r.findDrift(ctx)
-	return nil
+	return r.findDrift(ctx)
 }
 
 // concerns reports whether upkeep can have something to do about a process.
@@ -384,6 +383,9 @@ func (r *round) act(ctx context.Context, room int) (again []string, err error) {
 			return nil, err
 		}
 		for _, p := range orders[key] { // the next step, or another attempt
+			if p.drifted != "" {
+				r.k.mended[p.key.Process] = mend{p.key.Agent, r.now}
+			}
 			again = append(again, p.key.Agent)
 		}
 	}

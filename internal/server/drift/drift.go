@@ -266,6 +266,9 @@ func (c *Case) running(file *process.Spec) (all []v1.Difference) {
 		if f.Problem != "" {
 			one.Text = f.Problem
 		}
+		if f.Path == "executable" && f.Problem != "" {
+			one.Mend = ""
+		}
 		if want, differs := wanted[f.Path]; differs {
 			if one.Want = want; want == one.Have || fmt.Sprint(want) == f.Have {
 				continue

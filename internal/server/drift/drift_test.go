@@ -191,10 +191,12 @@ func TestOf(t *testing.T) {
 		"the running process": {
 			drift.Case{Placed: file, Filed: file, Have: have(first, "running"), Live: []process.LiveField{
 				{Path: "user", Want: "shop", Have: "uid 0"}, {Path: "environment.B", Have: "set"},
+				{Path: "executable", Want: "/web", Have: "removed from disk", Problem: "a restart fails"},
 			}},
 			[]string{
 				"process user shop>uid 0 / drover restart shop/web --hosts 'web 1'",
 				"process environment.B <nil>>set / drover restart shop/web --hosts 'web 1'",
+				"process executable /web>removed from disk / ",
 			},
 		},
 	} {
