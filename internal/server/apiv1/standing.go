@@ -63,8 +63,8 @@ func (h *Handler) selected(ctx context.Context, namespace string, known []plan.K
 }
 
 // selectionsOf returns what the processes of a file change in the selections in force; nil if that is nothing.
-func (h *Handler) selectionsOf(t *store.Task, docs []processfile.Document, wanted []plan.Wanted, standing []store.Selection,
-	all bool,
+func (h *Handler) selectionsOf(t *store.Task, docs []processfile.Document, wanted []plan.Wanted,
+	standing []store.Selection, all bool,
 ) *store.SelectionChange {
 	c := store.SelectionChange{Namespace: docs[0].Namespace, All: all}
 	entries := map[string]bool{}

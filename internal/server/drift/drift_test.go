@@ -190,7 +190,8 @@ func TestOf(t *testing.T) {
 		},
 		"the running process": {
 			drift.Case{Placed: file, Filed: file, Have: have(first, "running"), Live: []process.LiveField{
-				{Path: "user", Want: "shop", Have: "uid 0"}, {Path: "environment.B", Have: "set"},
+				{Path: "user", Want: "shop", Have: "uid 0"},
+				{Path: "environment.B", Have: "set"},
 				{Path: "executable", Want: "/web", Have: "removed from disk", Problem: "a restart fails"},
 			}},
 			[]string{

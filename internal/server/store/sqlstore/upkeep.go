@@ -111,7 +111,8 @@ func (db *Store) releaseMembers(ctx context.Context, tx tx, c *store.SelectionCh
 	}
 	for name, agents := range released {
 		err := tx.exec(ctx, `UPDATE upkeep SET member = '', serial = serial + 1 WHERE namespace = ?1 AND name = ?2
-			AND member <> '' AND agent IN (SELECT j.value FROM texts(?3) j)`, c.Namespace, name, db.dialect.Texts(agents))
+			AND member <> '' AND agent IN (SELECT j.value FROM texts(?3) j)`, c.Namespace, name,
+			db.dialect.Texts(agents))
 		if err != nil {
 			return err
 		}
