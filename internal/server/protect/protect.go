@@ -29,8 +29,9 @@ const (
 	// again is the interval at which the agents hear of an open breaker, and lasts how long they withhold after that.
 	again = 20 * time.Second
 	lasts = time.Minute
-	// hostsKept is how long the hosts of a process are remembered.
+	// hostsKept is how long the hosts of a process are remembered, and freshKept if some have got the process since.
 	hostsKept = 20 * time.Second
+	freshKept = 3 * time.Second
 	// sendTime bounds one message to an agent, and senders is how many are under way.
 	sendTime = 5 * time.Second
 	senders  = 32
@@ -81,6 +82,8 @@ type Guard struct {
 	// updated are the times at which agents got another spec of a process: earlier failures belong to the former one.
 	updated map[process.ID]map[string]time.Time
 	hosts   map[process.ID]hosts
+	// fresh are the agents that got a process or another spec of it, and have yet to hear of its breaker.
+	fresh map[process.ID]map[string]bool
 	// opened are the breakers whose opening is told as an event, and sent the times of the last words to the agents.
 	opened map[process.ID]time.Time
 	sent   map[process.ID]time.Time
@@ -130,7 +133,7 @@ func (g *Guard) Run(ctx context.Context) error {
 func (g *Guard) seed(ctx context.Context) (err error) {
 	g.failures, g.hosts = map[process.ID][]breaker.Failure{}, map[process.ID]hosts{}
 	g.opened, g.sent = map[process.ID]time.Time{}, map[process.ID]time.Time{}
-	g.updated = map[process.ID]map[string]time.Time{}
+	g.updated, g.fresh = map[process.ID]map[string]time.Time{}, map[process.ID]map[string]bool{}
 	if g.cursor, err = g.Store.LastCursor(ctx); err != nil {
 		return err
 	}
@@ -153,10 +156,18 @@ func (g *Guard) seed(ctx context.Context) (err error) {
 }
 
 // kinds are the kinds of events that a guard reads.
-func kinds() []process.EventKind { return append(breaker.FailureKinds(), process.EventUpdated) }
+func kinds() []process.EventKind {
+	return append(breaker.FailureKinds(), process.EventUpdated, process.EventStarted)
+}
 
 func (g *Guard) note(e *store.StoredEvent) {
 	id := of(e.Event.Process)
+	if e.Event.Kind == process.EventUpdated || e.Event.Kind == process.EventStarted {
+		if g.fresh[id] == nil {
+			g.fresh[id] = map[string]bool{}
+		}
+		g.fresh[id][e.Agent] = true
+	}
 	if e.Event.Kind == process.EventUpdated {
 		if g.updated[id] == nil {
 			g.updated[id] = map[string]time.Time{}
@@ -211,6 +222,11 @@ func (g *Guard) Step(ctx context.Context) error {
 	for id := range g.hosts {
 		if b, met := known[id]; len(g.failures[id]) == 0 && (!met || b.Told) {
 			delete(g.hosts, id)
+		}
+	}
+	for id := range g.fresh {
+		if b, met := known[id]; !met || b.Told {
+			delete(g.fresh, id)
 		}
 	}
 	g.looked = now
@@ -318,7 +334,11 @@ func (g *Guard) makeWay(ctx context.Context, b store.Breaker, now time.Time, rev
 
 // hostsOf returns the agents that keep a process running.
 func (g *Guard) hostsOf(ctx context.Context, id process.ID, now time.Time) (breaker.Hosts, error) {
-	if h, known := g.hosts[id]; known && now.Sub(h.at) < hostsKept {
+	kept := hostsKept
+	if len(g.fresh[id]) > 0 {
+		kept = freshKept
+	}
+	if h, known := g.hosts[id]; known && now.Sub(h.at) < kept {
 		return h.Hosts, nil
 	}
 	var list []breaker.Host
@@ -455,7 +475,8 @@ func (g *Guard) tell(ctx context.Context, b *store.Breaker, kind process.EventKi
 	return err
 }
 
-// send sends a word to the connected agents of a process that have introduced themselves since a time. The word names
+// send sends a word to the connected agents of a process that have introduced themselves, or got the process, since a
+// time. The word names
 // the revision that the agent has of the release. send skips an agent that does not answer: the next word follows, or
 // the last one expires.
 func (g *Guard) send(ctx context.Context, b *store.Breaker, now, since time.Time, word wire.Withheld,
@@ -468,9 +489,11 @@ func (g *Guard) send(ctx context.Context, b *store.Breaker, now, since time.Time
 	slots := make(chan struct{}, senders)
 	release := found.Release(word.Revision)
 	for agent := range found.Agents() {
-		if p := g.Presence.Presence(agent, now); !p.Joined || p.Away || !since.IsZero() && !p.Linked.After(since) {
+		p := g.Presence.Presence(agent, now)
+		if !p.Joined || p.Away || !since.IsZero() && !p.Linked.After(since) && !g.fresh[b.Process][agent] {
 			continue
 		}
+		delete(g.fresh[b.Process], agent)
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()

@@ -239,6 +239,13 @@ func TestBreaker(t *testing.T) {
 	r.heard(1, held)
 	r.pass(20 * time.Second)
 	r.heard(20, held)
+	r.release(host(20), 8, "of revision 7")
+	r.event(host(20), process.EventStarted, "") // a host that comes to match gets the same spec
+	r.pass(4 * time.Second)
+	r.heard(1, "shop/web 8 60")
+	r.must(r.PutObserved(t.Context(), store.ReportMark{}, nil, []store.Removal{{Agent: host(20), Process: web, Revision: 9}}))
+	r.pass(20 * time.Second)
+	r.heard(20, held)
 	r.restart() // the server dies
 	r.fail(host(8), process.CauseExitStatus)
 	r.pass(time.Second)
