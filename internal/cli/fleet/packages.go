@@ -132,15 +132,20 @@ func readPackage(path, signature string) (program []byte, d release.Package, sig
 	if signature == "" {
 		signature = path + ".sig"
 	}
+	program, programErr := readBounded(path, release.MaxSize)
+	if programErr != nil {
+		programErr = fmt.Errorf("cannot read program: %w", programErr)
+	}
 	text, err := readBounded(signature, release.MaxSigned)
 	if err != nil {
-		return nil, d, "", fmt.Errorf("cannot read signature: %w (drover packages sign makes it)", err)
+		err = fmt.Errorf("cannot read signature: %w (drover packages sign makes it)", err)
+		return nil, d, "", errors.Join(programErr, err)
 	}
 	if d, _, err = release.Open(text, nil); err != nil {
-		return nil, d, "", fmt.Errorf("%s refused: %w", signature, err)
+		return nil, d, "", errors.Join(programErr, fmt.Errorf("%s refused: %w", signature, err))
 	}
-	if program, err = readBounded(path, release.MaxSize); err != nil {
-		return nil, d, "", fmt.Errorf("cannot read program: %w", err)
+	if programErr != nil {
+		return nil, d, "", programErr
 	}
 	if got := release.Describe(d.Version, d.Arch, d.Format, program); got.SHA256 != d.SHA256 || got.Size != d.Size {
 		return nil, d, "", fmt.Errorf("%s is not the program that %s describes: its sum is %s, expected %s", path,
@@ -207,21 +212,11 @@ old one. To bring an earlier version to hosts with a later one, sign it anew wit
 			if key == "" || version == "" {
 				return term.Usagef("--key and --version are needed")
 			}
-			seed, err := readBounded(key, release.MaxSigned)
-			if err != nil {
-				return fmt.Errorf("cannot read release key: %w", err)
-			}
-			private, err := release.ParseSeed(seed)
-			if err != nil {
-				return fmt.Errorf("%s: %w", key, err)
-			}
-			program, err := readBounded(args[0], release.MaxSize)
-			if err != nil {
-				return fmt.Errorf("cannot read program: %w", err)
-			}
-			arch, err := archOf(program)
-			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+			private, keyErr := readSeed(key)
+			program, arch, programErr := readProgram(args[0])
+			versionErr := release.CheckVersion(version)
+			if err := errors.Join(versionErr, keyErr, programErr); err != nil {
+				return err
 			}
 			d := release.Describe(version, arch, format, program)
 			d.Downgrade = downgrade
@@ -242,6 +237,30 @@ old one. To bring an earlier version to hosts with a later one, sign it anew wit
 	flags.IntVar(&format, "format", release.Format, "the record format of the program; default: that of this drover")
 	flags.BoolVar(&downgrade, "downgrade", false, "let hosts with a later version take the package, too")
 	return cmd
+}
+
+// readSeed reads a private release key.
+func readSeed(path string) (ed25519.PrivateKey, error) {
+	seed, err := readBounded(path, release.MaxSigned)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read release key: %w", err)
+	}
+	private, err := release.ParseSeed(seed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return private, nil
+}
+
+// readProgram reads a program of the agent.
+func readProgram(path string) (program []byte, arch string, err error) {
+	if program, err = readBounded(path, release.MaxSize); err != nil {
+		return nil, "", fmt.Errorf("cannot read program: %w", err)
+	}
+	if arch, err = archOf(program); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", path, err)
+	}
+	return program, arch, nil
 }
 
 // agentName begins the name of the agent's main package, in a fork of drover, too.
