@@ -72,6 +72,11 @@ func TestChoose(t *testing.T) {
 			if err != nil || (after.Current != nil) != c.kept || after.Signed != 7 {
 				t.Errorf("%+v is stored: %v", after, err)
 			}
+			told := after.Verdict != nil && after.Verdict.Untold && after.Verdict.Version == "1.4.0" &&
+				strings.Contains(after.Verdict.Text, "cannot be used any more")
+			if spoiled := strings.HasPrefix(what, "a "); told != spoiled {
+				t.Errorf("the verdict is %+v", after.Verdict)
+			}
 		})
 	}
 }

@@ -242,7 +242,8 @@ func (s *state) choose(dir, program string, log *slog.Logger) Choice {
 		log.Error("cannot use the fetched version, using the installed program", "version", s.Current.Version,
 			"error", err)
 		if !tooOld {
-			s.Current, s.Probation = nil, nil
+			s.goBack(nil, fmt.Sprintf("version %s cannot be used any more, and the host went back to the installed "+
+				"program: %v", s.Current.Version, err))
 		}
 		return Choice{}
 	}
@@ -264,16 +265,19 @@ func (s *state) start(log *slog.Logger) {
 		s.Probation = &Probation{Former: p.Former, Starts: min(p.Starts+1, mostStarts)}
 		return
 	}
-	verdict := Verdict{
-		Version: s.Current.Version, Fault: process.Failed, Untold: true,
-		Text: fmt.Sprintf("version %s proved itself, and the host went back later: it was started %d times, "+
-			"and never ran for %v", s.Current.Version, p.Starts, lasting),
-	}
+	text := fmt.Sprintf("version %s proved itself, and the host went back later: it was started %d times, "+
+		"and never ran for %v", s.Current.Version, p.Starts, lasting)
+	log.Error("going back to the former version of the agent", "used", s.Current.Version, "error", text)
+	s.goBack(p.Former, text)
+}
+
+// goBack gives up the version in use, long after its trial. The next agent tells why.
+func (s *state) goBack(former *Program, text string) {
+	verdict := Verdict{Version: s.Current.Version, Fault: process.Failed, Untold: true, Text: text}
 	if s.Verdict != nil {
 		verdict.Item = s.Verdict.Item
 	}
-	log.Error("going back to the former version of the agent", "used", verdict.Version, "error", verdict.Text)
-	s.Current, s.Probation, s.Verdict = p.Former, nil, &verdict
+	s.Current, s.Probation, s.Verdict = former, nil, &verdict
 }
 
 func wentBack(version, why string) string {
