@@ -135,6 +135,7 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 		PID: before.Process.PID, Why: why, Run: before.Run, Began: before.LastStartAt,
 		Born: before.Process.StartedAfterBoot(),
 	}))
+	r.failsBy()
 	r.stepAndTell(ctx, lifecycle.TakenDown{}, func(c story.Change) []process.Event {
 		return r.proc.TakenDown(c, was, since)
 	})

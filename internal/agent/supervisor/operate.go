@@ -330,7 +330,7 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	r.proc.Runtime = result.Runtime
 	rt := &r.proc.Runtime
 	rt.Attempts, rt.LaunchedAt, rt.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
-	rt.Failing = before.Failing
+	rt.Failing, rt.FailingBy = before.Failing, before.FailingBy
 	rt.Waited = result.Restore && result.Outcome.Cause == process.CauseWaitsForOthers
 	rt.Note, rt.Cause = before.Note, before.Cause
 	rt.LastExit = story.LaterExit(before.LastExit, rt.LastExit)

@@ -102,11 +102,24 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.S
 	r.claim() // if the rival has gone, this drover takes the process over
 	asked := r.takePendingStop(false)
 	was = r.withLastWords(was)
+	r.failsBy()
 	r.stepAndTell(ctx, r.exitOf(was.How), func(c story.Change) []process.Event {
 		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "how", was.Why.Text)
 		return r.proc.Ended(c, r.withOutput(was), asked)
 	})
 	r.sweepAfter(ctx, asked)
+}
+
+// failsBy notes the end of a run. An end of another kind than the one before begins an outage of its own.
+func (r *runner) failsBy() {
+	rt := &r.proc.Runtime
+	by := string(rt.Cause.ID)
+	if rt.LastExit != nil {
+		by += ": " + liveness.ExitOf(rt.LastExit).String()
+	}
+	if by != rt.FailingBy {
+		rt.Failing, rt.FailingBy = 0, by
+	}
 }
 
 // sentSignal is a signal that an operation has sent to the process; at is in Unix milliseconds.
@@ -135,6 +148,7 @@ func (r *runner) goneUnseen(ctx context.Context, pid int, away bool) {
 		PID: pid, Why: r.proc.Cause(), Run: r.proc.Runtime.Run, Began: r.proc.Runtime.LastStartAt,
 	})
 	asked := r.takePendingStop(away)
+	r.failsBy()
 	r.stepAndTell(ctx, lifecycle.NotFound{}, func(c story.Change) []process.Event {
 		return r.proc.Ended(c, r.withOutput(was), asked)
 	})
