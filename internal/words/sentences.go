@@ -118,6 +118,7 @@ var Sentences = []Text{
 	{"next run at {time}", "下一次运行：{time}"},
 
 	// evidence about an end
+	{"it had run for at most {time}", "此前最多运行了 {time}"},
 	{"it had run for {time}", "此前运行了 {time}"},
 	{"the memory limit of its spec is {size}", "进程配置的内存限制是 {size}"},
 	{"its spec limits the size of a file to {size}", "进程配置把文件大小限制为 {size}"},

@@ -167,7 +167,11 @@ func (p *Process) attest(e *process.Event, was *End) {
 		return max(time.Duration(e.At-at)*time.Millisecond, 0).Round(time.Second)
 	}
 	if ran := time.Duration(e.RunTime) * time.Millisecond; ran > 0 {
-		add("it had run for %s", ran.Round(time.Second))
+		most := ""
+		if was.How == nil {
+			most = "at most "
+		}
+		add("it had run for %s%s", most, ran.Round(time.Second))
 	}
 	if e.Exit != nil && e.Exit.Peak > 0 {
 		add("its memory had grown to %.1f MiB at most", float64(e.Exit.Peak)/(1<<20))

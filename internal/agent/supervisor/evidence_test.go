@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,27 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 		want := []string{"it had run for 35s", "its last output:\n2\n3\n4\n5\n6"}
 		if d := cmp.Diff(want, c.Evidence); d != "" {
 			t.Errorf("evidence (-want +got):\n%s", d)
+		}
+	})
+}
+
+// TestEvidenceOfAnUnseenEnd: nobody knows how long a process had run that ended while no agent ran.
+func TestEvidenceOfAnUnseenEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Restart = &process.RestartPolicy{When: process.Never}
+		r.do(process.Start, "a", s)
+		r.kill()
+		r.Kill(file("a"))
+		r.pass(time.Minute)
+		r.begin()
+		r.pass(time.Minute)
+		c := caused(t, r.state("a", "given-up", true), process.CauseUnseen)
+		if !slices.Contains(c.Evidence, "it had run for at most 1m5s") {
+			t.Errorf("evidence %q", c.Evidence)
+		}
+		if e := r.lastEvent(process.EventExited); e.RunTime != 0 {
+			t.Errorf("it ended unseen after %d ms", e.RunTime)
 		}
 	})
 }
