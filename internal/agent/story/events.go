@@ -94,7 +94,7 @@ func (p *Process) Ended(c Change, was End, asked *specstore.PendingStop) []proce
 	if p.Record.Finished {
 		e.Cause.ID = process.CauseFinished
 	}
-	if p.attest(&e, &was); was.How == nil { // nobody knows how long before this moment it ended
+	if p.attest(c, &e, &was); was.How == nil { // nobody knows how long before this moment it ended
 		e.RunTime = 0
 	}
 	return append([]process.Event{e}, p.givenUp(c)...)

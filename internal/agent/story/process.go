@@ -159,12 +159,16 @@ func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *pr
 
 // attest adds facts about an end to its cause: the run time, the memory, the last answer about the health, and the last
 // lines of the output or the log.
-func (p *Process) attest(e *process.Event, was *End) {
+func (p *Process) attest(c Change, e *process.Event, was *End) {
 	add := func(format string, args ...any) {
 		p.Runtime.Cause.Evidence = append(p.Runtime.Cause.Evidence, fmt.Sprintf(format, args...))
 	}
 	before := func(at int64) time.Duration { // how long before the end something was
-		return max(time.Duration(e.At-at)*time.Millisecond, 0).Round(time.Second)
+		end := c.Now.UnixMilli()
+		if was.How != nil {
+			end = was.How.At
+		}
+		return max(time.Duration(end-at)*time.Millisecond, 0).Round(time.Second)
 	}
 	if ran := time.Duration(e.RunTime) * time.Millisecond; ran > 0 {
 		most := ""

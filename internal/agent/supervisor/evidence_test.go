@@ -133,6 +133,27 @@ func TestEvidenceOfAnUnseenEnd(t *testing.T) {
 	})
 }
 
+// TestEvidenceOfAnEndByPolicy: the end of a process that drover ends by itself has the facts of any other end.
+func TestEvidenceOfAnEndByPolicy(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Commands.Health, s.Probes.Restart = "health a", true
+		r.Script(line("start", "a"), operationtest.Script{
+			Takes: time.Second, Output: "connection lost\n", End: func(run string) { r.Spawn("a", file("a"), run) },
+		})
+		r.do(process.Start, "a", s)
+		r.pass(30 * time.Second)
+		r.Script(line("start", "a"), operationtest.Script{Takes: time.Hour})
+		r.answers("a", r.instance("a"), true, sick())
+		r.pass(5 * time.Second)
+		got, _, _ := r.Snapshot(id("a"))
+		want := []string{"it had run for 36s", "its last output:\nconnection lost"}
+		if d := cmp.Diff(want, caused(t, got, process.CauseUnhealthy).Evidence); d != "" {
+			t.Errorf("evidence (-want +got):\n%s", d)
+		}
+	})
+}
+
 // TestTooFew: fewer instances than the spec expects are told while it runs.
 func TestTooFew(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

@@ -12,6 +12,7 @@ import (
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -30,7 +31,7 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		return
 	}
 	r.stopWatch()
-	how, run, began := exit.Process(), r.proc.Runtime.Run, r.proc.Runtime.LastStartAt
+	how, run := exit.Process(), r.proc.Runtime.Run
 	switch kills := r.oomKills(); {
 	case exit.Signal == syscall.SIGKILL:
 		how.OOM = kills > 0
@@ -45,13 +46,8 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		r.publish() // the operation under way looks for itself
 		return
 	}
-	was := story.End{
-		PID: who.PID, How: how, By: r.sender(how), Why: r.proc.Cause(), Run: run, Began: began,
-		Born: who.StartedAfterBoot(), Usage: r.usage(), Health: r.proc.Runtime.Health,
-	}
-	if marks := r.sup.cfg.Marks; marks != nil && run != "" {
-		was.Marks = marks(run)
-	}
+	was := r.endOf(who, &r.proc.Runtime)
+	was.How, was.By, was.Why = how, r.sender(how), r.proc.Cause()
 	if r.goesOn(ctx, was) {
 		return
 	}
@@ -61,6 +57,18 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		return
 	}
 	r.ended(ctx, who, seen, was)
+}
+
+// endOf returns what drover knows of an instance that has ended; rt is from the time when it ran.
+func (r *runner) endOf(who procfs.Identity, rt *specstore.Runtime) story.End {
+	was := story.End{
+		PID: who.PID, Run: rt.Run, Began: rt.LastStartAt, Born: who.StartedAfterBoot(), Usage: r.usage(),
+		Health: rt.Health,
+	}
+	if marks := r.sup.cfg.Marks; marks != nil && rt.Run != "" {
+		was.Marks = marks(rt.Run)
+	}
+	return was
 }
 
 // awaitSuccessor looks for the process that the command of a run left behind, in a goroutine of its own. Until it
