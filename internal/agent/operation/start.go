@@ -257,7 +257,8 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 	}
 	if why.failed() && n.finished(st) {
 		n.over = true
-		n.runtime.LastStartAt = time.Now().Unix()
+		n.ranWith()
+		n.runtime.LastStartAt = time.Now().Add(st.Child.StartedAfterBoot() - n.Clock()).Unix()
 		return append(notes, "it has ended, and needs no relaunch"), nil
 	}
 	if why.failed() {

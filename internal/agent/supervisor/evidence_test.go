@@ -154,6 +154,46 @@ func TestEvidenceOfAnEndByPolicy(t *testing.T) {
 	})
 }
 
+// TestSuccessInTheStartCheck: the end of a process that has done its work before its check is over is told as any other
+// end, over a reboot too.
+func TestSuccessInTheStartCheck(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.copy("a", time.Minute)
+		s.Restart = &process.RestartPolicy{When: process.OnFailure, SuccessCodes: []string{"0"}}
+		r.Script("exec ./a", operationtest.Script{Takes: 10 * time.Second, Output: "done\n"})
+		r.do(process.Start, "a", s)
+		c := caused(t, r.state("a", "finished", true), process.CauseFinished)
+		if !strings.Contains(c.Text, "exit status 0") {
+			t.Errorf("text %q", c.Text)
+		}
+		if d := cmp.Diff([]string{"it had run for 10s", "its last output:\ndone"}, c.Evidence); d != "" {
+			t.Errorf("evidence (-want +got):\n%s", d)
+		}
+		want := []string{"started stopped→finished", "exited stopped→finished finished"}
+		if d := cmp.Diff(want, r.sink.history(id("a"))); d != "" {
+			t.Errorf("events (-want +got):\n%s", d)
+		}
+		if e := r.lastEvent(process.EventExited); e.PID == 0 || e.Exit == nil || e.RunTime != 10_000 || e.Output != "done\n" {
+			t.Errorf("the event is %+v", e)
+		}
+		r.reboot()
+		r.begin()
+		r.pass(time.Minute)
+		if again := caused(t, r.state("a", "finished", true), process.CauseFinished); again.Text != c.Text {
+			t.Errorf("after a reboot it says %q, want %q", again.Text, c.Text)
+		}
+		r.Script("exec ./a", operationtest.Script{Takes: time.Hour})
+		r.do(process.Start, "a", s)
+		r.Script("exec ./a", operationtest.Script{Takes: 10 * time.Second})
+		was := r.state("a", "running", true).Instance
+		r.do(process.Restart, "a", nil)
+		r.state("a", "finished", true)
+		if e := r.lastEvent(process.EventRestarted); strings.Contains(e.Cause.Text, "exit status 0") {
+			t.Errorf("of the end of pid %d it says %q", was.PID, e.Cause.Text)
+		}
+	})
+}
+
 // TestTooFew: fewer instances than the spec expects are told while it runs.
 func TestTooFew(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
