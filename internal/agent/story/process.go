@@ -182,12 +182,10 @@ func (p *Process) attest(c Change, e *process.Event, was *End) {
 	} else if was.Marks.Peak > 0 {
 		add("the memory of its run had grown to %.1f MiB at most, with cached files", float64(was.Marks.Peak)/(1<<20))
 	}
-	if n, limit := was.Marks.Refused, p.Record.Spec.Hard.Tasks; n > 0 && limit > 0 {
-		add("its limit of %d tasks was reached: the kernel refused %s", limit,
-			process.Count(int(n), "process or thread", "processes or threads"))
-	}
-	if text := e.Exit.Limit(&p.Record.Spec); text != "" {
-		add("%s", text)
+	for _, text := range []string{was.Marks.TasksLimit(&p.Record.Spec), e.Exit.Limit(&p.Record.Spec)} {
+		if text != "" {
+			add("%s", text)
+		}
 	}
 	if use := was.Usage; use != nil && use.At >= was.Began*1000 {
 		files := ""

@@ -65,7 +65,7 @@ func (r *runner) endOf(who procfs.Identity, rt *specstore.Runtime) story.End {
 		PID: who.PID, Run: rt.Run, Began: rt.LastStartAt, Born: who.StartedAfterBoot(), Usage: r.usage(),
 		Health: rt.Health,
 	}
-	if marks := r.sup.cfg.Marks; marks != nil && rt.Run != "" {
+	if marks := r.sup.operator.Marks; marks != nil && rt.Run != "" {
 		was.Marks = marks(rt.Run)
 	}
 	return was
