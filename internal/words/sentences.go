@@ -174,6 +174,7 @@ var Sentences = []Text{
 	},
 	{"the health check failed {n} times in a row: {output}", "健康检查连续失败 {n} 次：{output}"},
 	{"the health check failed: {output}", "健康检查失败：{output}"},
+	{"the process itself said WATCHDOG=trigger", "进程自己发出了 WATCHDOG=trigger"},
 	{"pid {pid} says that it stops", "pid {pid} 通知它正在停止"},
 	{"pid {pid} is not ready yet: it must stay alive for {time}", "pid {pid} 尚未就绪：它须保持存活 {time}"},
 	{"pid {pid} is not ready yet: {text}", "pid {pid} 尚未就绪：{text}"},

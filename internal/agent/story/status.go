@@ -341,7 +341,10 @@ func (p *Process) givenUpText() string {
 }
 
 func sickText(a *process.Answer) string {
-	if a.Failures == 1 {
+	switch {
+	case a.Said:
+		return a.Text
+	case a.Failures <= 1:
 		return "the health check failed: " + a.Text
 	}
 	return "the health check failed " + itoa(a.Failures) + " times in a row: " + a.Text
