@@ -27,7 +27,7 @@ type Event struct {
 type EventDetail struct {
 	PID  int   `json:"pid,omitempty"`
 	Exit *Exit `json:"exit,omitempty"`
-	// RunSeconds is the run time of the instance, or of the command.
+	// RunSeconds is the run time of the instance, or of the command; 0 if nobody saw its end.
 	RunSeconds float64 `json:"run_seconds,omitempty"`
 	// Output is the end of the output.
 	Output string `json:"output,omitempty"`

@@ -215,10 +215,10 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Operation: operation.Config{
 			Policy: a.policy, Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host,
 			Claims: a.host, Notices: a.host, Journal: disk, Prober: a.prober, Clock: host.SinceBoot, NewRun: newRun,
-			LimitNotes: a.host.LimitNotes, OOM: a.host.OOM, Relimit: a.host.Relimit,
+			LimitNotes: a.host.LimitNotes, OOM: a.host.OOM, Marks: a.host.Marks, Relimit: a.host.Relimit,
 			LogRemoved: output.Removed, Log: cfg.Log,
 		},
-		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, AnyOOM: a.host.AnyOOM, Marks: a.host.Marks,
+		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, AnyOOM: a.host.AnyOOM,
 		Remains:      a.host,
 		HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
 		Bounds: lifecycle.Bounds{

@@ -24,7 +24,8 @@ type Event struct {
 	Actor Actor `json:"actor,omitzero"`
 	// PID is the instance of the event; 0 if there is none.
 	PID int `json:"pid,omitempty"`
-	// Exit tells how that instance, or a command, ended; RunTime is its run time in milliseconds.
+	// Exit tells how that instance, or a command, ended; RunTime is its run time in milliseconds, 0 if nobody saw the
+	// end.
 	Exit    *Exit `json:"exit,omitempty"`
 	RunTime int64 `json:"run_time,omitempty"`
 	// Output is the end of its output, as far as drover keeps it.

@@ -176,6 +176,8 @@ type Answer struct {
 	// Failures counts the failures in a row; Bad tells that they make the process unhealthy.
 	Failures int  `json:"failures,omitempty"`
 	Bad      bool `json:"bad,omitempty"`
+	// Said tells that the process itself has said that it is unhealthy, which needs no further failure.
+	Said bool `json:"said,omitempty"`
 	// Since is the time of the first failure in a row; 0 if the last answer was not a failure.
 	Since int64 `json:"since,omitempty"`
 }

@@ -118,6 +118,7 @@ var Sentences = []Text{
 	{"next run at {time}", "下一次运行：{time}"},
 
 	// evidence about an end
+	{"it had run for at most {time}", "此前最多运行了 {time}"},
 	{"it had run for {time}", "此前运行了 {time}"},
 	{"the memory limit of its spec is {size}", "进程配置的内存限制是 {size}"},
 	{"its spec limits the size of a file to {size}", "进程配置把文件大小限制为 {size}"},
@@ -173,6 +174,7 @@ var Sentences = []Text{
 	},
 	{"the health check failed {n} times in a row: {output}", "健康检查连续失败 {n} 次：{output}"},
 	{"the health check failed: {output}", "健康检查失败：{output}"},
+	{"the process itself said WATCHDOG=trigger", "进程自己发出了 WATCHDOG=trigger"},
 	{"pid {pid} says that it stops", "pid {pid} 通知它正在停止"},
 	{"pid {pid} is not ready yet: it must stay alive for {time}", "pid {pid} 尚未就绪：它须保持存活 {time}"},
 	{"pid {pid} is not ready yet: {text}", "pid {pid} 尚未就绪：{text}"},

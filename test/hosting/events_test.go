@@ -69,7 +69,7 @@ func TestEventsOutliveTheAgent(t *testing.T) {
 		if id != "killed-by-signal" && (!unseen || id != "ended-unseen") {
 			t.Errorf("event %d: an end by SIGKILL is told as %v", i, e)
 		}
-		if e["run_seconds"] == nil || e["pid"] == nil {
+		if (e["run_seconds"] == nil) != (id == "ended-unseen") || e["pid"] == nil {
 			t.Errorf("event %d: %v", i, e)
 		}
 	}

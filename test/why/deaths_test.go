@@ -60,6 +60,7 @@ func deaths() []death {
 		{"no-directory", "run: exec sleep 1000\ndirectory: DIR/none", 0},
 		{"no-environment-file", "run: exec sleep 1000\nenvironment_files: [DIR/none]", 0},
 		{"before-start-fails", "run: exec sleep 1000\nbefore_start: {run: \"echo disk not mounted; exit 2\"}", 0},
+		{"succeeds-in-start-check", "run: \"echo done; exit 0\"\nrestart: {when: on-failure}", 0},
 		{"dies-in-start-check", "run: \"echo address in use; exit 98\"", 0},
 		{"not-ready-in-time", idle + "\nready: {exec: \"exit 1\", within: 1s, on_timeout: stop}", 0},
 		{"much-memory", waits("dd if=/dev/zero of=/dev/null bs=500M count=1 2>/dev/null; echo cannot sort; exit 11"), 0},

@@ -2,8 +2,10 @@ package instance
 
 import (
 	"errors"
+	"fmt"
 
 	"drover/internal/agent/procfs"
+	"drover/internal/process"
 )
 
 // Scope is a process with its run: everything that an end of the process ends.
@@ -28,4 +30,13 @@ type Marks struct {
 	Peak int64
 	// Refused is how often they got no new process or thread because of a limit of tasks.
 	Refused int64
+}
+
+// TasksLimit says that a run has reached the limit of tasks of its spec; empty if it has not.
+func (m Marks) TasksLimit(spec *process.Spec) string {
+	if m.Refused == 0 || spec.Hard.Tasks == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its limit of %d tasks was reached: the kernel refused %s", spec.Hard.Tasks,
+		process.Count(int(m.Refused), "process or thread", "processes or threads"))
 }

@@ -1,12 +1,14 @@
 package operation_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/specstore"
@@ -111,6 +113,47 @@ func TestForegroundStart(t *testing.T) {
 				if rec := r.Change.Put; (r.Runtime.Process != nil) != c.alive || !r.Outcome.Hosted || rec == nil || !rec.Hosted {
 					t.Errorf("instance %v, outcome %+v, record %+v: want alive %v, and hosted", r.Runtime.Process, r.Outcome, rec,
 						c.alive)
+				}
+			})
+		})
+	}
+}
+
+// TestLimitHitInTheStartCheck: a start that fails its check names the limit that the process has hit.
+func TestLimitHitInTheStartCheck(t *testing.T) {
+	const tasks = "; its limit of 4 tasks was reached: the kernel refused 3 processes or threads"
+	for name, c := range map[string]struct {
+		kind    process.Kind
+		limited bool
+		script  operationtest.Script
+		want    string
+	}{
+		"tasks": {limited: true, script: operationtest.Script{Code: 2}, want: "exit status 2" + tasks},
+		"tasks of a single run": {
+			kind: process.SingleRun, limited: true, script: operationtest.Script{Code: 2}, want: "exit status 2" + tasks,
+		},
+		"tasks of a run by a timetable": {
+			kind: process.Periodic, limited: true, script: operationtest.Script{Code: 2}, want: "exit status 2" + tasks,
+		},
+		"tasks of its group": {script: operationtest.Script{Code: 2}, want: "exit status 2"},
+		"size of a file": {
+			script: operationtest.Script{Signal: syscall.SIGXFSZ},
+			want:   "killed by signal 25 (SIGXFSZ); its spec limits the size of a file to 64KiB",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.Marks = instance.Marks{Refused: 3}
+				s := foreground()
+				s.Policy.Kind, s.Execution.RLimits.FileSize = cmp.Or(c.kind, process.Resident), new(int64(64<<10))
+				if c.limited {
+					s.Hard.Tasks = 4
+				}
+				s.Policy.CycleTime = 60
+				c.script.Takes = 20 * time.Millisecond
+				w.Script(runLine, c.script)
+				if r, _ := w.operate(t, process.Start, s, specstore.Runtime{}); !strings.HasSuffix(r.Outcome.Text, c.want) {
+					t.Errorf("%q, want %q", r.Outcome.Text, c.want)
 				}
 			})
 		})

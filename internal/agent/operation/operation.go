@@ -139,6 +139,8 @@ type Config struct {
 	// OOM returns how many processes of a run the kernel has killed because memory ran out. It never falls while the
 	// run lives. It is 0 if the host does not count them, and after the group of the run is gone.
 	OOM func(run string) int
+	// Marks are those of the group of a run. Nil says that nobody knows.
+	Marks func(run string) instance.Marks
 	// Relimit changes the limits of a scope that runs by one spec to those of another. It returns by name those that it
 	// cannot change, and why; it may be nil.
 	Relimit func(s instance.Scope, was, is *process.Spec) map[string]string

@@ -66,7 +66,8 @@ func (n *session) firstRun() (notes []string, err error) {
 		n.started(seen, st.Run)
 		return append(notes, "the run is under way"), nil
 	case !succeeded(st.Result):
-		text := join("not alive: the run ended with "+st.Result.Text, n.endStarted(st))
+		text := join("not alive: the run ended with "+st.Result.Text, n.limitHit(st))
+		text = join(text, n.endStarted(st))
 		return nil, postCheckAfter(st.Result, string(n.op), n.name(), text, process.CauseRunFailed)
 	}
 	return append(notes, "the run is over"), nil

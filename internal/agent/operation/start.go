@@ -257,7 +257,8 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 	}
 	if why.failed() && n.finished(st) {
 		n.over = true
-		n.runtime.LastStartAt = time.Now().Unix()
+		n.ranWith()
+		n.runtime.LastStartAt = time.Now().Add(st.Child.StartedAfterBoot() - n.Clock()).Unix()
 		return append(notes, "it has ended, and needs no relaunch"), nil
 	}
 	if why.failed() {
@@ -280,7 +281,10 @@ func (n *session) misnamed(seen instance.Sighting) string {
 func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen instance.Sighting) error {
 	if !seen.Alive() && n.ranOutOfMemory(st) {
 		why.cause = process.CauseOOM
-		why.text = join(why.text+" by the kernel, out of memory", n.died.Limit(n.spec))
+		why.text += " by the kernel, out of memory"
+	}
+	if !seen.Alive() {
+		why.text = join(why.text, n.limitHit(st))
 	}
 	if cause := n.spec.CauseOf(n.died); why.cause == process.CauseDiedEarly &&
 		(cause == process.CauseCommandMissing || cause == process.CauseCommandDenied) {
@@ -327,6 +331,15 @@ func (n *session) ranOutOfMemory(st *specstore.Step) bool {
 	died.OOM = true
 	n.died, n.runtime.LastExit = &died, &died
 	return true
+}
+
+// limitHit names the limit of the spec that what a step has started has hit; empty if it has hit none.
+func (n *session) limitHit(st *specstore.Step) string {
+	text := n.died.Limit(n.spec)
+	if n.Marks != nil && st.Run != "" {
+		text = join(text, n.Marks(st.Run).TasksLimit(n.spec))
+	}
+	return text
 }
 
 // maxWords bounds the end of a log in an answer, in bytes.
@@ -387,7 +400,8 @@ func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity
 		n.started(seen, st.Run)
 		note = fmt.Sprintf("pid %d, which it has started, runs on", seen.ID.PID)
 	case !st.Result.TimedOut:
-		note = n.endStarted(st)
+		note = n.limitHit(st)
+		note = join(note, n.endStarted(st))
 	}
 	return n.commandFailed(field, st.Result, note)
 }

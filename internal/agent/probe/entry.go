@@ -191,7 +191,7 @@ func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
 	if threshold <= 0 {
 		threshold = sickAfter
 	}
-	a := process.Answer{OK: r.failure == "", At: time.Now().UnixMilli()}
+	a := process.Answer{OK: r.failure == "", Said: r.final, At: time.Now().UnixMilli()}
 	if j.kind == health {
 		a.Text = healthText(r)
 	} else {
@@ -209,12 +209,9 @@ func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
 		if j.counts && (j.kind != health || !inGrace) {
 			a.Failures++
 		}
-		if r.final {
-			a.Failures = max(a.Failures, threshold)
+		if j.kind == health && !inGrace { // what is bad stays so until it succeeds
+			a.Bad = a.Failures >= threshold || a.Said || p.answer != nil && p.answer.Bad
 		}
-	}
-	if j.kind == health {
-		a.Bad = a.Failures >= threshold && !inGrace
 	}
 	p.answer, p.at, p.wanted = &a, now, false
 	if j.counts {

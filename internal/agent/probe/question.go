@@ -80,7 +80,7 @@ func (k *Keeper) watchdog(j job) reply {
 	every := j.spec.WatchdogTime()
 	switch {
 	case trouble:
-		return reply{failure: "the process said WATCHDOG=trigger", final: true}
+		return reply{failure: "the process itself said WATCHDOG=trigger", final: true}
 	case k.cfg.Clock()-last >= every:
 		return reply{failure: fmt.Sprintf("no WATCHDOG=1 for %v", every)}
 	}

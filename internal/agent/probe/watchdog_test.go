@@ -53,8 +53,16 @@ func TestWatchdog(t *testing.T) {
 		trouble.Store(true)
 		r.Hurry(nginx())
 		pass(0)
-		if heard := r.take(true); len(heard) != 1 || !heard[0].Bad || !strings.Contains(heard[0].Text, "WATCHDOG=trigger") {
+		heard = r.take(true)
+		if len(heard) != 1 || !heard[0].Bad || !heard[0].Said || heard[0].Failures > 1 ||
+			!strings.Contains(heard[0].Text, "itself said WATCHDOG=trigger") {
 			t.Errorf("%+v of a process in trouble", heard)
+		}
+		// If the word is forgotten, as after an end of the agent, silence does not make the process healthy.
+		trouble.Store(false)
+		pass(11 * time.Second)
+		if heard := r.take(true); len(heard) == 0 || !heard[0].Bad || heard[0].Said {
+			t.Errorf("%+v of a process that is silent after its trouble", heard)
 		}
 	}, func(c *probe.Config) {
 		c.Watchdog = func(run string) (time.Duration, bool) {

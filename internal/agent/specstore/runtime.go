@@ -42,9 +42,10 @@ type Runtime struct {
 	Attempts    int           `json:"attempts,omitempty"`
 	LaunchedAt  time.Duration `json:"launched_at,omitempty"`
 	RetryAt     time.Duration `json:"retry_at,omitempty"`
-	// Failing is since when the process has not run for long enough to count as healthy, in Unix milliseconds; 0 while
-	// its last relaunch, if there was one, has lasted.
-	Failing int64 `json:"failing,omitempty"`
+	// Failing is since when the process has ended in the same way, FailingBy, without a run that was long enough to
+	// count as healthy. It is in Unix milliseconds; 0 while the last relaunch, if there was one, has lasted.
+	Failing   int64  `json:"failing,omitempty"`
+	FailingBy string `json:"failing_by,omitempty"`
 	// Waited tells that the last start waited in vain for other processes. The launch that follows is then that start.
 	Waited bool `json:"waited,omitempty"`
 	// LastExit is how the last instance ended.

@@ -77,6 +77,9 @@ func (p *Process) Ended(c Change, was End, asked *specstore.PendingStop) []proce
 	if asked != nil {
 		e := was.event(c, asked.Op.Info().Event, Caller(asked.Actor, asked.Item), p.Record.Rest)
 		p.closeRun(c.Now, &e, was.Began)
+		if was.How == nil {
+			e.RunTime = 0
+		}
 		return []process.Event{e}
 	}
 	actor := ender(was.How)
@@ -91,7 +94,9 @@ func (p *Process) Ended(c Change, was End, asked *specstore.PendingStop) []proce
 	if p.Record.Finished {
 		e.Cause.ID = process.CauseFinished
 	}
-	p.attest(&e, &was)
+	if p.attest(c, &e, &was); was.How == nil { // nobody knows how long before this moment it ended
+		e.RunTime = 0
+	}
 	return append([]process.Event{e}, p.givenUp(c)...)
 }
 

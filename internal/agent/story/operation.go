@@ -26,6 +26,9 @@ type Operation struct {
 	Output string
 	// How describes the last exit, such as "exit status 3".
 	How string
+	// Over is the end of a resident process that has succeeded within the check of its start and needs no relaunch; nil
+	// if there is none.
+	Over *End
 }
 
 // BlameOperation notes an operation that has failed; wrote is the part of the outcome's text that a command wrote. It
@@ -89,6 +92,9 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 	events := p.revised(op, &e)
 	if e.Kind == process.EventStarted || e.Kind == process.EventRestarted || e.Kind == process.EventFailed {
 		events = append(events, p.runOfOperation(c, op)...)
+		if op.Over != nil {
+			events = append(events, p.Ended(c, *op.Over, nil)...)
+		}
 	}
 	if p.Record != nil && p.Record.GivenUp && (op.Record == nil || !op.Record.GivenUp) {
 		events = append(events, p.givenUp(c)...)
@@ -154,7 +160,10 @@ func (p *Process) restarted(op *Operation, e *process.Event) {
 		return
 	}
 	end := "was ended"
-	if e.Exit = p.exitSince(op.Since); e.Exit != nil {
+	if op.Over == nil { // otherwise the last exit is that of the new instance
+		e.Exit = p.exitSince(op.Since)
+	}
+	if e.Exit != nil {
 		end = op.How
 	}
 	e.Cause.Text = "pid " + itoa(was.PID) + " " + end

@@ -85,6 +85,10 @@ func (p *Process) TakenDown(c Change, was End, since int64) []process.Event {
 	e := was.event(c, process.EventTakenDown, Policy(), was.Why)
 	e.At = 0
 	p.closeRun(c.Now, &e, was.Began)
+	if was.Why.ID == process.CauseUnhealthy { // the cause has the answer
+		was.Health = nil
+	}
+	p.attest(c, &e, &was)
 	return append([]process.Event{e}, p.givenUp(c)...)
 }
 

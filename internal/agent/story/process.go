@@ -159,27 +159,33 @@ func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *pr
 
 // attest adds facts about an end to its cause: the run time, the memory, the last answer about the health, and the last
 // lines of the output or the log.
-func (p *Process) attest(e *process.Event, was *End) {
+func (p *Process) attest(c Change, e *process.Event, was *End) {
 	add := func(format string, args ...any) {
 		p.Runtime.Cause.Evidence = append(p.Runtime.Cause.Evidence, fmt.Sprintf(format, args...))
 	}
 	before := func(at int64) time.Duration { // how long before the end something was
-		return max(time.Duration(e.At-at)*time.Millisecond, 0).Round(time.Second)
+		end := c.Now.UnixMilli()
+		if was.How != nil {
+			end = was.How.At
+		}
+		return max(time.Duration(end-at)*time.Millisecond, 0).Round(time.Second)
 	}
 	if ran := time.Duration(e.RunTime) * time.Millisecond; ran > 0 {
-		add("it had run for %s", ran.Round(time.Second))
+		most := ""
+		if was.How == nil {
+			most = "at most "
+		}
+		add("it had run for %s%s", most, ran.Round(time.Second))
 	}
 	if e.Exit != nil && e.Exit.Peak > 0 {
 		add("its memory had grown to %.1f MiB at most", float64(e.Exit.Peak)/(1<<20))
 	} else if was.Marks.Peak > 0 {
 		add("the memory of its run had grown to %.1f MiB at most, with cached files", float64(was.Marks.Peak)/(1<<20))
 	}
-	if n, limit := was.Marks.Refused, p.Record.Spec.Hard.Tasks; n > 0 && limit > 0 {
-		add("its limit of %d tasks was reached: the kernel refused %s", limit,
-			process.Count(int(n), "process or thread", "processes or threads"))
-	}
-	if text := e.Exit.Limit(&p.Record.Spec); text != "" {
-		add("%s", text)
+	for _, text := range []string{was.Marks.TasksLimit(&p.Record.Spec), e.Exit.Limit(&p.Record.Spec)} {
+		if text != "" {
+			add("%s", text)
+		}
 	}
 	if use := was.Usage; use != nil && use.At >= was.Began*1000 {
 		files := ""

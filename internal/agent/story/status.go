@@ -243,7 +243,8 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 	return all
 }
 
-// isOut reports whether the process is down since Runtime.Failing: it has ended, and its relaunches have not lasted.
+// isOut reports whether the process is down since Runtime.Failing: it has ended, and its relaunches have not lasted or
+// have ended in the same way.
 func (p *Process) isOut() bool {
 	switch p.Machine.State {
 	case lifecycle.Backoff, lifecycle.Starting, lifecycle.GivenUp:
@@ -340,7 +341,10 @@ func (p *Process) givenUpText() string {
 }
 
 func sickText(a *process.Answer) string {
-	if a.Failures == 1 {
+	switch {
+	case a.Said:
+		return a.Text
+	case a.Failures <= 1:
 		return "the health check failed: " + a.Text
 	}
 	return "the health check failed " + itoa(a.Failures) + " times in a row: " + a.Text

@@ -315,6 +315,25 @@ func TestRuns(t *testing.T) {
 	}
 }
 
+// TestTextsOfTheUnhealthy: failed checks have a count, and the word of the process itself has none.
+func TestTextsOfTheUnhealthy(t *testing.T) {
+	for want, a := range map[string]process.Answer{
+		"the health check failed: no answer":                  {Text: "no answer", Failures: 1},
+		"the health check failed 3 times in a row: no answer": {Text: "no answer", Failures: 3},
+		"the process itself said WATCHDOG=trigger": {
+			Text: "the process itself said WATCHDOG=trigger", Failures: 3, Said: true,
+		},
+	} {
+		p := running(process.Resident)
+		a.Bad = true
+		p.Runtime.Health = &a
+		s := p.Status(story.View{Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7}})
+		if e := p.HealthChanged(&a); e.Cause.Text != want || s.Cause.Text != want || s.Cause.ID != process.CauseUnhealthy {
+			t.Errorf("it says %q and %q, want %q", e.Cause.Text, s.Cause.Text, want)
+		}
+	}
+}
+
 // TestCauseOfFlapping: while it is down, the reason for its ends comes before the number of its relaunches.
 func TestCauseOfFlapping(t *testing.T) {
 	p := running(process.Resident)

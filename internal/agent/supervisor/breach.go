@@ -131,10 +131,10 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 		return
 	}
 	r.stopWatch()
-	was := r.withOutput(r.withLastWords(story.End{
-		PID: before.Process.PID, Why: why, Run: before.Run, Began: before.LastStartAt,
-		Born: before.Process.StartedAfterBoot(),
-	}))
+	was := r.endOf(*before.Process, &before)
+	was.Why = why
+	was = r.withOutput(r.withLastWords(was))
+	r.failsBy()
 	r.stepAndTell(ctx, lifecycle.TakenDown{}, func(c story.Change) []process.Event {
 		return r.proc.TakenDown(c, was, since)
 	})

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,88 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 		want := []string{"it had run for 35s", "its last output:\n2\n3\n4\n5\n6"}
 		if d := cmp.Diff(want, c.Evidence); d != "" {
 			t.Errorf("evidence (-want +got):\n%s", d)
+		}
+	})
+}
+
+// TestEvidenceOfAnUnseenEnd: nobody knows how long a process had run that ended while no agent ran.
+func TestEvidenceOfAnUnseenEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Restart = &process.RestartPolicy{When: process.Never}
+		r.do(process.Start, "a", s)
+		r.kill()
+		r.Kill(file("a"))
+		r.pass(time.Minute)
+		r.begin()
+		r.pass(time.Minute)
+		c := caused(t, r.state("a", "given-up", true), process.CauseUnseen)
+		if !slices.Contains(c.Evidence, "it had run for at most 1m5s") {
+			t.Errorf("evidence %q", c.Evidence)
+		}
+		if e := r.lastEvent(process.EventExited); e.RunTime != 0 {
+			t.Errorf("it ended unseen after %d ms", e.RunTime)
+		}
+	})
+}
+
+// TestEvidenceOfAnEndByPolicy: the end of a process that drover ends by itself has the facts of any other end.
+func TestEvidenceOfAnEndByPolicy(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Commands.Health, s.Probes.Restart = "health a", true
+		r.Script(line("start", "a"), operationtest.Script{
+			Takes: time.Second, Output: "connection lost\n", End: func(run string) { r.Spawn("a", file("a"), run) },
+		})
+		r.do(process.Start, "a", s)
+		r.pass(30 * time.Second)
+		r.Script(line("start", "a"), operationtest.Script{Takes: time.Hour})
+		r.answers("a", r.instance("a"), true, sick())
+		r.pass(5 * time.Second)
+		got, _, _ := r.Snapshot(id("a"))
+		want := []string{"it had run for 36s", "its last output:\nconnection lost"}
+		if d := cmp.Diff(want, caused(t, got, process.CauseUnhealthy).Evidence); d != "" {
+			t.Errorf("evidence (-want +got):\n%s", d)
+		}
+	})
+}
+
+// TestSuccessInTheStartCheck: the end of a process that has done its work before its check is over is told as any other
+// end, over a reboot too.
+func TestSuccessInTheStartCheck(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.copy("a", time.Minute)
+		s.Restart = &process.RestartPolicy{When: process.OnFailure, SuccessCodes: []string{"0"}}
+		r.Script("exec ./a", operationtest.Script{Takes: 10 * time.Second, Output: "done\n"})
+		r.do(process.Start, "a", s)
+		c := caused(t, r.state("a", "finished", true), process.CauseFinished)
+		if !strings.Contains(c.Text, "exit status 0") {
+			t.Errorf("text %q", c.Text)
+		}
+		if d := cmp.Diff([]string{"it had run for 10s", "its last output:\ndone"}, c.Evidence); d != "" {
+			t.Errorf("evidence (-want +got):\n%s", d)
+		}
+		want := []string{"started stopped→finished", "exited stopped→finished finished"}
+		if d := cmp.Diff(want, r.sink.history(id("a"))); d != "" {
+			t.Errorf("events (-want +got):\n%s", d)
+		}
+		if e := r.lastEvent(process.EventExited); e.PID == 0 || e.Exit == nil || e.RunTime != 10_000 || e.Output != "done\n" {
+			t.Errorf("the event is %+v", e)
+		}
+		r.reboot()
+		r.begin()
+		r.pass(time.Minute)
+		if again := caused(t, r.state("a", "finished", true), process.CauseFinished); again.Text != c.Text {
+			t.Errorf("after a reboot it says %q, want %q", again.Text, c.Text)
+		}
+		r.Script("exec ./a", operationtest.Script{Takes: time.Hour})
+		r.do(process.Start, "a", s)
+		r.Script("exec ./a", operationtest.Script{Takes: 10 * time.Second})
+		was := r.state("a", "running", true).Instance
+		r.do(process.Restart, "a", nil)
+		r.state("a", "finished", true)
+		if e := r.lastEvent(process.EventRestarted); strings.Contains(e.Cause.Text, "exit status 0") {
+			t.Errorf("of the end of pid %d it says %q", was.PID, e.Cause.Text)
 		}
 	})
 }

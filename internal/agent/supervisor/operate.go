@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
@@ -300,6 +301,7 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 		r.stopped()
 	}
 	r.apply(e, result)
+	over := r.overAtOnce(&result)
 	forbidden := result.Restore && r.endedForGood(before.Runtime.LastExit)
 	r.asked = result.Now && r.proc.Runtime.Process == nil
 	ended := lifecycle.Ended{
@@ -307,12 +309,30 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 	}
 	r.stepAndTell(ctx, ended, func(c story.Change) []process.Event {
 		r.tellLeftovers(result.Ended, story.Caller(e.Actor, e.Item))
-		return r.proc.Operated(c, r.operation(e, &result, before))
+		op := r.operation(e, &result, before)
+		op.Over = over
+		return r.proc.Operated(c, op)
 	})
 	r.beginOwed(ctx)
 	r.sup.operator.Ended(e.Item) // from here on the runtime names the latest run
 	// Report the outcome last: its receiver must see the state that belongs to it.
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
+}
+
+// overAtOnce records the end of a resident process that has succeeded within the check of its start and needs no
+// relaunch, as finish does for a later end. It returns nil if there is none.
+func (r *runner) overAtOnce(result *operation.Result) *story.End {
+	rt, rec := &r.proc.Runtime, result.Change.Put
+	if rec == nil || !rec.Finished || r.proc.KeepsRuns() || rt.Process != nil || rt.Ended == nil ||
+		rt.LastExit == nil || rt.LastExit.At < r.work.since {
+		return nil
+	}
+	r.proc.BlameExit(time.Now(), rt.Ended.PID, rt.LastExit, liveness.ExitOf(rt.LastExit).String())
+	r.finish()
+	was := r.endOf(*rt.Ended, rt)
+	was.How, was.Why = rt.LastExit, r.proc.Cause()
+	was = r.withOutput(r.withLastWords(was))
+	return &was
 }
 
 // apply takes over the result of an operation.
@@ -330,7 +350,7 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	r.proc.Runtime = result.Runtime
 	rt := &r.proc.Runtime
 	rt.Attempts, rt.LaunchedAt, rt.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
-	rt.Failing = before.Failing
+	rt.Failing, rt.FailingBy = before.Failing, before.FailingBy
 	rt.Waited = result.Restore && result.Outcome.Cause == process.CauseWaitsForOthers
 	rt.Note, rt.Cause = before.Note, before.Cause
 	rt.LastExit = story.LaterExit(before.LastExit, rt.LastExit)

@@ -117,7 +117,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	tallied := r.proc.Runtime
 	r.proc.Runtime = after.Runtime
 	r.proc.Runtime.Relaunches, r.proc.Runtime.Restarts = tallied.Relaunches, tallied.Restarts
-	r.proc.Runtime.Failing = tallied.Failing
+	r.proc.Runtime.Failing, r.proc.Runtime.FailingBy = tallied.Failing, tallied.FailingBy
 	r.tellLeftovers(after.Ended, story.Policy())
 	if (process.CauseOf(err) == process.CauseFileHangs || errors.Is(err, instance.ErrUnrecorded)) &&
 		r.proc.Record.Spec.Policy.Kind == process.Resident {

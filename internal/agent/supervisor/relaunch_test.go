@@ -106,6 +106,29 @@ func TestAgeOfAnOutage(t *testing.T) {
 	})
 }
 
+// TestAnotherEndHasItsOwnAge: if a relaunch ends in another way than the run before, the process is down since the last
+// end. A relaunch that fails ends no run, so it does not change that.
+func TestAnotherEndHasItsOwnAge(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		r.starts("a", crashing(r, "a", 20*time.Second))
+		r.Kill(file("a"))
+		r.pass(0)
+		ended := time.Now().Add(21 * time.Second) // the command takes a second
+		r.Script(line("start", "a"), operationtest.Script{Takes: 5 * time.Second, Code: 127, Output: "not found"})
+		r.pass(22 * time.Second)
+		for _, want := range []process.CauseID{process.CauseExitStatus, process.CauseCommandMissing} {
+			s, _, _ := r.Snapshot(id("a"))
+			if s.Cause.ID != want || s.Cause.Since/1000 != ended.Unix() {
+				t.Errorf("%s since %v, want %s since %v", s.Cause.ID, time.UnixMilli(s.Cause.Since), want, ended)
+			}
+			r.kill()
+			r.begin()
+			r.pass(30 * time.Second)
+		}
+	})
+}
+
 func TestRelaunchWhoseCommandFails(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
@@ -95,8 +94,6 @@ type Config struct {
 	// AnyOOM counts the processes of the whole host that the kernel has killed since the boot because memory ran out.
 	// Nil, or an error, says that nobody knows.
 	AnyOOM func() (uint64, error)
-	// Marks are those of the group of a run. Nil says that nobody knows.
-	Marks func(run string) instance.Marks
 	// MayBegin reports whether an operation whose turn has come is still wanted. It may wait for that until ctx ends,
 	// which is an error. Nil counts as yes.
 	MayBegin func(ctx context.Context, item string) (bool, error)

@@ -12,6 +12,7 @@ import (
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -30,7 +31,7 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		return
 	}
 	r.stopWatch()
-	how, run, began := exit.Process(), r.proc.Runtime.Run, r.proc.Runtime.LastStartAt
+	how, run := exit.Process(), r.proc.Runtime.Run
 	switch kills := r.oomKills(); {
 	case exit.Signal == syscall.SIGKILL:
 		how.OOM = kills > 0
@@ -45,13 +46,8 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		r.publish() // the operation under way looks for itself
 		return
 	}
-	was := story.End{
-		PID: who.PID, How: how, By: r.sender(how), Why: r.proc.Cause(), Run: run, Began: began,
-		Born: who.StartedAfterBoot(), Usage: r.usage(), Health: r.proc.Runtime.Health,
-	}
-	if marks := r.sup.cfg.Marks; marks != nil && run != "" {
-		was.Marks = marks(run)
-	}
+	was := r.endOf(who, &r.proc.Runtime)
+	was.How, was.By, was.Why = how, r.sender(how), r.proc.Cause()
 	if r.goesOn(ctx, was) {
 		return
 	}
@@ -61,6 +57,18 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		return
 	}
 	r.ended(ctx, who, seen, was)
+}
+
+// endOf returns what drover knows of an instance that has ended; rt is from the time when it ran.
+func (r *runner) endOf(who procfs.Identity, rt *specstore.Runtime) story.End {
+	was := story.End{
+		PID: who.PID, Run: rt.Run, Began: rt.LastStartAt, Born: who.StartedAfterBoot(), Usage: r.usage(),
+		Health: rt.Health,
+	}
+	if marks := r.sup.operator.Marks; marks != nil && rt.Run != "" {
+		was.Marks = marks(rt.Run)
+	}
+	return was
 }
 
 // awaitSuccessor looks for the process that the command of a run left behind, in a goroutine of its own. Until it
@@ -102,11 +110,24 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.S
 	r.claim() // if the rival has gone, this drover takes the process over
 	asked := r.takePendingStop(false)
 	was = r.withLastWords(was)
+	r.failsBy()
 	r.stepAndTell(ctx, r.exitOf(was.How), func(c story.Change) []process.Event {
 		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "how", was.Why.Text)
 		return r.proc.Ended(c, r.withOutput(was), asked)
 	})
 	r.sweepAfter(ctx, asked)
+}
+
+// failsBy notes the end of a run. An end of another kind than the one before begins an outage of its own.
+func (r *runner) failsBy() {
+	rt := &r.proc.Runtime
+	by := string(rt.Cause.ID)
+	if rt.LastExit != nil {
+		by += ": " + liveness.ExitOf(rt.LastExit).String()
+	}
+	if by != rt.FailingBy {
+		rt.Failing, rt.FailingBy = 0, by
+	}
 }
 
 // sentSignal is a signal that an operation has sent to the process; at is in Unix milliseconds.
@@ -135,6 +156,7 @@ func (r *runner) goneUnseen(ctx context.Context, pid int, away bool) {
 		PID: pid, Why: r.proc.Cause(), Run: r.proc.Runtime.Run, Began: r.proc.Runtime.LastStartAt,
 	})
 	asked := r.takePendingStop(away)
+	r.failsBy()
 	r.stepAndTell(ctx, lifecycle.NotFound{}, func(c story.Change) []process.Event {
 		return r.proc.Ended(c, r.withOutput(was), asked)
 	})

@@ -48,6 +48,8 @@ type World struct {
 	// Ungrouped says that no control group holds the run's processes: they are recognisable only while their parents
 	// live.
 	Ungrouped bool
+	// Marks are those of each run.
+	Marks instance.Marks
 
 	mu       sync.Mutex
 	procs    map[procfs.Identity]*proc
@@ -122,6 +124,7 @@ func (w *World) Operations() operation.Config {
 	return operation.Config{
 		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Prober: keeper, Clock: w.Clock, Notices: w,
 		NewRun: w.newRun, OOM: func(string) int { return 0 }, Log: log,
+		Marks: func(string) instance.Marks { return w.Marks },
 	}
 }
 
