@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/story"
 	"drover/internal/process"
@@ -128,6 +129,15 @@ func (r *runner) blameBreaker(text string) {
 	r.proc.Blame(time.Now(), process.CauseBreakerOpen, story.Join(r.proc.Runtime.Note, text))
 	r.storeRuntime(r.proc.Runtime)
 	r.publish()
+}
+
+// pardonBreaker drops the note of blameBreaker from a process that runs.
+func (r *runner) pardonBreaker() {
+	if r.proc.Machine.State == lifecycle.Running && r.proc.Runtime.Cause.ID == process.CauseBreakerOpen {
+		r.proc.Clear()
+		r.storeRuntime(r.proc.Runtime)
+		r.publish()
+	}
 }
 
 // spread returns a random time from half to one and a half of d.

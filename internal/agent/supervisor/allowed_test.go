@@ -260,8 +260,26 @@ func TestWithheldHealthRestart(t *testing.T) {
 		if now := r.instance("a"); now != who {
 			t.Errorf("it was ended: %v, then %v", who, now)
 		}
-		if s := r.state("a", "unhealthy", true); s.Cause.ID == process.CauseBreakerOpen {
-			t.Error("the breaker is the cause of a process that runs")
+		further := func() []process.Cause {
+			s := r.state("a", "unhealthy", true)
+			if s.Cause.ID != process.CauseUnhealthy {
+				t.Errorf("the cause is %+v", s.Cause)
+			}
+			return s.Further
+		}
+		if why := further(); len(why) != 1 || why[0].ID != process.CauseBreakerOpen ||
+			!strings.Contains(why[0].Text, "7 of 20 hosts failed") {
+			t.Errorf("what else is wrong: %+v", why)
+		}
+		r.answers("a", who, true, process.Answer{OK: true})
+		r.pass(time.Second)
+		if s := r.state("a", "running", true); s.Cause.ID != "" || s.Message != "" {
+			t.Errorf("a healthy process is shown as %+v", s)
+		}
+		r.answers("a", who, true, process.Answer{Bad: true, Text: "sick"})
+		r.pass(time.Second)
+		if why := further(); len(why) != 1 {
+			t.Errorf("what else is wrong: %+v", why)
 		}
 		r.withhold(7, 0)
 		r.answers("a", who, true, process.Answer{Bad: true, Text: "sick"})

@@ -76,8 +76,13 @@ func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 	if a.Bad != sick {
 		r.tell(r.proc.HealthChanged(a))
 	}
-	if _, open := r.withheld(); a.Bad && !open && r.mayRestart() &&
-		!r.mayNotEnd(*r.proc.Runtime.Process, "is unhealthy") && r.sup.budget.spare(r.now()) {
+	restarts := a.Bad && r.mayRestart()
+	if text, open := r.withheld(); restarts && open {
+		r.blameBreaker(text)
+		return
+	}
+	r.pardonBreaker()
+	if restarts && !r.mayNotEnd(*r.proc.Runtime.Process, "is unhealthy") && r.sup.budget.spare(r.now()) {
 		r.proc.Unhealthy(time.Now(), a.Text)
 		r.step(ctx, lifecycle.Condemned{Placed: true})
 	}
