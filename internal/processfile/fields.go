@@ -56,6 +56,11 @@ func FileFields() []Field {
 			Path: "processes", Value: "names with processes", Default: "required",
 			Text: "The processes by name. drover explain without a field lists the fields of a process.",
 		},
+		{
+			Path: "more", Value: "list of names with processes", Default: "none",
+			Text: "Further forms of these processes, for other hosts. drover get -o json writes it; in YAML it is a document " +
+				"of its own.",
+		},
 	}
 }
 

@@ -41,14 +41,21 @@ func merging() []string {
 // withoutDefault are the fields that defaults must not have.
 func withoutDefault() []string { return []string{"run", "start", "pid_file"} }
 
-// Read reads a file with one or more documents. The error is Faults, with every fault of the file.
+// Read reads a file with one or more documents, or with a list of files as drover get prints it in JSON. The error is
+// Faults, with every fault of the file.
 func Read(file string, data []byte) ([]Document, error) {
 	nodes, faults := documents(data)
 	r := &reader{decoder: decoder{faults: faults, names: fieldNames()}}
 	var docs []Document
 	for _, n := range nodes {
-		if n.kind != null {
-			docs = append(docs, r.document(file, n))
+		files := []*node{n}
+		if n.kind == list {
+			files = n.list
+		}
+		for _, f := range files {
+			if f.kind != null {
+				docs = append(docs, r.parts(file, f)...)
+			}
 		}
 	}
 	if len(nodes) == 0 && len(faults) == 0 {

@@ -21,19 +21,28 @@ func Schema() map[string]any {
 		about[f.Path] = f.Text
 	}
 	defaults["description"] = about["defaults"]
-	return map[string]any{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "drover process file",
+	processes := map[string]any{"type": "object", "additionalProperties": ref("process")}
+	file := map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"namespace", "processes"},
 		"properties": map[string]any{
 			"namespace": map[string]any{"type": "string", "description": about["namespace"]},
 			"revision":  map[string]any{"type": "integer", "description": about["revision"]},
 			"defaults":  defaults,
 			"processes": map[string]any{
-				"type": "object", "description": about["processes"], "additionalProperties": process,
+				"type": "object", "description": about["processes"], "additionalProperties": ref("process"),
 			},
+			"more": map[string]any{"type": "array", "description": about["more"], "items": processes},
 		},
 	}
+	return map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "drover process file",
+		"anyOf": []any{ref("file"), map[string]any{"type": "array", "items": ref("file")}},
+		"$defs": map[string]any{"file": file, "process": process},
+	}
 }
+
+// ref refers to a definition of the schema.
+func ref(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
 
 // described are the fields by path.
 func described() map[string]Field {

@@ -39,6 +39,7 @@ var Fields = []Text{
 	{"list of groups", "用户组的列表"},
 	{"list of hosts or patterns, or `{select: EXPRESSION}`", "主机或通配符的列表，或 `{select: EXPRESSION}`"},
 	{"list of names", "名称的列表"},
+	{"list of names with processes", "列表，每项以进程名为键"},
 	{"list of {path, sha256 or md5}", "{path, sha256 或 md5} 的列表"},
 	{"name", "名称"},
 	{"names with durations", "名称和时长的键值对"},
@@ -346,6 +347,10 @@ var Fields = []Text{
 	{
 		"The processes by name. drover explain without a field lists the fields of a process.",
 		"以名称为键的各个进程。不带字段的 drover explain 列出进程的字段。",
+	},
+	{
+		"Further forms of these processes, for other hosts. drover get -o json writes it; in YAML it is a document of its own.",
+		"这些进程用于其他主机的其他形式。由 drover get -o json 写出；在 YAML 里是单独的文档。",
 	},
 
 	// what only the GSE and JOB APIs know
