@@ -75,8 +75,9 @@ func fieldsOfCommand() []Field {
 		{
 			Path: "run", Value: "command line", Default: "none", Class: AtRestart,
 			Text: "The command line of a foreground process. The command is the process; drover knows it from its birth. " +
-				"A line with shell syntax ($, ~, *, ?, [, |, &, ;, <, >, parentheses, backquotes) runs under /bin/sh -c; " +
-				"write exec to leave no shell. drover splits every other line as a shell would and runs it without one. " +
+				"A line with shell syntax ($, ~, *, ?, [, |, &, ;, <, >, parentheses, backquotes) runs under /bin/sh -c, and so " +
+				"do several lines; write exec to leave no shell. drover splits every other line as a shell would and runs it " +
+				"without one. " +
 				"A process has either run or start.",
 		},
 		{

@@ -80,11 +80,11 @@ var Fields = []Text{
 	},
 	{
 		"The command line of a foreground process. The command is the process; drover knows it from its birth. " +
-			"A line with shell syntax ($, ~, *, ?, [, |, &, ;, <, >, parentheses, backquotes) runs under /bin/sh -c; " +
-			"write exec to leave no shell. drover splits every other line as a shell would and runs it without one. " +
+			"A line with shell syntax ($, ~, *, ?, [, |, &, ;, <, >, parentheses, backquotes) runs under /bin/sh -c, and so do several " +
+			"lines; write exec to leave no shell. drover splits every other line as a shell would and runs it without one. " +
 			"A process has either run or start.",
 		"前台进程的命令行。命令本身就是进程，drover 从它启动时起就能识别。含有 shell 语法（$、~、*、?、[、|、&、;、<、>、括号、反引号）的" +
-			"命令行由 /bin/sh -c 执行，写 exec 则不留下 shell。其他命令行由 drover 按 shell 的规则拆分，直接执行。run 和 start 只能给出其一。",
+			"命令行以及多行的命令由 /bin/sh -c 执行，写 exec 则不留下 shell。其他命令行由 drover 按 shell 的规则拆分，直接执行。run 和 start 只能给出其一。",
 	},
 	{
 		"The command line that starts a daemon and returns. pid_file or process_name says who the daemon is.",
