@@ -24,7 +24,7 @@ func order(docs []Document) (faults []Fault) {
 				if !strings.Contains(name, "/") {
 					full = d.Namespace + "/" + name
 				}
-				if state := p.After[name]; !slices.Contains([]string{"started", "ready", "finished"}, state) {
+				if state := p.After[name]; !slices.Contains(afterStates(), state) {
 					c.fault("after."+name, "is %q: expected started, ready or finished", clip(state))
 				}
 				self := d.Namespace + "/" + p.Name

@@ -49,6 +49,8 @@ var Fields = []Text{
 	{"number", "数字"},
 	{"number or infinity", "数字或 infinity"},
 	{"number from 1", "数字，不小于 1"},
+	{"number from 0 to 10000", "数字，0 至 10000"},
+	{"number from 1 to 100", "数字，1 至 100"},
 	{"number from 1 to 1000", "数字，1 至 1000"},
 	{"number from 3 to 255", "数字，3 至 255"},
 	{"number or never", "数字或 never"},
