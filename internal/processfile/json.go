@@ -13,7 +13,7 @@ import (
 	v1 "drover/api/v1"
 )
 
-// ReadJSON reads a v1.File. The error is Faults, as that of Read; its faults have no lines.
+// ReadJSON reads a v1.File. The error and the documents are those of Read; its faults have no lines.
 func ReadJSON(data []byte) ([]Document, error) {
 	n, faults := jsonTree(data)
 	r := &reader{decoder: decoder{faults: faults, names: fieldNames()}}
@@ -21,8 +21,10 @@ func ReadJSON(data []byte) ([]Document, error) {
 	if len(faults) == 0 {
 		docs = r.parts("", n)
 	}
-	r.add(check(docs))
-	if len(r.faults) > 0 {
+	r.add(checkEach(docs))
+	if circles := order(docs); len(r.faults) == 0 && len(circles) > 0 {
+		return docs, lineless(circles)
+	} else if r.faults = append(r.faults, circles...); len(r.faults) > 0 {
 		return nil, lineless(r.faults)
 	}
 	return docs, nil
