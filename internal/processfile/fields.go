@@ -137,8 +137,8 @@ func fieldsOfEnvironment() []Field {
 		},
 		{
 			Path: "environment_files", Value: "list of absolute paths", Default: "none", Class: AtRestart,
-			Text: "Files on the host with lines NAME=value. drover reads them at each start. Their values never leave " +
-				"the host. environment counts before the files, and a later file before an earlier one.",
+			Text: "Files on the host with lines NAME=value. A value may stand in quotes; a backslash before \", \\, $ or a backquote in " +
+				"double quotes is removed. drover reads the files at each start. Their values never leave the host. environment counts before the files, and a later file before an earlier one.",
 		},
 		{
 			Path: "umask", Value: "octal digits in quotes", Default: "the host's", Class: AtRestart,
