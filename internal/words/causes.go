@@ -256,7 +256,10 @@ var Causes = map[string]Cause{
 	"command-not-found": {
 		Text{"Command not found", "找不到命令"},
 		Text{"The shell could not find the command (status 127).", "shell 找不到该命令（退出码 127）。"},
-		Text{"Install the program, or correct the path in the command.", "安装该程序，或更正命令中的路径。"},
+		Text{
+			"Install the program or the interpreter of the script, or correct the path in the command.",
+			"安装该程序或脚本的解释器，或更正命令中的路径。",
+		},
 	},
 	"command-not-executable": {
 		Text{"Command not executable", "命令无法执行"},
@@ -265,8 +268,9 @@ var Causes = map[string]Cause{
 			"shell 找到了该命令，但无法执行它（退出码 126）。",
 		},
 		Text{
-			"Make the file executable for the account of the process, on a file system that allows it.",
-			"让进程的账户有权执行该文件，并确认所在文件系统允许执行。",
+			"Read the last output: make the file executable for the account, install its interpreter, or name a program for " +
+				"this machine and not a directory.",
+			"查看退出前输出：让账户有权执行该文件，安装它的解释器，或改为适合本机的程序，而不是目录。",
 		},
 	},
 	"command-failed": {
