@@ -97,7 +97,7 @@ func file(dir string) string {
 func unexecutable(t *testing.T, dir string) {
 	t.Helper()
 	//nolint:gosec // a program
-	if err := os.WriteFile(filepath.Join(dir, "script"), []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "script"), []byte("#!/no/such/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {

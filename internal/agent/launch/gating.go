@@ -2,7 +2,6 @@ package launch
 
 import (
 	"encoding/binary"
-	"fmt"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +22,7 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 	if !mayLimit() { // but its own limits every process may lower
 		for _, l := range c.Execution.RLimits.List() {
 			limit := binary.NativeEndian.AppendUint64(nil, rlimit(l.Name, *l.Value).Max)
-			must(unix.SYS_PRLIMIT64, fmt.Sprintf("set the limit %s to %s", l.Name, process.LimitText(*l.Value)), gate.Number(0),
+			must(unix.SYS_PRLIMIT64, setting(l.Name, *l.Value), gate.Number(0),
 				gate.Number(resources()[l.Name]), s.Bytes(append(limit, limit...)), gate.Number(0))
 		}
 	}
@@ -70,7 +69,7 @@ case $f in */*);;*)f=;;esac
 [ -d "$f" ]&&{ echo "drover: $f is a directory">&2;exit 1;}
 { [ -x "$f" ]&&IFS= read -r l<"$f";} 2>/dev/null
 case $l in "#!"*)set -f;IFS=" 	"
-for w in ${l#??};do [ -e "$w" ]||{ echo "drover: the interpreter $w of $f does not exist">&2;exit 1;};break;done;;esac
+for w in ${l#??};do [ -e "$w" ]||{ echo "drover: no interpreter $w for $f">&2;exit 1;};break;done;;esac
 :)||exit 126
 exec "$0" "$@"`
 

@@ -405,7 +405,7 @@ func TestUnexecutable(t *testing.T) {
 		code int
 		text string
 	}{
-		"/script": {126, "drover: the interpreter /no/such/interp of " + dir + "/script does not exist\n"},
+		"/script": {126, "drover: no interpreter /no/such/interp for " + dir + "/script\n"},
 		"/":       {126, "drover: " + dir + "/ is a directory\n"},
 		"/none":   {127, "not found"},
 		"/own":    {0, "own\n"},
