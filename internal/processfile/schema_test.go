@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,8 +56,8 @@ func TestSchemaOfNull(t *testing.T) {
 	for _, f := range processfile.Fields() {
 		names := strings.Split(f.Path, ".")
 		text := "null"
-		for i := len(names) - 1; i >= 0; i-- {
-			if text = "{" + names[i] + ": " + text + "}"; i > 0 && names[i-1] == "config_files" {
+		for i, name := range slices.Backward(names) {
+			if text = "{" + name + ": " + text + "}"; i > 0 && names[i-1] == "config_files" {
 				text = "[" + text + "]"
 			}
 		}

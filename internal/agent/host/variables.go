@@ -101,8 +101,8 @@ func parseVariables(text string, into map[string]string) error {
 	return nil
 }
 
-// unquoted drops one pair of quotes around a text. In double quotes a backslash keeps the character behind it from being
-// special, as in a file of systemd's EnvironmentFile (systemd.exec(5)). A text whose last quote is kept so is as it is.
+// unquoted drops one pair of quotes around a text. In double quotes it also drops a backslash before ", \, $ and `, as
+// systemd does in an EnvironmentFile (systemd.exec(5)). A text whose last quote has such a backslash stays as it is.
 func unquoted(text string) string {
 	n := len(text)
 	if n < 2 || text[0] != '"' && text[0] != '\'' || text[n-1] != text[0] {
