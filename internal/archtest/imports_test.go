@@ -398,7 +398,7 @@ func mayImport() map[string][]string {
 			"internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/keyring", "internal/server/past", "internal/server/plan", "internal/server/receiver",
 			"internal/server/rollout", "internal/server/rollup", "internal/words",
-			"internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/why",
+			"internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/spelling", "internal/why",
 			"internal/wildcard", "internal/wire",
 		},
 		"internal/server/edge": {

@@ -65,6 +65,9 @@ func (f *faults) execution(e Execution) {
 	}
 }
 
+// OwnVariable is the fault of a variable that only drover sets.
+const OwnVariable = "drover sets itself"
+
 // VariableFault says what is wrong with the name of an environment variable; empty if nothing is. drover itself sets
 // the names that begin with DROVER_.
 func VariableFault(name string) string {
@@ -74,7 +77,7 @@ func VariableFault(name string) string {
 	case strings.ContainsAny(name, "=\x00\n"):
 		return "holds an equals sign, a newline or a NUL byte"
 	case strings.HasPrefix(name, "DROVER_"):
-		return "drover sets itself"
+		return OwnVariable
 	}
 	return ""
 }

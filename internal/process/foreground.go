@@ -72,8 +72,10 @@ func shellWords() []string {
 		"readonly return set shift source times trap type ulimit umask unalias unset wait")
 }
 
-// needsShell reports whether a line means more to a shell than words. A quoted character is only itself.
+// needsShell reports whether a line means more to a shell than words. A quoted character is only itself. A newline
+// separates commands, but not at the end.
 func needsShell(line string) bool {
+	line = strings.TrimRight(line, "\n")
 	words := strings.Fields(line)
 	if len(words) == 0 || strings.Contains(words[0], "=") || slices.Contains(shellWords(), words[0]) {
 		return true

@@ -11,12 +11,15 @@ func TestReplacing(t *testing.T) {
 	for _, line := range []string{
 		"exec sleep 1", "cd /srv", "ulimit -n 9", ". ./env", "A=1 ./api", "! true", "./api $HOME", "ls *.go", "a; b",
 		"a | b", "a\nb", `./api "$X"`, "./api `x`", "./api 'open", "", "  exec x",
+		"a\nb\n", "cd /srv\n", "./api \\\n", "./api 'open\n", "\n",
 	} {
 		if got := process.Replacing(line); got != line {
 			t.Errorf("%q: %q, want a shell", line, got)
 		}
 	}
-	for _, line := range []string{"./api --port 80", "sleep 1", "./api '$HOME *'", `./api "a b" c\ d`, "executor run"} {
+	for _, line := range []string{
+		"./api --port 80", "sleep 1", "./api '$HOME *'", `./api "a b" c\ d`, "executor run", "./api --port 80\n", "./api\n\n",
+	} {
 		if got := process.Replacing(line); got != "exec "+line {
 			t.Errorf("%q: %q, want the program itself", line, got)
 		}

@@ -93,7 +93,10 @@ func checkSpec(p Named) Faults {
 }
 
 // check finds what is wrong with values that are each of the right form.
-func check(docs []Document) (faults []Fault) {
+func check(docs []Document) []Fault { return append(checkEach(docs), order(docs)...) }
+
+// checkEach is check for each process by itself.
+func checkEach(docs []Document) (faults []Fault) {
 	among := choicesOf()
 	for i := range docs {
 		d := &docs[i]
@@ -112,7 +115,7 @@ func check(docs []Document) (faults []Fault) {
 			faults = append(faults, c.faults...)
 		}
 	}
-	return append(faults, order(docs)...)
+	return faults
 }
 
 // everything checks all of a process but its name.
@@ -123,6 +126,7 @@ func (c *checker) everything() {
 	c.numbers()
 	c.kind()
 	c.readiness()
+	c.after()
 	c.relaunch()
 	c.stopping()
 	c.files()

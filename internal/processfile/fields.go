@@ -21,7 +21,7 @@ type Field struct {
 	Class          Class
 	// Text is what the field does.
 	Text string
-	// Choices are all values of a field with a few fixed ones.
+	// Choices are all values of a field with a few fixed ones, or of each of its names.
 	Choices []string
 }
 
@@ -37,6 +37,9 @@ func Fields() []Field {
 	}
 	return all
 }
+
+// afterStates are the values of after.
+func afterStates() []string { return []string{"started", "ready", "finished"} }
 
 // FileFields returns the fields of a file above those of a process. They have no class.
 func FileFields() []Field {
@@ -56,6 +59,11 @@ func FileFields() []Field {
 			Path: "processes", Value: "names with processes", Default: "required",
 			Text: "The processes by name. drover explain without a field lists the fields of a process.",
 		},
+		{
+			Path: "more", Value: "list of names with processes", Default: "none",
+			Text: "Further forms of these processes, for other hosts. drover get -o json writes it; in YAML it is a document " +
+				"of its own.",
+		},
 	}
 }
 
@@ -70,8 +78,9 @@ func fieldsOfCommand() []Field {
 		{
 			Path: "run", Value: "command line", Default: "none", Class: AtRestart,
 			Text: "The command line of a foreground process. The command is the process; drover knows it from its birth. " +
-				"A line with shell syntax ($, ~, *, ?, [, |, &, ;, <, >, parentheses, backquotes) runs under /bin/sh -c; " +
-				"write exec to leave no shell. drover splits every other line as a shell would and runs it without one. " +
+				"A line with shell syntax ($, ~, *, ?, [, |, &, ;, <, >, parentheses, backquotes) runs under /bin/sh -c, and so " +
+				"do several lines; write exec to leave no shell. drover splits every other line as a shell would and runs it " +
+				"without one. " +
 				"A process has either run or start.",
 		},
 		{
@@ -128,8 +137,8 @@ func fieldsOfEnvironment() []Field {
 		},
 		{
 			Path: "environment_files", Value: "list of absolute paths", Default: "none", Class: AtRestart,
-			Text: "Files on the host with lines NAME=value. drover reads them at each start. Their values never leave " +
-				"the host. environment counts before the files, and a later file before an earlier one.",
+			Text: "Files on the host with lines NAME=value. A value may stand in quotes; a backslash before \", \\, $ or a backquote in " +
+				"double quotes is removed. drover reads the files at each start. Their values never leave the host. environment counts before the files, and a later file before an earlier one.",
 		},
 		{
 			Path: "umask", Value: "octal digits in quotes", Default: "the host's", Class: AtRestart,
@@ -292,7 +301,8 @@ func fieldsOfReadiness() []Field {
 		},
 		{
 			Path: "after", Value: "processes with started, ready or finished", Default: "none", Class: Live,
-			Text: "What must hold before a start: NAME or NAMESPACE/NAME of a process on the same host, and its state.",
+			Choices: afterStates(),
+			Text:    "What must hold before a start: NAME or NAMESPACE/NAME of a process on the same host, and its state.",
 		},
 	}
 }
@@ -317,7 +327,7 @@ func fieldsOfRestart() []Field {
 			Text: "The longest pause; at least delay.",
 		},
 		{
-			Path: "restart.factor", Value: "number from 1", Default: "2", Class: Live,
+			Path: "restart.factor", Value: "number from 1 to 100", Default: "2", Class: Live,
 			Text: "Each pause is this many times as long as the one before.",
 		},
 		{
@@ -379,7 +389,7 @@ func fieldsOfHealth() []Field {
 			Text: "A check that lasts longer has failed.",
 		},
 		{
-			Path: "health.failures", Value: "number from 1", Default: "3", Class: Live,
+			Path: "health.failures", Value: "number from 1 to 1000", Default: "3", Class: Live,
 			Text: "This many failed checks in a row make the process unhealthy.",
 		},
 		{
@@ -446,7 +456,10 @@ func fieldsOfLog() []Field {
 			Text: "What drover keeps of the standard output and the standard error.",
 		},
 		{Path: "log.max_size", Value: "size", Default: "10MiB", Class: Live, Text: "A larger file is rotated."},
-		{Path: "log.keep", Value: "number", Default: "5", Class: Live, Text: "How many files drover keeps."},
+		{
+			Path: "log.keep", Value: "number from 1 to 1000", Default: "5", Class: Live,
+			Text: "How many files drover keeps.",
+		},
 		{Path: "log.max_age", Value: "duration", Default: "30d", Class: Live, Text: "drover removes older files."},
 		{
 			Path: "log.compress", Value: "true or false", Default: "true", Class: Live,
@@ -484,7 +497,7 @@ func fieldsOfRest() []Field {
 			Text: "The report id in alarms (GSE report_id).",
 		},
 		{
-			Path: "expected_instances", Value: "number", Default: "1", Class: Live,
+			Path: "expected_instances", Value: "number from 1", Default: "1", Class: Live,
 			Text: "How many matching processes there should be. A smaller number shows in the status.",
 		},
 		{
@@ -513,7 +526,7 @@ func fieldsOfRollout() []Field {
 		},
 		field("batch", "number, or percent of the hosts", "required",
 			"The number of hosts in a batch. A share is rounded down to at least one host."),
-		field("canary", "number", "0", "The number of hosts in the first batch, of which none may fail."),
+		field("canary", "number from 0 to 10000", "0", "The number of hosts in the first batch, of which none may fail."),
 		field("bake", "duration in whole seconds, at most 24h", "0s",
 			"How long the processes of a batch must stay well after its last outcome."),
 		field("pause", "duration in whole seconds, at most 24h", "0s", "The wait after the bake."),

@@ -6,21 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 
 	v1 "drover/api/v1"
 )
 
-// ReadJSON reads a v1.File. The error is Faults, as that of Read; its faults have no lines.
+// ReadJSON reads a v1.File. The error and the documents are those of Read; its faults have no lines.
 func ReadJSON(data []byte) ([]Document, error) {
 	n, faults := jsonTree(data)
 	r := &reader{decoder: decoder{faults: faults, names: fieldNames()}}
 	var docs []Document
 	if len(faults) == 0 {
-		docs = r.parts(n)
+		docs = r.parts("", n)
 	}
-	r.add(check(docs))
-	if len(r.faults) > 0 {
+	r.add(checkEach(docs))
+	if circles := order(docs); len(r.faults) == 0 && len(circles) > 0 {
+		return docs, lineless(circles)
+	} else if r.faults = append(r.faults, circles...); len(r.faults) > 0 {
 		return nil, lineless(r.faults)
 	}
 	return docs, nil
@@ -54,32 +58,37 @@ func lineless(faults []Fault) Faults {
 }
 
 // parts reads the documents of a v1.File.
-func (r *reader) parts(n *node) []Document {
-	if n.kind != mapping {
-		return []Document{r.document("", n)}
-	}
+func (r *reader) parts(file string, n *node) []Document {
 	more := n.fields["more"]
-	if more != nil && more.kind != list && more.kind != null {
-		r.fault(more, "more", "is %s: expected a list", show(more))
+	if more == nil {
+		return []Document{r.document(file, n)}
 	}
 	first := *n
-	first.keys = nil
-	for _, key := range n.keys {
-		if key != "more" {
-			first.keys = append(first.keys, key)
-		}
-	}
-	docs := []Document{r.document("", &first)}
-	if more == nil {
-		return docs
+	first.keys = slices.DeleteFunc(slices.Clone(n.keys), func(key string) bool { return key == "more" })
+	docs := []Document{r.document(file, &first)}
+	if more.kind != list && more.kind != null {
+		r.fault(more, "more", "is %s: expected a list", show(more))
 	}
 	for _, processes := range more.list {
-		part := &node{kind: mapping, keys: []string{"namespace", "processes"}, lines: map[string]int{}, fields: map[string]*node{
-			"namespace": n.fields["namespace"], "processes": processes,
-		}}
-		docs = append(docs, r.document("", part))
+		part := first
+		part.fields = maps.Clone(n.fields)
+		part.fields["processes"] = processes
+		docs = append(docs, r.document(file, &part))
 	}
+	r.faults = distinct(r.faults) // each part has the same fields beside its processes
 	return docs
+}
+
+// distinct returns faults without those that are there already.
+func distinct(faults []Fault) (all []Fault) {
+	told := map[Fault]bool{}
+	for _, f := range faults {
+		if !told[f] {
+			all = append(all, f)
+		}
+		told[f] = true
+	}
+	return all
 }
 
 // jsonTree reads JSON as the nodes that the same YAML has.

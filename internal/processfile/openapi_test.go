@@ -93,7 +93,7 @@ func writeSchema(w *strings.Builder, indent, path string, t reflect.Type, all ma
 		writeSchema(w, indent+"  ", at, t.Elem(), inner)
 	case reflect.Map:
 		line("type: object")
-		line("additionalProperties: {type: string}")
+		line("additionalProperties: {type: string%s}", enumOf(f))
 	default:
 		line("type: %s", map[reflect.Kind]string{
 			reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int64: "integer", reflect.Float64: "number",
@@ -103,4 +103,12 @@ func writeSchema(w *strings.Builder, indent, path string, t reflect.Type, all ma
 			line("enum: [%s]", strings.Join(f.Choices, ", "))
 		}
 	}
+}
+
+// enumOf is a member for the values of names.
+func enumOf(f Field) string {
+	if f.Choices == nil {
+		return ""
+	}
+	return ", enum: [" + strings.Join(f.Choices, ", ") + "]"
 }

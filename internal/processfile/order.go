@@ -5,36 +5,41 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"drover/internal/process"
 )
 
-// CheckOrder checks after over all files of a call. Read has found the faults of each file by itself.
+// CheckOrder finds the processes of files that wait for themselves. The server knows more: it checks the names, too.
 func CheckOrder(docs []Document) Faults { return order(docs) }
 
-// order checks after: its values, its names and that no process waits for itself. A name that has its namespace may
-// stand in a file that is not read now: the server checks it.
+// after checks the states in which others must be.
+func (c *checker) after() {
+	for _, name := range slices.Sorted(maps.Keys(c.After)) {
+		if state := c.After[name]; !slices.Contains(afterStates(), state) {
+			c.fault("after."+name, "is %q: expected started, ready or finished", clip(state))
+		}
+	}
+}
+
+// order finds the processes that wait for themselves.
 func order(docs []Document) (faults []Fault) {
 	known := entriesOf(docs)
 	edges, files := map[string][]string{}, map[string]string{}
 	for _, d := range docs {
 		for j := range d.Processes {
 			p := &d.Processes[j]
-			c := &checker{Named: p, path: "processes." + p.Name}
 			for _, name := range slices.Sorted(maps.Keys(p.After)) {
 				full := name
 				if !strings.Contains(name, "/") {
 					full = d.Namespace + "/" + name
 				}
-				if state := p.After[name]; !slices.Contains([]string{"started", "ready", "finished"}, state) {
-					c.fault("after."+name, "is %q: expected started, ready or finished", clip(state))
-				}
 				self := d.Namespace + "/" + p.Name
 				files[self] = d.File
 				edges[self] = append(edges[self], known.called(full)...)
 			}
-			faults = append(faults, c.faults...)
 		}
 	}
-	for _, path := range Cycles(edges) {
+	for _, path := range cycles(edges) {
 		first := known.all[path[0]]
 		faults = append(faults, Fault{
 			File: files[path[0]], Line: first.Line, Path: "processes." + first.Name + ".after",
@@ -44,8 +49,8 @@ func order(docs []Document) (faults []Fault) {
 	return faults
 }
 
-// Cycles returns paths along edges that end where they begin, of those without a common name one at least.
-func Cycles(edges map[string][]string) (all [][]string) {
+// cycles returns paths along edges that end where they begin, of those without a common name one at least.
+func cycles(edges map[string][]string) (all [][]string) {
 	const (
 		open = 1
 		done = 2
@@ -123,3 +128,34 @@ func sorted(namespaces []string, docs []Document) (list []string) {
 	}
 	return list
 }
+
+// Circles returns paths of processes that wait for each other, each back to its first. copies has the copies of the
+// processes that have some.
+func Circles(specs map[process.ID]*process.Spec, copies map[process.ID][]process.ID) [][]string {
+	edges := map[string][]string{}
+	for id, spec := range specs {
+		for name := range spec.After {
+			other := process.Peer(id, name)
+			edges[id.String()] = append(edges[id.String()], other.String(), allCopies(other))
+		}
+		slices.Sort(edges[id.String()])
+	}
+	for of, all := range copies {
+		for _, one := range all {
+			edges[allCopies(of)] = append(edges[allCopies(of)], one.String())
+		}
+		slices.Sort(edges[allCopies(of)])
+	}
+	paths := cycles(edges)
+	for i, path := range paths {
+		path = slices.DeleteFunc(path, func(step string) bool { return strings.HasSuffix(step, "@") })
+		if n := len(path); n == 1 || n > 1 && path[0] != path[n-1] { // it began with all copies
+			path = append(path, path[0])
+		}
+		paths[i] = path
+	}
+	return paths
+}
+
+// allCopies stands for the copies of a process in the search for circles: a process may wait for a thousand copies.
+func allCopies(id process.ID) string { return id.String() + "@" }

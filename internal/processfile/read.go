@@ -1,6 +1,7 @@
 package processfile
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -41,28 +42,62 @@ func merging() []string {
 // withoutDefault are the fields that defaults must not have.
 func withoutDefault() []string { return []string{"run", "start", "pid_file"} }
 
-// Read reads a file with one or more documents. The error is Faults, with every fault of the file.
-func Read(file string, data []byte) ([]Document, error) {
-	nodes, faults := documents(data)
+// Source is the text of a file with its name.
+type Source struct {
+	File string
+	Data []byte
+}
+
+// Read reads a file with one or more documents, or with a list of files as drover get prints it in JSON. The error is
+// Faults, with every fault of the file. If processes that wait for themselves are the only faults, Read returns the
+// documents, too: so others can look for more faults, and tell all together.
+func Read(file string, data []byte) ([]Document, error) { return ReadAll(Source{file, data}) }
+
+// ReadAll is Read for several files, whose processes may wait for each other.
+func ReadAll(sources ...Source) (docs []Document, err error) {
+	var faults Faults
+	places := map[string]int{}
+	for i, s := range sources {
+		found, wrong := read(s)
+		docs, faults = append(docs, found...), append(faults, wrong...)
+		places[s.File] = i
+	}
+	wrong := len(faults) > 0
+	if faults = append(faults, order(docs)...); len(faults) == 0 {
+		return docs, nil
+	}
+	slices.SortStableFunc(faults, func(a, b Fault) int {
+		return cmp.Or(places[a.File]-places[b.File], a.Line-b.Line)
+	})
+	if wrong {
+		docs = nil
+	}
+	return docs, faults
+}
+
+// read reads a file, and finds every fault but those of the order.
+func read(s Source) (docs []Document, faults []Fault) {
+	nodes, faults := documents(s.Data)
 	r := &reader{decoder: decoder{faults: faults, names: fieldNames()}}
-	var docs []Document
 	for _, n := range nodes {
-		if n.kind != null {
-			docs = append(docs, r.document(file, n))
+		files := []*node{n}
+		if n.kind == list {
+			files = n.list
+		}
+		for _, f := range files {
+			if f.kind != null {
+				docs = append(docs, r.parts(s.File, f)...)
+			}
 		}
 	}
 	if len(nodes) == 0 && len(faults) == 0 {
 		r.fault(&node{line: 1}, "", "the file is empty: expected namespace and processes")
 	}
-	r.add(once(docs, check(docs)))
+	r.add(once(docs, checkEach(docs)))
 	for i := range r.faults {
-		r.faults[i].File = file
+		r.faults[i].File = s.File
 	}
-	if len(r.faults) > 0 {
-		slices.SortStableFunc(r.faults, func(a, b Fault) int { return a.Line - b.Line })
-		return nil, Faults(r.faults)
-	}
-	return docs, nil
+	return docs, r.faults
 }
 
 // ReadSpec reads the fields of one process, without its name and without hosts. The error is Faults.

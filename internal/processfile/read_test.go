@@ -257,3 +257,26 @@ func TestRealtimeSignals(t *testing.T) {
 		}
 	}
 }
+
+// TestOrderBesideFaults: what waits for itself is told with all other faults of the files, and beside the documents if
+// nothing else is wrong.
+func TestOrderBesideFaults(t *testing.T) {
+	source := func(name, text string) processfile.Source {
+		return processfile.Source{File: name, Data: []byte(text)}
+	}
+	one := source("1", "namespace: a\ndefaults: {hosts: [h]}\nprocesses:\n  x: {run: x, after: {b/y: ready}}\n"+
+		"  s: {run: x, after: {s: ready}}\n")
+	const two = "namespace: b\ndefaults: {hosts: [h]}\nprocesses:\n  y: {run: x, after: {a/x: ready}}\n"
+	circles := "1:4: processes.x.after: the process waits for itself: a/x → b/y → a/x\n" +
+		"1:5: processes.s.after: the process waits for itself: a/s → a/s"
+	docs, err := processfile.ReadAll(one, source("2", two))
+	if len(docs) != 2 || fmt.Sprint(err) != circles {
+		t.Errorf("%d documents, %v", len(docs), err)
+	}
+	docs, err = processfile.ReadAll(one, source("2", two+"  z: {run: x, nice: 20, after: {c: up}}\n"))
+	want := circles + "\n2:5: processes.z.nice: is 20: expected -20 to 19\n" +
+		`2:5: processes.z.after.c: is "up": expected started, ready or finished`
+	if docs != nil || fmt.Sprint(err) != want {
+		t.Errorf("%d documents,\n%v\nwant\n%s", len(docs), err, want)
+	}
+}

@@ -1,7 +1,10 @@
 package processfile
 
 import (
+	"encoding/json"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	v1 "drover/api/v1"
@@ -21,19 +24,28 @@ func Schema() map[string]any {
 		about[f.Path] = f.Text
 	}
 	defaults["description"] = about["defaults"]
-	return map[string]any{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "drover process file",
+	processes := map[string]any{"type": "object", "additionalProperties": ref("process")}
+	file := map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"namespace", "processes"},
 		"properties": map[string]any{
 			"namespace": map[string]any{"type": "string", "description": about["namespace"]},
-			"revision":  map[string]any{"type": "integer", "description": about["revision"]},
-			"defaults":  defaults,
+			"revision":  orNull(map[string]any{"type": "integer", "description": about["revision"]}),
+			"defaults":  orNull(defaults),
 			"processes": map[string]any{
-				"type": "object", "description": about["processes"], "additionalProperties": process,
+				"type": "object", "description": about["processes"], "additionalProperties": ref("process"),
 			},
+			"more": orNull(map[string]any{"type": "array", "description": about["more"], "items": processes}),
 		},
 	}
+	return map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "drover process file",
+		"anyOf": []any{ref("file"), map[string]any{"type": "array", "items": ref("file")}},
+		"$defs": map[string]any{"file": file, "process": process},
+	}
 }
+
+// ref refers to a definition of the schema.
+func ref(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
 
 // described are the fields by path.
 func described() map[string]Field {
@@ -44,18 +56,63 @@ func described() map[string]Field {
 	return all
 }
 
-// schemaOf is the schema of the type of a field.
+// orNull has a schema accept null, too.
+func orNull(s map[string]any) map[string]any {
+	null := map[string]any{"type": "null"}
+	switch forms := s["type"].(type) {
+	case string:
+		s["type"] = []string{forms, "null"}
+	case []string:
+		s["type"] = append(slices.Clone(forms), "null")
+	}
+	if forms, ok := s["oneOf"].([]any); ok {
+		s["oneOf"] = append(forms, null)
+	}
+	if values, ok := s["enum"].([]any); ok {
+		s["enum"] = append(values, nil)
+	}
+	return s
+}
+
+// enum is the schema of a few fixed texts.
+func enum(texts []string) map[string]any {
+	var values []any
+	for _, text := range texts {
+		values = append(values, text)
+	}
+	return map[string]any{"type": "string", "enum": values}
+}
+
+// interval is the form of a value that has bounds, such as "number from 1" and "-20 to 19".
+var interval = regexp.MustCompile(`^(?:number from )?(-?[0-9]+)(?: to (-?[0-9]+))?$`)
+
+// schemaOf is the schema of a field with its description. null is the default of a field that has one.
 func schemaOf(path string, t reflect.Type, all map[string]Field) map[string]any {
+	s := typeOf(path, t, all)
+	f, ok := all[path]
+	if !ok {
+		return s
+	}
+	s["description"] = f.Text + " Default: " + strings.TrimSuffix(f.Default, ".") + "."
+	if found := interval.FindStringSubmatch(f.Value); found != nil {
+		for i, bound := range []string{"minimum", "maximum"} {
+			if text := found[i+1]; text != "" {
+				s[bound] = json.Number(text)
+			}
+		}
+	}
+	if f.Default != "required" {
+		orNull(s)
+	}
+	return s
+}
+
+// typeOf is the schema of the type of a field.
+func typeOf(path string, t reflect.Type, all map[string]Field) map[string]any {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	s := map[string]any{}
-	if f, ok := all[path]; ok {
-		s["description"] = f.Text + " Default: " + strings.TrimSuffix(f.Default, ".") + "."
-		if f.Choices != nil {
-			s["enum"] = f.Choices
-		}
-	}
 	if t == reflect.TypeFor[v1.Hosts]() {
 		one := map[string]any{"type": "string"}
 		s["oneOf"] = []any{
@@ -80,15 +137,19 @@ func schemaOf(path string, t reflect.Type, all map[string]Field) map[string]any 
 		}
 		s["type"], s["properties"], s["additionalProperties"] = "object", fields, false
 	case reflect.Slice:
-		s["type"], s["items"] = "array", schemaOf("", t.Elem(), all)
+		s["type"], s["items"] = "array", typeOf("", t.Elem(), all)
 		if t.Elem().Kind() == reflect.Struct && formsOf(t.Elem()) == nil {
-			s["items"] = schemaOf(path, t.Elem(), all)
+			s["items"] = typeOf(path, t.Elem(), all)
 		}
 	case reflect.Map:
-		s["type"], s["additionalProperties"] = "object", map[string]any{"type": "string"}
-		if t == reflect.TypeFor[v1.Variables]() {
-			s["additionalProperties"] = map[string]any{"type": []string{"string", "number", "boolean", "null"}}
+		value := map[string]any{"type": "string"}
+		switch {
+		case t == reflect.TypeFor[v1.Variables]():
+			value["type"] = []string{"string", "number", "boolean"}
+		case all[path].Choices != nil:
+			value = enum(all[path].Choices)
 		}
+		s["type"], s["additionalProperties"] = "object", orNull(value)
 	case reflect.Bool:
 		s["type"] = "boolean"
 	case reflect.Int, reflect.Int64:
@@ -96,6 +157,9 @@ func schemaOf(path string, t reflect.Type, all map[string]Field) map[string]any 
 	case reflect.Float64:
 		s["type"] = "number"
 	default:
+		if choices := all[path].Choices; choices != nil {
+			return enum(choices)
+		}
 		s["type"] = "string"
 	}
 	return s

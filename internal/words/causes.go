@@ -209,8 +209,8 @@ var Causes = map[string]Cause{
 			"进程的 CPU 使用超出进程配置允许的上限，drover 已将其终止。",
 		},
 		Text{
-			"Find out what it computes, or raise `limits.cpu`; then run `drover retry` if drover gave it up.",
-			"查明它在计算什么，或调高 `limits.cpu`；如果 drover 已放弃拉起，再执行 `drover retry`。",
+			"Find out what it computes, or raise `thresholds.cpu`; then run `drover retry` if drover gave it up.",
+			"查明它在计算什么，或调高 `thresholds.cpu`；如果 drover 已放弃拉起，再执行 `drover retry`。",
 		},
 	},
 	"memory-limit": {
@@ -220,8 +220,8 @@ var Causes = map[string]Cause{
 			"进程的内存使用超出进程配置允许的上限，drover 已将其终止。",
 		},
 		Text{
-			"Find out what it keeps, or raise `limits.mem`; then run `drover retry` if drover gave it up.",
-			"查明它占用内存的原因，或调高 `limits.mem`；如果 drover 已放弃拉起，再执行 `drover retry`。",
+			"Find out what it keeps, or raise `thresholds.memory`; then run `drover retry` if drover gave it up.",
+			"查明它占用内存的原因，或调高 `thresholds.memory`；如果 drover 已放弃拉起，再执行 `drover retry`。",
 		},
 	},
 	"group-limit": {
@@ -256,7 +256,10 @@ var Causes = map[string]Cause{
 	"command-not-found": {
 		Text{"Command not found", "找不到命令"},
 		Text{"The shell could not find the command (status 127).", "shell 找不到该命令（退出码 127）。"},
-		Text{"Install the program, or correct the path in the command.", "安装该程序，或更正命令中的路径。"},
+		Text{
+			"Install the program or the interpreter of the script, or correct the path in the command.",
+			"安装该程序或脚本的解释器，或更正命令中的路径。",
+		},
 	},
 	"command-not-executable": {
 		Text{"Command not executable", "命令无法执行"},
@@ -265,16 +268,20 @@ var Causes = map[string]Cause{
 			"shell 找到了该命令，但无法执行它（退出码 126）。",
 		},
 		Text{
-			"Make the file executable for the account of the process, on a file system that allows it.",
-			"让进程的账户有权执行该文件，并确认所在文件系统允许执行。",
+			"Read the last output: make the file executable for the account, install its interpreter, or name a program for " +
+				"this machine and not a directory.",
+			"查看退出前输出：让账户有权执行该文件，安装它的解释器，或改为适合本机的程序，而不是目录。",
 		},
 	},
 	"command-failed": {
 		Text{"Command failed", "命令执行失败"},
-		Text{"The command ended with an exit status other than 0.", "命令执行结束，退出码不为 0。"},
 		Text{
-			"Run the command by hand as that account; its output shows the error.",
-			"用该账户手动执行命令，输出中会有错误信息。",
+			"The command ended with an exit status other than 0, or drover could not run it.",
+			"命令执行结束，退出码不为 0，或者 drover 无法执行它。",
+		},
+		Text{
+			"If the text says why the command did not run, mend that; otherwise run the command by hand as that account.",
+			"如果文中说明了命令未能执行的原因，先排除它；否则用该账户手动执行命令，输出中会有错误信息。",
 		},
 	},
 	"command-timed-out": {
@@ -301,8 +308,11 @@ var Causes = map[string]Cause{
 	},
 	"no-such-user": {
 		Text{"No such user", "账户不存在"},
-		Text{"The account of the process does not exist on the host.", "主机上没有该进程的账户。"},
-		Text{"Create the account, or correct `user`.", "创建该账户，或更正 `user`。"},
+		Text{"The account or a group of the process does not exist on the host.", "主机上没有该进程的账户或用户组。"},
+		Text{
+			"Create the account or the group that the text names, or correct `user`, `group` or `groups`.",
+			"创建文中指出的账户或用户组，或更正 `user`、`group` 或 `groups`。",
+		},
 	},
 	"no-environment-file": {
 		Text{"Environment file unreadable", "无法读取环境变量文件"},
@@ -343,8 +353,8 @@ var Causes = map[string]Cause{
 			"进程没有在配置的路径写入 pid 文件。",
 		},
 		Text{
-			"Correct `pid_path`, or configure the program to write the file there.",
-			"更正 `pid_path`，或让程序把文件写到该路径。",
+			"Correct `pid_file` in its process file (`pid_path` of GSE), or configure the program to write the file there.",
+			"更正进程文件中的 `pid_file`（GSE 称为 `pid_path`），或让程序把文件写到该路径。",
 		},
 	},
 	"odd-pid-file": {
@@ -471,8 +481,8 @@ var Causes = map[string]Cause{
 			"Fewer instances of the process run than the spec expects.", "正在运行的进程实例少于进程配置要求的数量。",
 		},
 		Text{
-			"Start the missing instances, or correct `policy.instances`.",
-			"启动缺少的进程实例，或更正 `policy.instances`。",
+			"Start the missing instances, or correct `expected_instances`.",
+			"启动缺少的进程实例，或更正 `expected_instances`。",
 		},
 	},
 	"suspended": {
@@ -507,10 +517,11 @@ var Causes = map[string]Cause{
 		},
 	},
 	"run-failed": {
-		Text{"Run failed", "定时运行失败"},
-		Text{"The last run of the timetable failed.", "最近一次定时运行失败。"},
+		Text{"Run failed", "运行失败"},
+		Text{"The last run of the process failed.", "进程最近一次运行失败。"},
 		Text{
-			"Read the output of the run; the timetable continues.", "查看这次运行的输出；后续的定时运行不受影响。",
+			"Read the output of the run. With `schedule` the next run follows; without it run `drover start`.",
+			"查看这次运行的输出。有 `schedule` 时会按时进行下一次运行；没有时执行 `drover start`。",
 		},
 	},
 	"run-skipped": {

@@ -39,6 +39,7 @@ var Fields = []Text{
 	{"list of groups", "用户组的列表"},
 	{"list of hosts or patterns, or `{select: EXPRESSION}`", "主机或通配符的列表，或 `{select: EXPRESSION}`"},
 	{"list of names", "名称的列表"},
+	{"list of names with processes", "列表，每项以进程名为键"},
 	{"list of {path, sha256 or md5}", "{path, sha256 或 md5} 的列表"},
 	{"name", "名称"},
 	{"names with durations", "名称和时长的键值对"},
@@ -48,6 +49,8 @@ var Fields = []Text{
 	{"number", "数字"},
 	{"number or infinity", "数字或 infinity"},
 	{"number from 1", "数字，不小于 1"},
+	{"number from 0 to 10000", "数字，0 至 10000"},
+	{"number from 1 to 100", "数字，1 至 100"},
 	{"number from 1 to 1000", "数字，1 至 1000"},
 	{"number from 3 to 255", "数字，3 至 255"},
 	{"number or never", "数字或 never"},
@@ -79,11 +82,11 @@ var Fields = []Text{
 	},
 	{
 		"The command line of a foreground process. The command is the process; drover knows it from its birth. " +
-			"A line with shell syntax ($, ~, *, ?, [, |, &, ;, <, >, parentheses, backquotes) runs under /bin/sh -c; " +
-			"write exec to leave no shell. drover splits every other line as a shell would and runs it without one. " +
+			"A line with shell syntax ($, ~, *, ?, [, |, &, ;, <, >, parentheses, backquotes) runs under /bin/sh -c, and so do several " +
+			"lines; write exec to leave no shell. drover splits every other line as a shell would and runs it without one. " +
 			"A process has either run or start.",
 		"前台进程的命令行。命令本身就是进程，drover 从它启动时起就能识别。含有 shell 语法（$、~、*、?、[、|、&、;、<、>、括号、反引号）的" +
-			"命令行由 /bin/sh -c 执行，写 exec 则不留下 shell。其他命令行由 drover 按 shell 的规则拆分，直接执行。run 和 start 只能给出其一。",
+			"命令行以及多行的命令由 /bin/sh -c 执行，写 exec 则不留下 shell。其他命令行由 drover 按 shell 的规则拆分，直接执行。run 和 start 只能给出其一。",
 	},
 	{
 		"The command line that starts a daemon and returns. pid_file or process_name says who the daemon is.",
@@ -113,9 +116,10 @@ var Fields = []Text{
 			"DROVER_HOST（副本中还有 DROVER_COPY）之外。",
 	},
 	{
-		"Files on the host with lines NAME=value. drover reads them at each start. Their values never leave " +
-			"the host. environment counts before the files, and a later file before an earlier one.",
-		"主机上的文件，每行为 NAME=value。drover 每次启动时读取，其中的值不会离开主机。environment 优先于这些文件，后面的文件优先于前面的。",
+		"Files on the host with lines NAME=value. A value may stand in quotes; a backslash before \", \\, $ or a backquote in double " +
+			"quotes is removed. drover reads the files at each start. Their values never leave the host. environment counts " +
+			"before the files, and a later file before an earlier one.",
+		"主机上的文件，每行为 NAME=value。值可以加引号；双引号中 \"、\\、$ 或反引号之前的反斜杠会去掉。drover 每次启动时读取，其中的值不会离开主机。environment 优先于这些文件，后面的文件优先于前面的。",
 	},
 	{
 		"The file mode creation mask, such as \"022\". Without quotes YAML reads it as a number.",
@@ -346,6 +350,10 @@ var Fields = []Text{
 	{
 		"The processes by name. drover explain without a field lists the fields of a process.",
 		"以名称为键的各个进程。不带字段的 drover explain 列出进程的字段。",
+	},
+	{
+		"Further forms of these processes, for other hosts. drover get -o json writes it; in YAML it is a document of its own.",
+		"这些进程用于其他主机的其他形式。由 drover get -o json 写出；在 YAML 里是单独的文档。",
 	},
 
 	// what only the GSE and JOB APIs know

@@ -125,6 +125,7 @@ var FileFaults = []Text{
 	{"is {value}: no host has this name or matches it", "为 {value}：没有主机使用该名称或与其匹配"},
 	{"is {value}: there is no such host, did you mean {output}?", "为 {value}：没有这台主机，是否想写 {output}？"},
 	{"is {value}: there is no such host", "为 {value}：没有这台主机"},
+	{"no file and no host has this process, did you mean {output}?", "文件和主机上都没有这个进程，是否想写 {output}？"},
 	{"no file and no host has this process", "文件和主机上都没有这个进程"},
 
 	// values

@@ -165,11 +165,12 @@ var LongProcesses = []Text{
 	},
 	{
 		"Show processes as a process file, for 'drover apply'. Without names drover shows all processes. If " +
-			"the specs of a process differ between hosts, the file has several documents. Equal copies are one " +
+			"the specs of a process differ between hosts, the file has several documents. Several namespaces are several " +
+			"documents, too, and with -o json an array of files. Equal copies are one " +
 			"process with copies; drover shows copies that differ, and a single copy such as shop/api@2, by name. " +
 			"revision in the file is the latest revision that changed one of its processes; an apply ignores it.",
 		"以进程文件的形式显示进程，可用于 'drover apply'。省略名称时显示全部进程。各主机配置不同时，文件包含多个\n" +
-			"文档。配置相同的多个副本合并为一个带 copies 的进程；配置不同的副本，以及 shop/api@2 这样的单个副本，\n" +
+			"文档；多个命名空间也是多个文档，使用 -o json 时是文件的数组。配置相同的多个副本合并为一个带 copies 的进程；配置不同的副本，以及 shop/api@2 这样的单个副本，\n" +
 			"按名称显示。文件中的 revision 是最近一次修改其中进程的修订版本，apply 时忽略。",
 	},
 	{

@@ -64,6 +64,8 @@ func deaths() []death {
 		{"dies-in-start-check", "run: \"echo address in use; exit 98\"", 0},
 		{"not-ready-in-time", idle + "\nready: {exec: \"exit 1\", within: 1s, on_timeout: stop}", 0},
 		{"much-memory", waits("dd if=/dev/zero of=/dev/null bs=500M count=1 2>/dev/null; echo cannot sort; exit 11"), 0},
+		{"no-interpreter", "run: ./script", 0},
+		{"a-directory", "run: ./folder", 0},
 		{"syntax-error", "run: \"if true; fi | echo\"", 0},
 	}
 }
@@ -92,6 +94,18 @@ func file(dir string) string {
 	return strings.ReplaceAll(b.String(), "DIR", dir)
 }
 
+// unexecutable makes what the processes execute in vain.
+func unexecutable(t *testing.T, dir string) {
+	t.Helper()
+	//nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, "script"), []byte("#!/no/such/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestDeaths: thirty processes end for real, each in its own way; the dossier of each is as in testdata.
 func TestDeaths(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
@@ -100,6 +114,7 @@ func TestDeaths(t *testing.T) {
 	if err := os.WriteFile(path, []byte(file(dir)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	unexecutable(t, dir)
 	applied := harness.Finish(t, "", os.Environ(), binaries.drover, "apply", "-f", path, "--yes", "--data-dir", s.DataDir)
 	if applied.Code != 7 { // some starts fail, as they should
 		t.Fatalf("apply: exit code %d\n%s%s", applied.Code, applied.Out, applied.Errors)

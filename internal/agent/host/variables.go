@@ -71,8 +71,8 @@ func (h *Host) readFor(account launch.Account, path string) (string, error) {
 	return got.text, nil
 }
 
-// parseVariables adds the lines NAME=value of a text. Blank lines and lines that begin with # do not count. One pair of
-// quotes around a value is dropped. An error names the line and never a value.
+// parseVariables adds the lines NAME=value of a text. Blank lines and lines that begin with # do not count. A value may
+// stand in one pair of quotes. An error names the line and never a value.
 func parseVariables(text string, into map[string]string) error {
 	number := 0
 	text = strings.TrimPrefix(text, "\ufeff") // some editors begin a file with it
@@ -87,10 +87,13 @@ func parseVariables(text string, into map[string]string) error {
 			return fmt.Errorf("line %d is not NAME=value", number)
 		}
 		name = strings.TrimSpace(name)
-		if fault := process.VariableFault(name); fault != "" || strings.ContainsAny(name, " \t\"'") {
+		fault := process.VariableFault(name)
+		switch {
+		case fault == process.OwnVariable:
+			return fmt.Errorf("line %d: %.100q is set by drover: expected a name that does not begin with DROVER_", number, name)
+		case fault != "" || strings.ContainsAny(name, " \t\"'"):
 			return fmt.Errorf("line %d does not begin with the name of a variable", number)
-		}
-		if strings.ContainsRune(value, 0) {
+		case strings.ContainsRune(value, 0):
 			return fmt.Errorf("line %d holds a NUL byte", number)
 		}
 		into[name] = unquoted(strings.TrimSpace(value))
@@ -98,10 +101,28 @@ func parseVariables(text string, into map[string]string) error {
 	return nil
 }
 
-// unquoted drops one pair of quotes around a text.
+// unquoted drops one pair of quotes around a text. In double quotes it also drops a backslash before ", \, $ and `, as
+// systemd does in an EnvironmentFile (systemd.exec(5)). A text whose last quote has such a backslash stays as it is.
 func unquoted(text string) string {
-	if n := len(text); n >= 2 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] {
-		return text[1 : n-1]
+	n := len(text)
+	if n < 2 || text[0] != '"' && text[0] != '\'' || text[n-1] != text[0] {
+		return text
 	}
-	return text
+	inside := text[1 : n-1]
+	if text[0] == '\'' {
+		return inside
+	}
+	var out strings.Builder
+	for i := 0; i < len(inside); i++ {
+		if inside[i] == '\\' {
+			if i+1 == len(inside) {
+				return text
+			}
+			if strings.IndexByte("\"\\$`", inside[i+1]) >= 0 {
+				i++
+			}
+		}
+		out.WriteByte(inside[i])
+	}
+	return out.String()
 }

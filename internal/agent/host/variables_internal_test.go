@@ -17,3 +17,30 @@ func TestByteOrderMark(t *testing.T) {
 		}
 	}
 }
+
+// TestQuotesOfVariables: double quotes are read as those of systemd's EnvironmentFile, single ones have no escapes.
+func TestQuotesOfVariables(t *testing.T) {
+	for value, want := range map[string]string{
+		`"a\"b\$c\\d\` + "`" + `e"`: "a\"b$c\\d`e", `"a\nb\ c"`: `a\nb\ c`, `'a\"b\$'`: `a\"b\$`, `a\"b\\`: `a\"b\\`,
+		`"a\\"`: `a\`, `"a\"`: `"a\"`, `"`: `"`, `""`: "", `'it's'`: "it's", ` "a b" `: "a b", `"a`: `"a`, `"a'`: `"a'`,
+	} {
+		got := map[string]string{}
+		if err := parseVariables("A="+value, got); err != nil || got["A"] != want {
+			t.Errorf("%s: %q, %v, want %q", value, got["A"], err, want)
+		}
+	}
+}
+
+// TestFaultsOfVariables: an error names the line and what is wrong with its name.
+func TestFaultsOfVariables(t *testing.T) {
+	for text, want := range map[string]string{
+		"A=1\nDROVER_X=2": `line 2: "DROVER_X" is set by drover: expected a name that does not begin with DROVER_`,
+		"A B=1":           "line 1 does not begin with the name of a variable",
+		"=secret":         "line 1 does not begin with the name of a variable",
+		"#\nsecret":       "line 2 is not NAME=value",
+	} {
+		if err := parseVariables(text, map[string]string{}); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}

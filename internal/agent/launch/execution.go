@@ -43,6 +43,9 @@ func adjust(pid int, e process.Execution) error {
 	for _, l := range e.RLimits.List() {
 		limit := rlimit(l.Name, *l.Value)
 		if err := unix.Prlimit(pid, resources()[l.Name], &limit, nil); err != nil {
+			if errors.Is(err, unix.EPERM) {
+				return process.Errorf(process.Failed, "the command did not run: cannot %s", setting(l.Name, *l.Value))
+			}
 			return process.Errorf(process.Failed, "cannot set the limit %s to %s: %v", l.Name,
 				process.LimitText(*l.Value), err)
 		}
@@ -113,6 +116,15 @@ func Limits(pid int) map[string]int64 {
 		}
 	}
 	return all
+}
+
+// setting says what sets a limit of process.RLimits, and the most that this process may set.
+func setting(name string, value int64) string {
+	text := fmt.Sprintf("set the limit %s to %s: ", name, process.LimitText(value))
+	if most := AsSet(name, process.Unlimited); most != process.Unlimited && value > most {
+		return text + "the kernel allows at most " + process.LimitText(most)
+	}
+	return text + "the agent may not set more than its own limit of " + process.LimitText(Limits(os.Getpid())[name])
 }
 
 // rlimit is a limit of process.RLimits for the kernel, soft and hard.

@@ -31,3 +31,6 @@ func (f *Forker) Busy() *Forker {
 
 // Many reports how a Forker judges a new descriptor.
 func (f *Forker) Many(fd int) bool { return f.many(fd) }
+
+// Setting says what sets a limit, and the most that this process may set.
+func Setting(name string, value int64) string { return setting(name, value) }

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"encoding/binary"
-	"fmt"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +22,7 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 	if !mayLimit() { // but its own limits every process may lower
 		for _, l := range c.Execution.RLimits.List() {
 			limit := binary.NativeEndian.AppendUint64(nil, rlimit(l.Name, *l.Value).Max)
-			must(unix.SYS_PRLIMIT64, fmt.Sprintf("set the limit %s to %s", l.Name, process.LimitText(*l.Value)), gate.Number(0),
+			must(unix.SYS_PRLIMIT64, setting(l.Name, *l.Value), gate.Number(0),
 				gate.Number(resources()[l.Name]), s.Bytes(append(limit, limit...)), gate.Number(0))
 		}
 	}
@@ -62,8 +61,17 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 	return argv, script, err
 }
 
-// fallback is the script of a shell that says why the gate could not execute a command.
-const fallback = `exec "$0" "$@"`
+// fallback is the script of a shell that says why the gate could not execute a command. Shells say of a script without
+// its interpreter that the script is not found, and of a directory that the permission lacks.
+const fallback = `(f=$0 l=
+case $f in */*);;*)f=$(command -v "$f");;esac
+case $f in */*);;*)f=;;esac
+[ -d "$f" ]&&{ echo "drover: $f is a directory">&2;exit 1;}
+{ [ -x "$f" ]&&l=$(head -c 256 "$f"|head -n 1);} 2>/dev/null
+case $l in "#!"*)set -f;IFS=" 	"
+for w in ${l#??};do [ -e "$w" ]||{ echo "drover: no interpreter $w for $f">&2;exit 1;};break;done;;esac
+:)||exit 126
+exec "$0" "$@"`
 
 // Executing reports whether the process of a command is still a gate, the shell after a gate that has failed, or
 // between two programs.
@@ -109,7 +117,7 @@ func attempt(s *gate.Script, words, env []string) {
 			if dir == "" {
 				path = words[0]
 			}
-			if s.Left(after) < len(path)+256 {
+			if s.Left(after) < len(path)+len(fallback)+256 {
 				return // the shell finds it
 			}
 			execute(s.Text(path))

@@ -390,3 +390,35 @@ func words(t *testing.T, out *launch.Output) []int {
 	}
 	return pids
 }
+
+// TestUnexecutable: a file that is there and that no kernel executes is not told as one that is missing.
+func TestUnexecutable(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"script": "#! /no/such/interp -x\n", "own": "#!/bin/sh\necho own $f\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // programs
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"/script": {126, "drover: no interpreter /no/such/interp for " + dir + "/script"},
+		"/":       {126, "drover: " + dir + "/ is a directory"},
+		"/none":   {127, dir + "/none"},
+		"/own":    {0, "own"},
+	} {
+		out := output(t)
+		status := do(t, command(t, "exec "+dir+name, out))
+		if got := out.Text(); status.ExitStatus() != want.code || !strings.Contains(got, want.text) {
+			t.Errorf("%s: exit status %d, %q, want %d, %q", name, status.ExitStatus(), got, want.code, want.text)
+		}
+	}
+	c := command(t, "exec script", output(t))
+	c.Variables = map[string]string{"PATH": dir}
+	if status := do(t, c); status.ExitStatus() != 126 {
+		t.Errorf("in a directory of PATH: exit status %d", status.ExitStatus())
+	}
+}

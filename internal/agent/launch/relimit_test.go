@@ -85,3 +85,18 @@ func TestRelimitWithoutBound(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsettableLimit: the words name the limit, and the bound of the agent or of the kernel.
+func TestUnsettableLimit(t *testing.T) {
+	own := process.LimitText(launch.Limits(os.Getpid())["open_files"])
+	most := launch.AsSet("open_files", process.Unlimited)
+	for value, want := range map[int64]string{
+		process.Unlimited: "set the limit open_files to infinity: the agent may not set more than its own limit of " + own,
+		most + 1: "set the limit open_files to " + process.LimitText(most+1) + ": the kernel allows at most " +
+			process.LimitText(most),
+	} {
+		if got := launch.Setting("open_files", value); got != want {
+			t.Errorf("%d: %s, want %s", value, got, want)
+		}
+	}
+}

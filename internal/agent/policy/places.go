@@ -44,15 +44,16 @@ func (r *rules) places(spec *process.Spec) *refusal {
 		if c.text == "" {
 			continue
 		}
-		if i := strings.IndexAny(c.text, shellWords); i >= 0 {
+		text := strings.TrimRight(c.text, "\n") // YAML ends a block with a newline
+		if i := strings.IndexAny(text, shellWords); i >= 0 {
 			return &refusal{
 				line,
 				fmt.Sprintf("%s holds %q: where paths are given a command is one program and its arguments", c.field,
-					c.text[i]),
+					text[i]),
 			}
 		}
 		// Split as a shell does: only blanks and tabs separate words.
-		words := strings.FieldsFunc(c.text, func(r rune) bool { return r == ' ' || r == '\t' })
+		words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\t' })
 		if len(words) == 0 {
 			continue
 		}

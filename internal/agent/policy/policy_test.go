@@ -132,6 +132,8 @@ func TestEachLineNarrows(t *testing.T) {
 		{"observing hosts nothing", "observe-only", "n", process.Host, spec("a", "/", "x"), "only observes"},
 		{"observing ends nothing", "observe-only", "n", process.Kill, spec("a", "/", "x"), "only observes"},
 		{"path", "paths " + dir, "n", process.Start, spec("a", dir, "./run --all"), ""},
+		{"a newline at the end", "paths " + dir, "n", process.Start, spec("a", dir, "./run --all\n"), ""},
+		{"two lines", "paths " + dir, "n", process.Start, spec("a", dir, "./run\n./run\n"), "holds '\\n'"},
 		{"path of the program", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/bin/run x"), ""},
 		{
 			"other directory", "paths " + dir, "n", process.Start, spec("a", "/usr", dir+"/run"),

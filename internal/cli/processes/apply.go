@@ -227,18 +227,22 @@ func steps(p client.Plan) (n int) {
 	return n
 }
 
-// plans asks the server for the plan of each namespace.
+// plans asks the server for the plan of each namespace, and collects the faults of all: what waits for itself over
+// several namespaces no server knows.
 func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []processfile.Document) ([]part, error) {
 	var parts []part
-	var faults processfile.Faults
+	faults := processfile.CheckOrder(docs)
 	for _, f := range processfile.Files(docs) {
 		peers := processfile.Peers(docs, f.Namespace)
 		p, tag, err := c.Plan(cmd.Context(), f, a.options(a.tag, peers))
 		if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
 			for _, field := range refusal.Fields {
-				faults = append(faults, processfile.Place(docs, f.Namespace, processfile.Fault{
-					Path: field.Field, Text: field.Detail,
-				}))
+				placed := processfile.Place(docs, f.Namespace, processfile.Fault{Path: field.Field, Text: field.Detail})
+				if !slices.ContainsFunc(faults, func(f processfile.Fault) bool {
+					return f.Text == placed.Text || f.File == placed.File && f.Path == placed.Path
+				}) {
+					faults = append(faults, placed)
+				}
 			}
 			continue
 		}
@@ -356,31 +360,23 @@ func (a *applyCommand) await(cmd *cobra.Command, c *client.Client, p client.Plan
 // wrongFile is the error of faults in files.
 func wrongFile(faults error) error { return &command.ExitError{Code: command.Usage, Err: faults} }
 
-// readFiles reads all files, and collects the faults of all.
-func readFiles(in io.Reader, names []string) (docs []processfile.Document, err error) {
-	var faults processfile.Faults
+// readFiles reads all files, and collects the faults of all, but leaves processes that wait for themselves to plans.
+func readFiles(in io.Reader, names []string) ([]processfile.Document, error) {
 	all, err := expand(names)
 	if err != nil {
 		return nil, err
 	}
+	var sources []processfile.Source
 	for _, name := range all {
 		data, err := readFile(in, name)
 		if err != nil {
 			return nil, err
 		}
-		found, err := processfile.Read(name, data)
-		if wrong, ok := errors.AsType[processfile.Faults](err); ok {
-			faults = append(faults, wrong...)
-		} else if err != nil {
-			return nil, err
-		}
-		docs = append(docs, found...)
+		sources = append(sources, processfile.Source{File: name, Data: data})
 	}
-	if len(faults) == 0 && len(all) > 1 {
-		faults = processfile.CheckOrder(docs)
-	}
-	if len(faults) > 0 {
-		return nil, wrongFile(faults)
+	docs, err := processfile.ReadAll(sources...)
+	if err != nil && docs == nil {
+		return nil, wrongFile(err)
 	}
 	return docs, nil
 }

@@ -171,7 +171,7 @@ func (a *editCommand) applyText(cmd *cobra.Command, c *client.Client, arg string
 		return &command.ExitError{Code: command.Failed, Err: errors.New("nothing was done: the file is empty")}
 	}
 	docs, err := processfile.Read("", text)
-	if err == nil {
+	if docs != nil { // what waits for itself is told with the faults that the server finds
 		var faults processfile.Faults
 		for _, d := range docs {
 			for _, p := range d.Processes {

@@ -29,7 +29,8 @@ func NewGet() *cobra.Command {
 		Use:   "get [NAMESPACE/NAME...]",
 		Short: "Show processes as a process file",
 		Long: `Show processes as a process file, for 'drover apply'. Without names drover shows all processes.
-If the specs of a process differ between hosts, the file has several documents. Equal copies are one
+If the specs of a process differ between hosts, the file has several documents. Several namespaces
+are several documents, too, and with -o json an array of files. Equal copies are one
 process with copies; drover shows copies that differ, and a single copy such as shop/api@2, by name.
 revision in the file is the latest revision that changed one of its processes; an apply ignores it.
 
@@ -151,12 +152,13 @@ func selected(ctx context.Context, c *client.Client, files []client.File) error 
 
 func printFiles(cmd *cobra.Command, form string, files []client.File) error {
 	if form == term.AsJSON {
-		for _, f := range files {
-			if err := term.PrintValue(cmd.OutOrStdout(), form, f); err != nil {
-				return err
-			}
+		if len(files) == 1 {
+			return term.PrintValue(cmd.OutOrStdout(), form, files[0])
 		}
-		return nil
+		if files == nil {
+			files = []client.File{} // it prints as [], and not as null
+		}
+		return term.PrintValue(cmd.OutOrStdout(), form, files)
 	}
 	var docs []processfile.Document
 	for _, f := range files {

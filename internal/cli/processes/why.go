@@ -421,7 +421,7 @@ func (p *whyPrinter) remedy(b *strings.Builder, f client.Finding) {
 
 // namedCommand matches a command of drover in a remedy, taskID a task in a finding.
 var (
-	namedCommand = regexp.MustCompile("`drover [a-z ]+(?: --with-after)?`")
+	namedCommand = regexp.MustCompile("`drover [a-zA-Z ]+(?: --with-after| --take-over)?`")
 	taskID       = regexp.MustCompile(`\b(op-[a-z0-9]{12}|GSETASK:\S+)\b`)
 )
 

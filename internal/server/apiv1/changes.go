@@ -554,3 +554,18 @@ func (r *labelRequest) reselect(agents []store.Agent, changes map[string]*v1.Res
 	}
 	return changed
 }
+
+// hideChanges removes the values of environments from a plan.
+func hideChanges(changes []v1.Change) {
+	for i := range changes {
+		for j := range changes[i].Fields {
+			if f := &changes[i].Fields[j]; strings.HasPrefix(f.Path, "environment.") {
+				for _, value := range []*any{&f.From, &f.To} {
+					if *value != nil {
+						*value = secret
+					}
+				}
+			}
+		}
+	}
+}

@@ -342,7 +342,7 @@ func (h *Handler) inOrder(ctx context.Context, c *call, namespace string, f *fil
 	if err != nil {
 		return nil, err
 	}
-	further, err := h.orderFaults(ctx, c, wanted, f.known, f.peers)
+	further, err := h.orderFaults(ctx, c, f)
 	if faults = append(faults, further...); err == nil && len(faults) > 0 {
 		err = invalidFile("", faults)
 	}
@@ -369,7 +369,7 @@ func readFile(ctx context.Context, c *call, namespace string) ([]processfile.Doc
 		return nil, err
 	}
 	docs, err := processfile.ReadJSON(text)
-	if err != nil {
+	if docs == nil { // inOrder tells what waits for itself, with the faults that it finds
 		return nil, invalidFile("", err)
 	}
 	if docs[0].Namespace != namespace {
@@ -594,6 +594,3 @@ func requestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]in
 	}
 	return list, ops
 }
-
-// allCopies stands for the copies of a process in the search for circles: a process may wait for a thousand copies.
-func allCopies(id process.ID) string { return id.String() + "@" }

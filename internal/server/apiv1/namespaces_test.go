@@ -304,3 +304,40 @@ func TestPeers(t *testing.T) {
 	r.want(422, call(""))
 	r.want(422, call("&peer=b/y&peer=z"))
 }
+
+// TestFaultsOfAfter: circles, unknown names with those that were meant, and all other faults come together. A circle of
+// processes that no host has is one, too.
+func TestFaultsOfAfter(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("own", "* on a")
+	r.observe("a/database@"+web+" running", "far/cache@"+web+" running")
+	file := `{"namespace":"a","processes":{
+		"api":{"run":"x","hosts":["web-1"],"after":{"databse":"ready","far/cach":"started","apo":"ready"}},
+		"b":{"run":"x","hosts":["web-1"],"after":{"c":"ready"}},
+		"c":{"run":"x","hosts":["web-1"],"after":{"b":"ready"}},
+		"d":{"run":"x","hosts":{"select":"role=none"},"after":{"d":"ready"}},
+		"e":{"run":"x","hosts":["wxb-1"],"after":{"f":"ready"}},
+		"f":{"run":"x","hosts":["wxb-1"],"copies":2}}}`
+	near := ", did you mean far/cache?"
+	for _, app := range []string{"admin", "own"} {
+		answer := r.want(422, r.call(app, "PUT", "/namespaces/a?dry_run=true", file))
+		got := fmt.Sprint(answer.body["detail"])
+		for _, want := range []string{
+			"processes.api.after.apo: no file and no host has this process;",
+			"processes.api.after.databse: no file and no host has this process, did you mean database?;",
+			"processes.api.after.far/cach: no file and no host has this process" + near,
+			"processes.b.after: the process waits for itself: a/b → a/c → a/b",
+			"processes.d.after: the process waits for itself: a/d → a/d",
+			"processes.d.hosts.select: ", "processes.e.hosts[0]: ", "processes.f.hosts[0]: ",
+		} {
+			if !strings.Contains(got+";", want) {
+				t.Errorf("%s: %q is not in\n%s", app, want, got)
+			}
+		}
+		if n := len(answer.body["errors"].([]any)); n != 8 {
+			t.Errorf("%s: %d faults: %s", app, n, got)
+		}
+		near = "" // which the other app may not see
+	}
+}

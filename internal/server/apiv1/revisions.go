@@ -22,6 +22,7 @@ import (
 	"drover/internal/server/plan"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
+	"drover/internal/spelling"
 )
 
 // maxMessage is the longest message of a revision, in bytes.
@@ -172,21 +173,6 @@ func (h *Handler) compareRevisions(ctx context.Context, c *call) (reply, error) 
 	}
 	c.Audit.Targets = len(changes)
 	return ok(v1.Plan{Namespace: namespace, Changes: changes})
-}
-
-// hideChanges removes the values of environments from a plan.
-func hideChanges(changes []v1.Change) {
-	for i := range changes {
-		for j := range changes[i].Fields {
-			if f := &changes[i].Fields[j]; strings.HasPrefix(f.Path, "environment.") {
-				for _, value := range []*any{&f.From, &f.To} {
-					if *value != nil {
-						*value = secret
-					}
-				}
-			}
-		}
-	}
 }
 
 // undoRollout begins a rollout that brings back the specs that hosts had before an apply, by the same plan.
@@ -412,49 +398,36 @@ func isOf(s *store.RolloutStep, now *process.Spec) bool {
 
 // orderFaults checks after of the processes of a file against those that hosts have and the peers that the caller
 // brings: each name is a process, and none waits for itself over others, also over those of other namespaces.
-func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted, known []plan.Known,
-	peers map[process.ID]bool,
-) (processfile.Faults, error) {
+func (h *Handler) orderFaults(ctx context.Context, c *call, f *filed) (processfile.Faults, error) {
 	o := ordering{
 		h: h, c: c, specs: map[process.ID]*process.Spec{}, copies: map[process.ID][]process.ID{},
-		seen: map[process.ID]bool{},
+		seen: map[process.ID]bool{}, peers: f.peers,
 	}
-	for i := range known {
-		o.specs[known[i].Process] = known[i].Spec
+	for i := range f.known {
+		o.specs[f.known[i].Process] = f.known[i].Spec
 	}
 	entries := map[process.ID]string{}
-	for _, w := range wanted {
-		o.specs[w.Process] = w.Spec
-		entries[w.Process] = w.Entry
+	for _, d := range f.docs { // which also have processes that no host has yet
+		for i := range d.Processes {
+			entry := &d.Processes[i]
+			spec := processfile.ToSpec(entry.Spec)
+			for _, p := range processfile.Expand(*entry) {
+				id := process.ID{Namespace: d.Namespace, Name: p.Name}
+				o.specs[id], entries[id] = &spec, entry.Name
+			}
+		}
 	}
 	for id, spec := range o.specs {
 		if of, number := spec.CopyOf(id); number > 0 {
 			o.copies[of] = append(o.copies[of], id)
 		}
 	}
-	var faults processfile.Faults
-	seen := map[string]bool{}
-	for _, w := range wanted {
-		if seen[w.Entry] {
-			continue
-		}
-		seen[w.Entry] = true
-		for _, name := range slices.Sorted(maps.Keys(w.Spec.After)) {
-			other := process.Peer(w.Process, name)
-			if other.Namespace != w.Process.Namespace {
-				if err := o.read(ctx, other, w.Process.Namespace); err != nil {
-					return nil, err
-				}
-			}
-			if o.specs[other] == nil && len(o.copies[other]) == 0 && !peers[other] {
-				faults = append(faults, processfile.Fault{
-					Path: "processes." + w.Entry + ".after." + name,
-					Text: "no file and no host has this process",
-				})
-			}
-		}
+	faults := processfile.CheckOrder(f.docs)
+	unknown, err := o.unknown(ctx, f.docs)
+	if err != nil {
+		return nil, err
 	}
-	for _, path := range circles(o.specs, o.copies) {
+	for _, path := range processfile.Circles(o.specs, o.copies) {
 		own := slices.IndexFunc(path, func(step string) bool {
 			namespace, name, _ := strings.Cut(step, "/")
 			return entries[process.ID{Namespace: namespace, Name: name}] != ""
@@ -463,12 +436,14 @@ func (h *Handler) orderFaults(ctx context.Context, c *call, wanted []plan.Wanted
 			continue // others wait for each other
 		}
 		namespace, name, _ := strings.Cut(path[own], "/")
-		faults = append(faults, processfile.Fault{
-			Path: "processes." + entries[process.ID{Namespace: namespace, Name: name}] + ".after",
-			Text: "the process waits for itself: " + strings.Join(path, " → "),
-		})
+		at := "processes." + entries[process.ID{Namespace: namespace, Name: name}] + ".after"
+		if !slices.ContainsFunc(faults, func(f processfile.Fault) bool { return f.Path == at }) {
+			faults = append(faults, processfile.Fault{
+				Path: at, Text: "the process waits for itself: " + strings.Join(path, " → "),
+			})
+		}
 	}
-	return faults, nil
+	return append(faults, unknown...), nil
 }
 
 // ordering has the specs that decide the order of processes. copies has the copies of those that have some, seen what
@@ -479,6 +454,83 @@ type ordering struct {
 	specs  map[process.ID]*process.Spec
 	copies map[process.ID][]process.ID
 	seen   map[process.ID]bool
+	// peers are the processes of other namespaces that the caller brings.
+	peers map[process.ID]bool
+}
+
+// unknown finds the names in after that are no process, neither of the documents of a namespace.
+func (o *ordering) unknown(ctx context.Context, docs []processfile.Document) (faults processfile.Faults, err error) {
+	told := map[string]bool{}
+	for _, d := range docs {
+		for i := range d.Processes {
+			p := &d.Processes[i]
+			of := process.ID{Namespace: d.Namespace, Name: p.Name}
+			for _, name := range slices.Sorted(maps.Keys(p.After)) {
+				at := "processes." + p.Name + ".after." + name
+				known, err := o.known(ctx, process.Peer(of, name), d.Namespace)
+				if err != nil {
+					return nil, err
+				}
+				if known || told[at] {
+					continue
+				}
+				told[at] = true
+				near, err := o.near(ctx, process.Peer(of, name), of, strings.Contains(name, "/"))
+				if err != nil {
+					return nil, err
+				}
+				f := processfile.Fault{Path: at, Text: "no file and no host has this process"}
+				if len(near) > 0 {
+					f.Text += ", did you mean " + process.OrList(near) + "?"
+				}
+				faults = append(faults, f)
+			}
+		}
+	}
+	return faults, nil
+}
+
+// known reports whether there is a process or its copies. The processes of the namespace home were read.
+func (o *ordering) known(ctx context.Context, id process.ID, home string) (bool, error) {
+	if err := o.read(ctx, id, home); err != nil {
+		return false, err
+	}
+	return o.specs[id] != nil || len(o.copies[id]) > 0 || o.peers[id], nil
+}
+
+// near returns the names that a name in after of a process may mean, as far as the caller may query them.
+func (o *ordering) near(ctx context.Context, id, of process.ID, whole bool) ([]string, error) {
+	names := map[string]bool{}
+	add := func(p process.ID) {
+		base, _ := process.CutCopy(p.Name)
+		if p.Namespace == id.Namespace && p != of {
+			names[base] = true
+		}
+	}
+	for p := range o.specs {
+		add(p)
+	}
+	for p := range o.peers {
+		add(p)
+	}
+	if id.Namespace != of.Namespace {
+		reach := o.c.Principal.On(access.OperationOf(process.Query), id.Namespace)
+		err := o.h.eachObserved(ctx, store.ObservedFilter{Namespace: id.Namespace}, func(row *store.Observed) {
+			if agent, joined := o.h.Directory.ByKey(row.Agent); joined && reach.Covers(gate.Host(agent)) {
+				add(row.Process)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	near := spelling.Nearest(id.Name, slices.Sorted(maps.Keys(names)))
+	for i := range near {
+		if whole {
+			near[i] = id.Namespace + "/" + near[i]
+		}
+	}
+	return near, nil
 }
 
 // read reads a process of another namespace and its copies, as far as the caller may query them, and those that they
@@ -511,34 +563,6 @@ func (o *ordering) read(ctx context.Context, id process.ID, home string) error {
 		}
 	}
 	return nil
-}
-
-// circles returns paths of processes that wait for each other, each back to its first. copies has the copies of the
-// processes that have some.
-func circles(specs map[process.ID]*process.Spec, copies map[process.ID][]process.ID) [][]string {
-	edges := map[string][]string{}
-	for id, spec := range specs {
-		for name := range spec.After {
-			other := process.Peer(id, name)
-			edges[id.String()] = append(edges[id.String()], other.String(), allCopies(other))
-		}
-		slices.Sort(edges[id.String()])
-	}
-	for of, all := range copies {
-		for _, one := range all {
-			edges[allCopies(of)] = append(edges[allCopies(of)], one.String())
-		}
-		slices.Sort(edges[allCopies(of)])
-	}
-	paths := processfile.Cycles(edges)
-	for i, path := range paths {
-		path = slices.DeleteFunc(path, func(step string) bool { return strings.HasSuffix(step, "@") })
-		if n := len(path); n == 1 || n > 1 && path[0] != path[n-1] { // it began with all copies
-			path = append(path, path[0])
-		}
-		paths[i] = path
-	}
-	return paths
 }
 
 // nothingToUndo says why a rollout has nothing to undo: mostly somebody has undone it already.

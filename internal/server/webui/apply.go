@@ -133,12 +133,10 @@ func (v *view) apply(ctx context.Context) error {
 	}}
 	a.Revision, _ = strconv.ParseInt(in.Get("revision"), 10, 64) // 0 is no revision
 	docs, err := processfile.Read("", []byte(a.Text))
-	if faults, ok := errors.AsType[processfile.Faults](err); ok {
+	if faults, ok := errors.AsType[processfile.Faults](err); ok && docs == nil {
 		a.Faults = faults
 		v.showApply(http.StatusUnprocessableEntity, a)
 		return nil
-	} else if err != nil {
-		return err
 	}
 	files := processfile.Files(docs)
 	if len(files) != 1 {
