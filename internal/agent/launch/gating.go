@@ -67,6 +67,7 @@ const fallback = `(f=$0 l=
 case $f in */*);;*)f=$(command -v "$f");;esac
 case $f in */*);;*)f=;;esac
 [ -d "$f" ]&&{ echo "drover: $f is a directory">&2;exit 1;}
+PATH=$PATH:/usr/bin:/bin
 { [ -x "$f" ]&&l=$(head -c 256 "$f"|head -n 1);} 2>/dev/null
 case $l in "#!"*)set -f;IFS=" 	"
 for w in ${l#??};do [ -e "$w" ]||{ echo "drover: no interpreter $w for $f">&2;exit 1;};break;done;;esac

@@ -367,12 +367,13 @@ func readFiles(in io.Reader, names []string) ([]processfile.Document, error) {
 		return nil, err
 	}
 	var sources []processfile.Source
+	var unread []error
 	for _, name := range all {
 		data, err := readFile(in, name)
-		if err != nil {
-			return nil, err
-		}
-		sources = append(sources, processfile.Source{File: name, Data: data})
+		sources, unread = append(sources, processfile.Source{File: name, Data: data}), append(unread, err)
+	}
+	if err := errors.Join(unread...); err != nil {
+		return nil, err
 	}
 	docs, err := processfile.ReadAll(sources...)
 	if err != nil && docs == nil {
