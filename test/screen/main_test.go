@@ -88,7 +88,7 @@ func (s *terminal) until(what string, yes func(now string) bool) string {
 	now, seen := "", false
 	s.t.Cleanup(func() {
 		if !seen {
-			s.t.Logf("waited for %s; it showed\n%s", what, now)
+			s.t.Logf("waited for %s; it showed %q", what, now) // in one line, which the summary of .ci/run has
 		}
 	})
 	harness.Eventually(s.t, what, func() bool {
