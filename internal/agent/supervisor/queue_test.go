@@ -1,7 +1,6 @@
 package supervisor_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -317,19 +316,11 @@ func TestSnapshot(t *testing.T) {
 // wait for that, and who stops meanwhile leaves it to a successor.
 func TestWhatIsNotWantedDoesNotBegin(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		said := make(chan bool)
 		var asked []string
-		r.stop()
-		r.mayBegin = func(ctx context.Context, item string) (bool, error) {
+		said := r.asksBefore(func(item string) bool {
 			asked = append(asked, item)
-			select {
-			case wanted := <-said:
-				return wanted, nil
-			case <-ctx.Done():
-				return false, ctx.Err()
-			}
-		}
-		r.begin()
+			return true
+		})
 		s := r.spec("a")
 		ended, wanted := r.submit(process.Start, "a", s), r.submit(process.Start, "a", s)
 		said <- false

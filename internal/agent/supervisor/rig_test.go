@@ -442,3 +442,22 @@ func (r *rig) instance(name string) procfs.Identity {
 	}
 	return who
 }
+
+// asksBefore begins the agent again. It asks whether the items are wanted that one chooses, and waits for each answer.
+func (r *rig) asksBefore(chooses func(item string) bool) chan<- bool {
+	said := make(chan bool)
+	r.stop()
+	r.mayBegin = func(ctx context.Context, item string) (bool, error) {
+		if !chooses(item) {
+			return true, nil
+		}
+		select {
+		case wanted := <-said:
+			return wanted, nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	r.begin()
+	return said
+}

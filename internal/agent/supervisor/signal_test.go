@@ -1,7 +1,6 @@
 package supervisor_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"syscall"
@@ -161,21 +160,8 @@ func TestSignalEndsAStart(t *testing.T) {
 // TestKillPassesASignal: a signal that passes a start holds up what comes after it, such as a stop, but not a kill.
 func TestKillPassesASignal(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		said := make(chan bool)
 		var asked string
-		r.stop()
-		r.mayBegin = func(ctx context.Context, item string) (bool, error) {
-			if item != asked {
-				return true, nil
-			}
-			select {
-			case wanted := <-said:
-				return wanted, nil
-			case <-ctx.Done():
-				return false, ctx.Err()
-			}
-		}
-		r.begin()
+		said := r.asksBefore(func(item string) bool { return item == asked })
 		start := r.ordered(process.Start, map[string]*process.Spec{"web": r.neverReady("web")}, "web")["web"]
 		r.pass(5 * time.Second)
 		asked = fmt.Sprintf("item-%d", r.items+1)
