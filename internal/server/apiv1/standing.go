@@ -91,26 +91,25 @@ func (h *Handler) selectionsOf(t *store.Task, docs []processfile.Document, wante
 			})
 		}
 	}
+	same, changed := 0, false
 	for _, s := range standing {
-		if matching, _ := h.matching(s.Selector); all || entries[entryOf(s.Process)] {
+		switch spec := now[name{s.Process, s.Selector}]; {
+		case spec.Same(s.Spec):
+			same++
+		case spec != nil: // its hosts are members
+			changed = true
+		case all || entries[s.Process.Name] || entries[entryOf(s.Process)]:
+			changed = true
+			matching, _ := h.matching(s.Selector) // it is in canonical form
 			for a := range matching {
 				c.Released = append(c.Released, store.ObservedKey{Agent: a.Key, Process: s.Process})
 			}
 		}
 	}
-	c.Released = without(c.Released, c.Members)
-	same := 0
-	for _, s := range standing {
-		switch spec := now[name{s.Process, s.Selector}]; {
-		case spec.Same(s.Spec):
-			same++
-		case spec != nil || all || entries[s.Process.Name] || entries[entryOf(s.Process)]:
-			return &c
-		}
-	}
-	if same == len(now) {
+	if !changed && same == len(now) {
 		return nil
 	}
+	c.Released = without(c.Released, c.Members)
 	return &c
 }
 

@@ -137,7 +137,7 @@ func (g *Guard) seed(ctx context.Context) (err error) {
 	if g.cursor, err = g.Store.LastCursor(ctx); err != nil {
 		return err
 	}
-	f := store.EventFilter{Kinds: kinds(), From: g.Now().Add(-g.Rule.Window)}
+	f := store.EventFilter{Kinds: g.kinds(), From: g.Now().Add(-g.Rule.Window)}
 	for mark := (store.EventMark{}); ; {
 		events, next, err := g.Store.EventsBefore(ctx, mark, f, page)
 		if err != nil {
@@ -155,9 +155,13 @@ func (g *Guard) seed(ctx context.Context) (err error) {
 	}
 }
 
-// kinds are the kinds of events that a guard reads.
-func kinds() []process.EventKind {
-	return append(breaker.FailureKinds(), process.EventUpdated, process.EventStarted)
+// kinds are the kinds of events that a guard reads. A start matters only while a breaker is open.
+func (g *Guard) kinds() []process.EventKind {
+	kinds := append(breaker.FailureKinds(), process.EventUpdated)
+	if len(g.opened) > 0 {
+		kinds = append(kinds, process.EventStarted)
+	}
+	return kinds
 }
 
 func (g *Guard) note(e *store.StoredEvent) {
@@ -235,7 +239,7 @@ func (g *Guard) Step(ctx context.Context) error {
 
 // read takes the new failures, and forgets the old ones.
 func (g *Guard) read(ctx context.Context) error {
-	f := store.EventFilter{Kinds: kinds()}
+	f := store.EventFilter{Kinds: g.kinds()}
 	for {
 		events, next, err := g.Store.EventsAfter(ctx, g.cursor, f, page)
 		if err != nil {
