@@ -102,7 +102,22 @@ func TestMendInTurn(t *testing.T) {
 	}
 	r.deaf = false
 	r.live = map[string]string{"b": "executable", "c": "executable is gone"}
-	r.rounds("the others follow", "restart a 1", "restart b 1")
+	r.agents()
+	becomes := func(state string, pid int) {
+		t.Helper()
+		var a store.Observed
+		r.must(r.GetObserved(t.Context(), web, []string{"key-a"}, func(o store.Observed) error {
+			a = o
+			return nil
+		}))
+		a.Status.State, a.Status.Instance.PID = state, pid
+		r.must(r.PutObserved(t.Context(), store.ReportMark{Agent: "key-a"}, []store.Observed{a}, nil))
+	}
+	becomes(process.StateBackoff, -1)
+	r.now = r.now.Add(6 * time.Minute)
+	r.rounds("it does not run where it was mended", "restart a 1")
+	becomes(process.StateRunning, 8)
+	r.rounds("the others follow", "restart b 1")
 	r.live = map[string]string{"c": "executable is gone"}
 	r.now = r.now.Add(6 * time.Minute)
 	r.rounds("what is gone stays")
