@@ -273,8 +273,10 @@ func (m *machine) run(script string) string {
 	m.t.Helper()
 	r := m.try(script)
 	if r.err != nil {
-		m.t.Fatalf("on %s: %v\n%s\n--- it wrote\n%s--- the journal ends with\n%s", m.name, r.err, script, r.out,
-			m.journal())
+		last := strings.Join(strings.Split(strings.TrimSpace(r.out), "\n"), " | ")
+		last = last[max(0, len(last)-1000):] // in the first line: a summary of a long log keeps that one
+		m.t.Fatalf("on %s: %v: %s\n%s\n--- it wrote\n%s--- the journal ends with\n%s", m.name, r.err, last, script,
+			r.out, m.journal())
 	}
 	return r.out
 }
