@@ -54,6 +54,8 @@ type Actor struct {
 	App       string `json:"app,omitempty"`
 	User      string `json:"user,omitempty"`
 	Operation string `json:"operation,omitempty"`
+	// Reason is that of the operation (Operation.Reason).
+	Reason string `json:"reason,omitempty"`
 }
 
 // Exit tells how a process or a command ended. Known is false if the kernel did not give the exit status.

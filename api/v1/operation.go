@@ -120,10 +120,11 @@ type Operation struct {
 	Requests int    `json:"requests"`
 	// Selector is the expression that selected the hosts; empty if there was none.
 	Selector string `json:"selector,omitempty"`
-	// Schedule is the schedule that the operation is a run of.
-	Schedule string `json:"schedule,omitempty"`
 	App      string `json:"app"`
 	User     string `json:"user"`
+	// Reason says why a server began the operation on behalf of the user: a rollout, a schedule, a selection, drift, or
+	// a host that was away. It is empty if the request itself began the operation.
+	Reason string `json:"reason,omitempty"`
 	// RequestID identifies the call in the audit log.
 	RequestID string    `json:"request_id"`
 	CreatedAt time.Time `json:"created_at"`

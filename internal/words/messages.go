@@ -77,6 +77,7 @@ var Messages = []Text{
 	{"{n} target{s} are no longer on a host that matches {output}: left out", "{n} 个对象所在主机已不符合 {output}，已略过"},
 	{"not done within {time}", "{time} 内没有完成"},
 	{"{text}; the server may have accepted the call: check with {output}", "{text}；服务器可能已接受该调用，请查看：{output}"},
+	{"{id}: {command} by {user} ({text}), {age} ago, {state}", "{id}：{command}，由 {user} 发起（{text}），{age} 之前，{state}"},
 	{"{id}: {command} by {user}, {age} ago, {state}", "{id}：{command}，由 {user} 发起，{age} 之前，{state}"},
 	{"{op}: done; no host needed an operation", "{op}：已完成，没有主机需要执行操作"},
 	{"{id}: {n} cancelled, {hosts} for their hosts to decide, {left} go on", "{id}：{n} 个已取消，{hosts} 个由主机决定，{left} 个继续执行"},

@@ -108,13 +108,21 @@ func Join(a, b string) string {
 
 // By adds the actor to a deed, if the actor is known.
 func By(deed string, a process.Actor) string {
+	var notes []string
 	switch {
-	case a.User != "" && a.App != "" && a.App != "person:"+a.User: // a person has an app of the same name
-		return deed + " by " + a.User + " (app " + a.App + ")"
 	case a.User != "":
-		return deed + " by " + a.User
+		deed += " by " + a.User
+		if a.App != "" && a.App != "person:"+a.User { // a person has an app of the same name
+			notes = append(notes, "app "+a.App)
+		}
 	case a.App != "":
-		return deed + " by app " + a.App
+		deed += " by app " + a.App
+	}
+	if a.Reason != "" {
+		notes = append(notes, a.Reason)
+	}
+	if len(notes) > 0 {
+		deed += " (" + strings.Join(notes, "; ") + ")"
 	}
 	return deed
 }

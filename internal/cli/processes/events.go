@@ -348,7 +348,7 @@ func eventActor(e client.Event) string {
 	if e.Actor.App+e.Actor.User == "" {
 		return e.Actor.Kind
 	}
-	return term.Caller(e.Actor.App, e.Actor.User)
+	return term.Doer(e.Actor.App, e.Actor.User, e.Actor.Reason)
 }
 
 // eventExit describes how a process ended.

@@ -76,7 +76,7 @@ func taskColumns() []term.Column[client.Operation] {
 		{Head: "RUNNING", Cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.Pending) }},
 		{Head: "AGE", Cell: func(t client.Operation) string { return term.Since(&t.CreatedAt) }},
 		{Head: "BY", Cell: func(t client.Operation) string { return term.Caller(t.App, t.User) }},
-		{Head: "SCHEDULE", Wide: true, Cell: func(t client.Operation) string { return t.Schedule }},
+		{Head: "REASON", Wide: true, Cell: func(t client.Operation) string { return t.Reason }},
 		{Head: "REQUEST", Wide: true, Cell: func(t client.Operation) string { return t.RequestID }},
 	}
 }
@@ -103,7 +103,7 @@ func newTaskGet() *cobra.Command {
 			}
 			if s.Form == term.AsTable {
 				term.Say(cmd, "%s: %s by %s, %s ago, %s\n", task.ID, task.Op,
-					term.Printable(term.Caller(task.App, task.User)),
+					term.Printable(term.Doer(task.App, task.User, task.Reason)),
 					term.Since(&task.CreatedAt), task.State)
 			}
 			w := waiter{session: &s}

@@ -102,6 +102,14 @@ func ShellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
+// Doer is the caller of an operation, and why a server began the operation by itself; reason is empty if it did not.
+func Doer(app, user, reason string) string {
+	if reason == "" {
+		return Caller(app, user)
+	}
+	return Caller(app, user) + " (" + reason + ")"
+}
+
 // Caller is the caller: app and user. A person without an app has an app of the same name.
 func Caller(app, user string) string {
 	switch {

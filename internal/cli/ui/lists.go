@@ -217,7 +217,8 @@ func (s *State) actor(a client.Actor) string {
 	if a.User+a.App == "" {
 		return words.Actor(a.Kind).In(s.lang)
 	}
-	return term.Caller(a.App, a.User)
+	reason, _ := words.Sentence(a.Reason, s.lang)
+	return term.Doer(a.App, a.User, reason)
 }
 
 // keyOf names an item among the items of its list.

@@ -27,7 +27,7 @@ import (
 func viewOperation(t store.TaskSummary) v1.Operation {
 	v := v1.Operation{
 		ID: t.ID, Op: string(t.Op), Subject: t.Process.String(), Requests: t.Requests, App: t.App, User: t.User,
-		RequestID: t.RequestID, Selector: t.Selector, Schedule: t.Schedule,
+		RequestID: t.RequestID, Selector: t.Selector, Reason: t.Reason,
 		CreatedAt: t.Created, State: v1.OperationDone,
 		Counts: v1.Counts{Targets: t.Keys, OK: t.Keys - t.Open - t.Failed, Failed: t.Failed, Pending: t.Open},
 	}

@@ -85,7 +85,7 @@ func TestSchedules(t *testing.T) {
 	run := r.want(202, r.call("shop", "POST", "/schedules/nightly/run", nil))
 	last := run.body["last"].(map[string]any)
 	task := r.want(200, r.call("shop", "GET", "/operations/"+last["operation"].(string), nil))
-	if last["state"] != "running" || last["run_by"] != "anna" || task.body["schedule"] != "nightly" ||
+	if last["state"] != "running" || last["run_by"] != "anna" || task.body["reason"] != "schedule nightly" ||
 		task.body["counts"].(map[string]any)["targets"] != 2.0 {
 		t.Errorf("the run is %v, its task %v", last, task.body)
 	}
@@ -194,7 +194,7 @@ func TestRunsAreResolvedWhenTheyBegin(t *testing.T) {
 		}
 	}
 	same(t, "targets", []string{"a/x@" + plain, "a/x.2@" + plain}, got)
-	if task.Schedule != "nightly" || task.Selector != "role=web" || task.User != "anna" {
+	if task.Reason != "schedule nightly" || task.Selector != "role=web" || task.User != "anna" {
 		t.Errorf("the task is %+v", task)
 	}
 	r.ended("nightly")

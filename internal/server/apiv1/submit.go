@@ -172,7 +172,7 @@ func (h *Handler) operate(ctx context.Context, c *call, req *operationRequest, r
 	t.Through, t.Selector = v1.ThroughOperation, req.choice.selector.String()
 	if run != nil {
 		run.Task = t.ID
-		t.Run, t.Schedule = run, run.Schedule
+		t.Run, t.Reason = run, "schedule "+run.Schedule
 	}
 	c.Operates(subject, items, t.ID, map[process.Op]int{req.Op: items})
 	if err := h.Submit(ctx, c.Call, t); err != nil {
@@ -181,7 +181,7 @@ func (h *Handler) operate(ctx context.Context, c *call, req *operationRequest, r
 	stored := store.TaskSummary{
 		ID: t.ID, App: t.App, User: t.User, RequestID: t.RequestID, Created: t.Created, Op: req.Op,
 		Process:  requests[0].Process,
-		Requests: len(requests), Keys: items, Open: items, Selector: t.Selector, Schedule: t.Schedule,
+		Requests: len(requests), Keys: items, Open: items, Selector: t.Selector, Reason: t.Reason,
 	}
 	return reply{status: http.StatusAccepted, body: viewOperation(stored), location: "/operations/" +
 		url.PathEscape(t.ID)}, nil

@@ -301,6 +301,11 @@ func TestSelectionStaysInForce(t *testing.T) {
 		rows[0].Message != "hosts came to match" {
 		t.Errorf("the revisions are %+v", rows)
 	}
+	tasks, err := r.ListTasks(t.Context(), store.TaskFilter{}, 0, 1)
+	r.must(err)
+	if len(tasks) != 1 || tasks[0].User != "anna" || tasks[0].Reason != "hosts came to match" {
+		t.Errorf("the last task is %+v", tasks)
+	}
 }
 
 func TestLeaveStop(t *testing.T) {

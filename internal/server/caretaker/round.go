@@ -366,6 +366,7 @@ func (r *round) act(ctx context.Context, room int) (again []string, err error) {
 		if t == nil {
 			t = &store.Task{
 				App: who.app, User: who.user, Ordered: true, Through: v1.ThroughSelection, Message: key.reason,
+				Reason:   key.reason,
 				Known:    &store.KnownRevision{Namespace: key.namespace, Number: r.latest[key.namespace]},
 				Selector: key.selector,
 			}

@@ -337,9 +337,13 @@ func (d *Driver) unregister(ctx context.Context, r *store.Rollout) error {
 
 // task returns an empty task of a rollout.
 func (d *Driver) task(r *store.Rollout, id string) *store.Task {
+	reason := "rollout " + r.ID
+	if r.Schedule != "" {
+		reason += " of schedule " + r.Schedule
+	}
 	return &store.Task{
 		ID: id, App: r.App, User: r.User, RequestID: r.RequestID, HostTimeout: r.HostTimeout, Ordered: true,
-		Selector: r.Selector, Through: r.Through, Message: r.Message, Schedule: r.Schedule, Asks: r.Plan.OneOf,
+		Selector: r.Selector, Through: r.Through, Message: r.Message, Reason: reason, Asks: r.Plan.OneOf,
 	}
 }
 

@@ -131,7 +131,8 @@ func (r *rig) end(fault process.Fault, state string, restarts int) (agents []str
 	items, err := r.LeaseItems(r.t.Context(), r.now.Add(time.Hour), r.now.Add(2*time.Hour), 100)
 	r.must(err)
 	for _, it := range items {
-		if it.App != "app" || it.User != "anna" || it.Op != process.Restart || it.Spec != nil || !it.Ordered {
+		if it.App != "app" || it.User != "anna" || it.Op != process.Restart || it.Spec != nil || !it.Ordered ||
+			it.Reason != "rollout "+r.id {
 			r.t.Errorf("the operation is %+v", it)
 		}
 		agents = append(agents, it.Agent)

@@ -146,8 +146,11 @@ func shortEvent(e process.Event) (process.Event, bool) {
 		e.To = ""
 	}
 	e.Cause, e.Output = shortCause(e.Cause), ends(e.Output, maxSaid)
-	e.Actor.Kind, e.Actor.App, e.Actor.User, e.Actor.Operation = shortWord(e.Actor.Kind), shortWord(e.Actor.App),
-		shortWord(e.Actor.User), shortWord(e.Actor.Operation)
+	for _, word := range []*string{
+		&e.Actor.Kind, &e.Actor.App, &e.Actor.User, &e.Actor.Operation, &e.Actor.Reason,
+	} {
+		*word = shortWord(*word)
+	}
 	e.Revision, e.Former, e.Fields = max(e.Revision, 0), max(e.Former, 0), nil // the server itself knows the fields
 	e.Schedule = ""
 	if e.Breach != nil {

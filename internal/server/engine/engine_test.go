@@ -26,6 +26,9 @@ func TestOperation(t *testing.T) {
 			if !m.Expires.Equal(created.Add(10*time.Minute)) || len(m.Orders) != 1 || m.Orders[0].Op != process.Start {
 				t.Errorf("manifest is %+v", m)
 			}
+			if by := m.Orders[0].Actor; by != (process.Actor{User: "anna", Reason: "rollout ro-1"}) {
+				t.Errorf("the actor of an order is %+v", by)
+			}
 		}
 		var waited error
 		var waiting sync.WaitGroup

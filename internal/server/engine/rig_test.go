@@ -216,8 +216,9 @@ func (r *rig) submit(id string, op process.Op, agents ...string) {
 	for _, a := range agents {
 		request.Targets = append(request.Targets, store.Target{Key: a, Asked: a, Agent: a})
 	}
-	err := r.Submit(r.t.Context(), &store.Task{ID: id, Created: time.Now(), Requests: []store.Request{request}},
-		store.AuditRow{At: time.Now()})
+	err := r.Submit(r.t.Context(), &store.Task{
+		ID: id, User: "anna", Reason: "rollout ro-1", Created: time.Now(), Requests: []store.Request{request},
+	}, store.AuditRow{At: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}

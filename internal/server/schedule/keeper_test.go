@@ -100,7 +100,7 @@ func (r *rig) BeginRun(ctx context.Context, who access.Principal, s *store.Sched
 	r.tried++
 	run.Task = fmt.Sprint("op-", r.tried)
 	err := storetest.Create(ctx, r, &store.Task{
-		ID: run.Task, App: who.App, User: who.User, Created: r.now, Run: &run, Schedule: s.Name,
+		ID: run.Task, App: who.App, User: who.User, Created: r.now, Run: &run, Reason: "schedule " + s.Name,
 		Requests: []store.Request{{
 			Op: process.Restart, Process: process.ID{Namespace: "shop", Name: "web"}, Spec: &process.Spec{},
 			Targets: []store.Target{{Key: "k", Asked: "web-1", Agent: "key of web-1"}},

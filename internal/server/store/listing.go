@@ -101,8 +101,8 @@ type TaskSummary struct {
 	Requests int
 	// Keys counts the result keys, Open the keys without an outcome, and Failed the keys with a fault.
 	Keys, Open, Failed int
-	// Selector and Schedule are those of the task.
-	Selector, Schedule string
+	// Selector and Reason are those of the task.
+	Selector, Reason string
 }
 
 // WaitingFilter selects unfinished items. An empty field matches all.

@@ -119,10 +119,10 @@ type Task struct {
 	Selections *SelectionChange
 	// Upkeep are rows that CreateTask stores as PutUpkeep does, because a server makes the task by itself.
 	Upkeep []Upkeep
-	// Schedule is the schedule that the task is a run of; empty if there is none. Run is the run that begins with the
-	// task; nil if there is none.
-	Schedule string
-	Run      *ScheduleRun
+	// Reason says why a server makes the task by itself (v1.Operation.Reason); empty if it does not.
+	Reason string
+	// Run is the run of a schedule that begins with the task; nil if there is none.
+	Run *ScheduleRun
 	// Asks tells that each agent asks a server before it begins an operation. So an operation that the server has given
 	// up before the agent asked never begins.
 	Asks bool
@@ -222,9 +222,10 @@ type ItemView struct {
 type Item struct {
 	ID   string // unique, the id the agent knows it by
 	Task string
-	// App and User are the app and user of the task.
+	// App, User and Reason are those of the task.
 	App     string
 	User    string
+	Reason  string
 	Agent   string
 	Process process.ID
 	Op      process.Op

@@ -51,7 +51,7 @@ func TestTimeline(t *testing.T) {
 	host := r.join(0, "10.0.0.1")
 	r.observe(host, process.StateRunning, "api")
 	api := process.ID{Name: "api"}
-	anna := process.Actor{Kind: "caller", App: "person:anna", User: "anna", Operation: "op-81"}
+	anna := process.Actor{Kind: "caller", App: "person:anna", User: "anna", Operation: "op-81", Reason: "rollout ro-7"}
 	r.happen(host, map[time.Duration]process.Event{
 		50 * time.Minute: {Process: api, Kind: "started", From: "stopped", To: "running", PID: 41, Actor: anna},
 	})
@@ -66,7 +66,7 @@ func TestTimeline(t *testing.T) {
 	})
 	at := "/ui/processes/shop/api/at/0:10.0.0.1"
 	page := r.has(at, `<svg role="img" aria-label="Events in this time: exited ×1, started ×2"`, `<rect class="warn" x="66.7%" width="16.7%"`,
-		`<text class="bad"`, `<dt>Main PID</dt><dd>42</dd>`, `<dt>Started by</dt><dd><bdi>anna</bdi>`, `href="/ui/tasks/op-81"`)
+		`<text class="bad"`, `<dt>Main PID</dt><dd>42</dd>`, `<dt>Started by</dt><dd><bdi>anna · rollout ro-7</bdi>`, `href="/ui/tasks/op-81"`)
 	if strings.Contains(page, `style=`) {
 		t.Error("the page has a style of its own, which the policy forbids")
 	}

@@ -248,7 +248,7 @@ func (w *eventLines) Write(p []byte) (int, error) {
 
 // line is an event as a line of the pane.
 func (w *eventLines) line(e *client.Event) []byte {
-	who := caller(e.Actor.App, e.Actor.User)
+	who := byline(e.Actor, w.lang)
 	if who == "" {
 		who = words.Actor(e.Actor.Kind).In(w.lang)
 	}

@@ -81,6 +81,7 @@ func functions(lang words.Lang, now func() time.Time) template.FuncMap {
 		"probed": probed,
 		"kind":   words.Kind,
 		"actor":  words.Actor,
+		"by":     func(a client.Actor) string { return byline(a, lang) },
 		"state":  func(id string) string { return words.State(id).In(lang) },
 		"class":  words.ClassOf,
 		"mark":   func(id string) string { return words.ClassOf(id).Mark() },
@@ -161,6 +162,16 @@ func caller(app, user string) string {
 	default:
 		return user + " · " + app
 	}
+}
+
+// byline names the caller of an actor, and why a server began the operation by itself; empty if there is no caller.
+func byline(a client.Actor, lang words.Lang) string {
+	who := caller(a.App, a.User)
+	if who != "" && a.Reason != "" {
+		reason, _ := words.Sentence(a.Reason, lang)
+		who += " · " + reason
+	}
+	return who
 }
 
 // byteSize shows a number of bytes with its unit.

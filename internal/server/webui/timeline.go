@@ -146,7 +146,7 @@ func (v *view) markOf(bin int, events []*client.Event) mark {
 			worst = c
 		}
 		name := e.At.UTC().Format("15:04:05 UTC ") + words.Kind(e.Kind).In(v.lang)
-		if by := caller(e.Actor.App, e.Actor.User); by != "" {
+		if by := byline(e.Actor, v.lang); by != "" {
 			name += " (" + by + ")"
 		}
 		names = append(names, visible(name))

@@ -57,7 +57,7 @@ func laneOf(id process.ID) int64 { return hash(id.Namespace + "\x00" + id.Name) 
 // selectItems reads items for scanItem; its conditions follow.
 const selectItems = `
 	SELECT i.num, i.nonce, t.id, i.agent, coalesce(r.spec_of, r.num), r.namespace, r.name, r.op, i.state, i.attempts,
-		t.created, i.deadline, t.app, t."user", t.ordered, t.asks, i.revision
+		t.created, i.deadline, t.app, t."user", t.reason, t.ordered, t.asks, i.revision
 	FROM items i CROSS JOIN requests r ON r.num = i.request CROSS JOIN tasks t ON t.num = i.task `
 
 // scanItem reads a row of selectItems, and returns which spec the item has. The row has no spec, because many
@@ -67,8 +67,8 @@ func scanItem(rows *sql.Rows) (it store.Item, of itemSpec, err error) {
 	var created, deadline int64
 	var state int
 	err = rows.Scan(&id.num, &id.nonce, &it.Task, &it.Agent, &of.request, &it.Process.Namespace, &it.Process.Name,
-		&it.Op, &state, &it.Attempts, &created, &deadline, &it.App, &it.User, &it.Ordered, &it.Asks,
-		&of.revision)
+		&it.Op, &state, &it.Attempts, &created, &deadline, &it.App, &it.User, &it.Reason, &it.Ordered,
+		&it.Asks, &of.revision)
 	it.ID, it.State, it.Created, it.Deadline = id.String(), task.State(state), moment(created), moment(deadline)
 	return it, of, err
 }
@@ -315,7 +315,8 @@ func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []
 		}
 		r := &t.Requests[l.items[i].request]
 		list = append(list, store.Item{
-			ID: itemID{num, base.nonce}.String(), Task: t.ID, App: t.App, User: t.User, Agent: l.items[i].target.Agent,
+			ID: itemID{num, base.nonce}.String(), Task: t.ID, App: t.App, User: t.User, Reason: t.Reason,
+			Agent:   l.items[i].target.Agent,
 			Process: r.Process, Op: r.Op, Spec: specs.of(r.Spec, l.items[i].revision),
 			SpecSize: sizeOfSpec(len(l.specs[l.items[i].request].text.String), l.items[i].revision),
 			Created:  created, Deadline: deadline, Ordered: t.Ordered, Asks: t.Asks,

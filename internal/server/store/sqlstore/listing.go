@@ -189,7 +189,7 @@ func (db *Store) ObservedAt(ctx context.Context, keys []store.ObservedKey, spec 
 }
 
 const selectTasks = `
-	SELECT t.num, t.id, t.app, t."user", t.request_id, t.created, t.selector, t.schedule,
+	SELECT t.num, t.id, t.app, t."user", t.request_id, t.created, t.selector, t.reason,
 		(SELECT count(*) FROM requests r WHERE r.task = t.num), r.op, r.namespace, r.name, c.keys, c.open, c.failed
 	FROM tasks t
 	LEFT JOIN requests r ON r.num = (SELECT min(num) FROM requests WHERE task = t.num)
@@ -314,7 +314,7 @@ func scanTask(rows *sql.Rows) (store.TaskSummary, error) {
 	var t store.TaskSummary
 	var created int64
 	var op, namespace, name sql.NullString
-	err := rows.Scan(&t.Number, &t.ID, &t.App, &t.User, &t.RequestID, &created, &t.Selector, &t.Schedule, &t.Requests,
+	err := rows.Scan(&t.Number, &t.ID, &t.App, &t.User, &t.RequestID, &created, &t.Selector, &t.Reason, &t.Requests,
 		&op, &namespace, &name, &t.Keys, &t.Open, &t.Failed)
 	t.Created = moment(created)
 	t.Op, t.Process.Namespace, t.Process.Name = process.Op(op.String), namespace.String, name.String

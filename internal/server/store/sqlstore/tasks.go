@@ -90,10 +90,10 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 ) (waiting map[int64]bool, err error) {
 	err = tx.exec(ctx,
 		`INSERT INTO tasks (num, id, app, "user", request_id, created, first_item, end_item, in_order,
-			ordered, selector, schedule, asks)
+			ordered, selector, reason, asks)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		base.task, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), base.item, base.item+int64(len(l.items)),
-		!l.shuffled, t.Ordered, t.Selector, t.Schedule, t.Asks)
+		!l.shuffled, t.Ordered, t.Selector, t.Reason, t.Asks)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func scheduleRuns(t *testing.T, s store.Store) {
 	begin := func(id string, run store.ScheduleRun) error {
 		run.Task = id
 		return Create(t.Context(), s, &store.Task{
-			ID: id, Created: epoch, Run: &run, Schedule: run.Schedule, Asks: true,
+			ID: id, Created: epoch, Run: &run, Reason: "schedule " + run.Schedule, Asks: true,
 			Requests: []store.Request{request(process.Start, id, "a")},
 		}, store.AuditRow{At: epoch})
 	}
@@ -121,10 +121,10 @@ func scheduleRuns(t *testing.T, s store.Store) {
 	}
 	tasks, err := s.ListTasks(t.Context(), store.TaskFilter{}, 0, 10)
 	must(t, err)
-	if len(tasks) != 1 || tasks[0].ID != id || tasks[0].Schedule != "nightly" {
+	if len(tasks) != 1 || tasks[0].ID != id || tasks[0].Reason != "schedule nightly" {
 		t.Errorf("the tasks are %+v", tasks)
 	}
-	if it := leaseOne(t, s, at(time.Minute)); !it.Asks {
+	if it := leaseOne(t, s, at(time.Minute)); !it.Asks || it.Reason != "schedule nightly" {
 		t.Errorf("the item is %+v", it)
 	}
 	open, err := s.OpenRuns(t.Context())

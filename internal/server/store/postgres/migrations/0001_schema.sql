@@ -20,8 +20,8 @@ CREATE TABLE tasks (
     ordered    smallint NOT NULL,
     -- The expression that selected the hosts, empty if there was none.
     selector   text     NOT NULL DEFAULT '',
-    -- The schedule that the task is a run of, empty if there is none.
-    schedule   text NOT NULL DEFAULT '',
+    -- Why a server made the task by itself, empty if it did not.
+    reason     text NOT NULL DEFAULT '',
     -- Whether each host asks a server before it begins an operation.
     asks       bigint NOT NULL DEFAULT 0
 );

@@ -17,8 +17,8 @@ CREATE TABLE tasks (
     ordered    INTEGER NOT NULL,
     -- The expression that selected the hosts, empty if there was none.
     selector   TEXT    NOT NULL DEFAULT '',
-    -- The schedule that the task is a run of, empty if there is none.
-    schedule   TEXT    NOT NULL DEFAULT '',
+    -- Why a server made the task by itself, empty if it did not.
+    reason     TEXT    NOT NULL DEFAULT '',
     -- Whether each host asks a server before it begins an operation.
     asks       INTEGER NOT NULL DEFAULT 0
 ) STRICT;
