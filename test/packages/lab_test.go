@@ -273,9 +273,12 @@ func (m *machine) run(script string) string {
 	m.t.Helper()
 	r := m.try(script)
 	if r.err != nil {
-		last := strings.Join(strings.Split(strings.TrimSpace(r.out), "\n"), " | ")
-		last = last[max(0, len(last)-1000):] // in the first line: a summary of a long log keeps that one
-		m.t.Fatalf("on %s: %v: %s\n%s\n--- it wrote\n%s--- the journal ends with\n%s", m.name, r.err, last, script,
+		out := strings.ReplaceAll(strings.TrimSpace(r.out), "\n", " | ")
+		if most := 3000; len(out) > most {
+			out = out[:most/2] + " … " + out[len(out)-most/2:]
+		}
+		// The output is in the first line, too: a summary of a long log keeps that one.
+		m.t.Fatalf("on %s: %v: %s\n%s\n--- it wrote\n%s--- the journal ends with\n%s", m.name, r.err, out, script,
 			r.out, m.journal())
 	}
 	return r.out

@@ -70,7 +70,9 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 		return nil
 	}
 	alike, err = within(h.files, account.Name, dir, func() []procfs.Info {
-		return slices.DeleteFunc(alike, func(info procfs.Info) bool { return spec.Foreground() && !like.runs(info) })
+		return slices.DeleteFunc(alike, func(info procfs.Info) bool {
+			return spec.Foreground() && !like.runs(info, named)
+		})
 	})
 	if err != nil {
 		return nil
@@ -159,8 +161,7 @@ func (h *Host) neighbours() []*neighbour {
 	all, self := make([]*neighbour, 0, len(pids)), os.Getpid()
 	for _, pid := range pids {
 		if exe, cwd := h.fs.Links(pid); pid > 1 && pid != self && exe != "" {
-			interprets := locate.ScriptOf(program(exe), []string{"script"}) != ""
-			all = append(all, &neighbour{pid: pid, exe: exe, cwd: cwd, interprets: interprets})
+			all = append(all, &neighbour{pid: pid, exe: exe, cwd: cwd, interprets: interprets(program(exe))})
 		}
 	}
 	now := SinceBoot()
@@ -227,6 +228,9 @@ func newLikeness(spec *process.Spec, account launch.Account) *likeness {
 	return l
 }
 
+// interprets reports whether a file is an interpreter of scripts.
+func interprets(file string) bool { return locate.ScriptOf(file, []string{"script"}) != "" }
+
 // inDir reports whether a directory is the one of the spec.
 func (l *likeness) inDir(cwd string) bool { return cwd != "" && (cwd == l.dir || cwd == l.real) }
 
@@ -281,8 +285,9 @@ func (l *likeness) matches(info procfs.Info, named bool) bool {
 	return l.file != "" && (named || l.inDir(info.Cwd) || l.line(info))
 }
 
-// runs reports whether a process executes the same file, and an interpreter the same script.
-func (l *likeness) runs(info procfs.Info) bool {
+// runs reports whether a process executes the same file, and an interpreter the same script. An interpreter without a
+// script has its program in the command line, so the command line must be the same unless the process is named.
+func (l *likeness) runs(info procfs.Info, named bool) bool {
 	script := l.script(info)
 	if program(info.Exe) != l.file {
 		if script == "" {
@@ -290,6 +295,9 @@ func (l *likeness) runs(info procfs.Info) bool {
 		}
 		real, err := trail.Resolve(absolute(script, info.Cwd))
 		return err == nil && real == l.file
+	}
+	if l.wanted == "" && script == "" && interprets(l.file) {
+		return named || l.line(info)
 	}
 	return l.wanted == script ||
 		l.wanted != "" && absolute(l.wanted, l.spec.Identity.SetupPath) == absolute(script, info.Cwd)
