@@ -79,6 +79,10 @@ var Messages = []Text{
 	{"{text}; the server may have accepted the call: check with {output}", "{text}；服务器可能已接受该调用，请查看：{output}"},
 	{"{id}: {command} by {user} ({text}), {age} ago, {state}", "{id}：{command}，由 {user} 发起（{text}），{age} 之前，{state}"},
 	{"{id}: {command} by {user}, {age} ago, {state}", "{id}：{command}，由 {user} 发起，{age} 之前，{state}"},
+	{
+		"{op}: processes that the file no longer has are stopped, and not removed: apply the file again",
+		"{op}：文件中已没有的进程已停止，但尚未移除：请再次应用该文件",
+	},
 	{"{op}: done; no host needed an operation", "{op}：已完成，没有主机需要执行操作"},
 	{"{id}: {n} cancelled, {hosts} for their hosts to decide, {left} go on", "{id}：{n} 个已取消，{hosts} 个由主机决定，{left} 个继续执行"},
 

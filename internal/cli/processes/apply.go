@@ -291,7 +291,7 @@ func (a *applyCommand) confirmPlan(cmd *cobra.Command, parts []part) error {
 const mostRounds = 3
 
 // apply carries out the plan of one namespace.
-func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) error {
+func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) (failed error) {
 	tag := p.tag
 	for range mostRounds {
 		done, err := uninterrupted(cmd.Context(), func(ctx context.Context) (client.Plan, error) {
@@ -308,17 +308,35 @@ func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) error
 			term.Say(cmd, "%s: done; no host needed an operation\n", cmd.Name())
 			return nil
 		}
-		if err := a.await(cmd, c, done); err != nil || a.noWait {
-			return err
+		err = a.await(cmd, c, done)
+		failed = worse(failed, err)
+		if exit, ok := errors.AsType[*command.ExitError](err); err != nil && (!ok || exit.Code != command.Partial) ||
+			a.noWait || !slices.ContainsFunc(done.Changes, stopsToRemove) {
+			return failed
 		}
-		if !slices.ContainsFunc(done.Changes, func(c client.Change) bool {
-			return c.Action == actionRemove && c.Op == "stop"
-		}) {
-			return nil
+		if failed != nil && !a.mayRemove(cmd, c, p) {
+			return failed
 		}
 		tag = ""
 	}
-	return nil
+	return failed
+}
+
+// stopsToRemove reports whether a change stops a process that the next round removes.
+func stopsToRemove(c client.Change) bool { return c.Action == actionRemove && c.Op == string(process.Stop) }
+
+// mayRemove reports whether the next round would only remove processes. After a failure it must not begin anything
+// again, so the rest waits for the next apply.
+func (a *applyCommand) mayRemove(cmd *cobra.Command, c *client.Client, p part) bool {
+	next, _, err := c.Plan(cmd.Context(), p.file, a.options("", p.peers))
+	removes := err == nil && !slices.ContainsFunc(next.Changes, func(c client.Change) bool {
+		return processfile.Steps(&c) > 0 && (c.Action != actionRemove || stopsToRemove(c))
+	})
+	if !removes {
+		term.Say(cmd, "%s: processes that the file no longer has are stopped, and not removed: apply the file again\n",
+			cmd.Name())
+	}
+	return removes
 }
 
 // follow follows the rollouts of an apply, one after another.
