@@ -19,6 +19,7 @@ import (
 	"drover/internal/crontab"
 	"drover/internal/process"
 	"drover/internal/selector"
+	"drover/internal/wildcard"
 )
 
 // checker collects the faults of one process: values that are each of the right form and do not fit together.
@@ -110,6 +111,9 @@ func checkEach(docs []Document) (faults []Fault) {
 					break
 				}
 			}
+			if wildcard.IsPattern(p.Name) {
+				c.fault("", "the name %q is a pattern of names: expected a name without * and ?", p.Name)
+			}
 			c.copies()
 			c.everything()
 			faults = append(faults, c.faults...)
@@ -143,7 +147,11 @@ func (c *checker) everything() {
 
 // command checks what runs.
 func (c *checker) command() {
-	if c.Hosts.IsZero() && !c.hostless {
+	switch {
+	case !c.Hosts.IsZero() || c.hostless:
+	case c.given("hosts"):
+		c.fault("hosts", "is empty: expected a list of hosts, here or in defaults")
+	default:
 		c.fault("hosts", "is missing: expected a list of hosts, here or in defaults")
 	}
 	if c.Hosts.Select != "" {

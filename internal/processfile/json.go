@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"unicode/utf8"
 
 	v1 "drover/api/v1"
 )
@@ -93,6 +94,9 @@ func distinct(faults []Fault) (all []Fault) {
 
 // jsonTree reads JSON as the nodes that the same YAML has.
 func jsonTree(data []byte) (*node, []Fault) {
+	if !utf8.Valid(data) {
+		return nil, foreignBytes(data)
+	}
 	t := jsonReader{json.NewDecoder(bytes.NewReader(data)), nil, maxNodes}
 	t.UseNumber()
 	n, err := t.value("", 0)

@@ -189,7 +189,9 @@ func (r *reader) document(file string, n *node) Document {
 	case name.kind != text:
 		r.fault(name, "namespace", "is %s: expected a string", show(name))
 	default:
-		doc.Namespace = name.text
+		if doc.Namespace = name.text; strings.ContainsAny(doc.Namespace, "/*?") {
+			r.fault(name, "namespace", "is %q: expected a name without /, * and ?", doc.Namespace)
+		}
 	}
 	if number := n.fields["revision"]; number != nil && number.kind != null {
 		r.value("revision", "", number, reflect.ValueOf(&doc.Revision).Elem())

@@ -116,6 +116,10 @@ func TestSyntax(t *testing.T) {
 			"put the value in quotes, or into the lines below a |",
 		"    run: x\n      hosts: [x]\n": "x.yaml:5: the line continues the value before it: indent it as the field " +
 			"before it, or put | before a value of several lines",
+		"    hosts: [x]\n    directory: \"/caf\xe9\"\n    run: x\n": "x.yaml:5: holds bytes that are not UTF-8: expected text in UTF-8",
+		"    run: x\n    hosts: []\n":                               "x.yaml:5: processes.b.hosts: is empty: expected a list of hosts, here or in defaults",
+		"    run: x\n    hosts: [x]\n  c*: {run: x, hosts: [x]}\n": `x.yaml:6: processes.c*: the name "c*" is a pattern of names: ` +
+			"expected a name without * and ?",
 		"    run: x\n   hosts: [x]\n": "x.yaml:5: no line before has this indentation: indent fields that belong " +
 			"together alike",
 	} {
@@ -186,6 +190,21 @@ processes:
 	_, err = processfile.ReadSpecJSON([]byte(`{"run": "x", "limits": {"memory": 0}}`))
 	if want := "limits.memory: is 0: leave the field out for no limit"; err == nil || err.Error() != want {
 		t.Errorf("JSON: %v, want %s", err, want)
+	}
+}
+
+// TestNamespace: commands must be able to name the processes of a namespace.
+func TestNamespace(t *testing.T) {
+	for _, name := range []string{"n/s", "*", "a?b"} {
+		_, err := processfile.Read("f", []byte("namespace: \""+name+"\"\nprocesses:\n  b: {run: x, hosts: [x]}\n"))
+		want := fmt.Sprintf("f:1: namespace: is %q: expected a name without /, * and ?", name)
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	_, err := processfile.ReadJSON([]byte("{\"namespace\": \"a\xe9\", \"processes\": {\"b\": {\"run\": \"x\", \"hosts\": [\"x\"]}}}"))
+	if err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+		t.Errorf("bytes that are not UTF-8: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
@@ -15,6 +16,9 @@ import (
 // parse returns the syntax tree of a text, or what makes the text no YAML.
 func parse(data []byte) (*ast.File, []Fault) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
+	if !utf8.Valid(data) {
+		return nil, foreignBytes(data)
+	}
 	tokens := lexer.Tokenize(string(data))
 	if faults := namelessAliases(tokens); len(faults) > 0 {
 		return nil, faults
@@ -28,6 +32,17 @@ func parse(data []byte) (*ast.File, []Fault) {
 		fault.Line, fault.Text = syntaxFault(strings.Split(string(data), "\n"), at.GetToken(), at.GetMessage())
 	}
 	return nil, []Fault{fault}
+}
+
+// foreignBytes finds the lines that are not UTF-8. The parser would replace their bytes.
+func foreignBytes(data []byte) (faults []Fault) {
+	number := 0
+	for line := range bytes.Lines(data) {
+		if number++; !utf8.Valid(line) {
+			faults = append(faults, Fault{Line: number, Text: "holds bytes that are not UTF-8: expected text in UTF-8"})
+		}
+	}
+	return faults
 }
 
 // syntaxError is an error of the parser with its place.

@@ -9,6 +9,13 @@ var FileFaults = []Text{
 		"is 0: expected 1 or more, because one process at least is down meanwhile",
 		"为 0：应为 1 或更大，因为期间至少有一个进程停止",
 	},
+	{"holds bytes that are not UTF-8: expected text in UTF-8", "含有非 UTF-8 字节：应为 UTF-8 文本"},
+	{"is {value}: expected a name without /, * and ?", "为 {value}：名称不能含有字符 ?、* 和 /"},
+	{
+		"the name {value} is a pattern of names: expected a name without * and ?",
+		"名称 {value} 是通配模式：名称不能含有字符 ? 和 *",
+	},
+	{"is empty: expected a list of hosts, here or in defaults", "为空：应在此处或 defaults 中给出主机列表"},
 	{"not valid YAML: {output}", "不是有效的 YAML：{output}"},
 	{"* without quotes is an alias of YAML: put it in quotes: {output}", "不带引号的 * 是 YAML 的别名：请加引号：{output}"},
 	{"a tab indents the line: use spaces", "用制表符缩进：请改用空格"},

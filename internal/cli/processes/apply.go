@@ -323,7 +323,9 @@ func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) (fail
 }
 
 // stopsToRemove reports whether a change stops a process that the next round removes.
-func stopsToRemove(c client.Change) bool { return c.Action == actionRemove && c.Op == string(process.Stop) }
+func stopsToRemove(c client.Change) bool {
+	return c.Action == actionRemove && c.Op == string(process.Stop)
+}
 
 // mayRemove reports whether the next round would only remove processes. After a failure it must not begin anything
 // again, so the rest waits for the next apply.
