@@ -13,7 +13,7 @@ var FileFaults = []Text{
 	{"is {value}: expected a name without /, * and ?", "为 {value}：名称不能含有字符 ?、* 和 /"},
 	{
 		"the name {value} is a pattern of names: expected a name without * and ?",
-		"名称 {value} 是通配模式：名称不能含有字符 ? 和 *",
+		"名称 {value} 是通配模式：名称不能含有字符 ?、*",
 	},
 	{"is empty: expected a list of hosts, here or in defaults", "为空：应在此处或 defaults 中给出主机列表"},
 	{"not valid YAML: {output}", "不是有效的 YAML：{output}"},
