@@ -58,13 +58,14 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 	if local, err = join(ctx, srv, cfg, build, log.With("part", "agent")); err != nil {
 		return err
 	}
+	notes := local.Notes()
 	console, err := srv.SignInLink(ctx)
-	if err != nil {
-		return err
+	if err != nil { // such as on a full disk, on which drover still supervises
+		notes = append(notes, err.Error())
 	}
 	hello := banner{
 		url: srv.URL(), console: console, code: code, secret: secret, made: made && cfg.Bootstrap.AppCode == "",
-		cfg: cfg, notes: local.Notes(),
+		cfg: cfg, notes: notes,
 	}
 	return group.Run(ctx,
 		group.Part{Name: "server", Run: srv.Run},
@@ -98,7 +99,7 @@ func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string,
 	if err != nil {
 		return nil, err
 	}
-	if err := uplink.SaveEnrolment(dir, enrolment); err != nil {
+	if err := uplink.ReplaceEnrolment(dir, enrolment); err != nil {
 		return nil, err
 	}
 	return agent.New(agent.Config{Dir: dir, Build: build, Settings: cfg.Agent, Log: log})
@@ -120,7 +121,9 @@ func (b banner) text() string {
 	}
 	secret := b.secret
 	text.WriteString("\ndrover is ready.\n\n")
-	line("console", "%s   (signs in once)", b.console)
+	if b.console != "" {
+		line("console", "%s   (signs in once)", b.console)
+	}
 	line("URL", "%s", b.url)
 	line("app code", "%s", b.code)
 	switch {

@@ -106,6 +106,15 @@ func TestI1_I4_FullDisk(t *testing.T) {
 		return judge.Ran(p, "start") == 2 &&
 			judge.Instances(t, filepath.Join(r.work, "p")) == 1
 	})
+	// A drover that begins on the full disk supervises, too.
+	r.server.kill()
+	free()
+	free = fill(t, data) // also the room that the killed one has left
+	r.server = r.run(roleDev, never)
+	harness.Signal(t, harness.ReadPID(t, filepath.Join(r.work, "p", "d.pid")), syscall.SIGKILL)
+	harness.Eventually(t, "a relaunch by a drover that began on a full disk", func() bool {
+		return judge.Ran(p, "start") == 3 && judge.Instances(t, filepath.Join(r.work, "p")) == 1
+	})
 	// The calls that were refused are known to nobody: none is carried out later.
 	refused := judge.Ran(q, "start")
 	free()

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"drover/internal/durable"
 	"drover/internal/wire"
 )
@@ -40,6 +42,19 @@ func loadEnrolment(dir string) (enrolment, error) {
 // SaveEnrolment writes the enrolment of an agent that has just joined, whole or not at all.
 func SaveEnrolment(dir string, e wire.Enrolment) error {
 	return saveEnrolment(dir, enrolment{Enrolment: e})
+}
+
+// ReplaceEnrolment is SaveEnrolment for an agent that joins anew at each start. On a full disk it writes into the room of
+// the old file, so a crash meanwhile leaves none.
+func ReplaceEnrolment(dir string, e wire.Enrolment) error {
+	err := SaveEnrolment(dir, e)
+	if !errors.Is(err, unix.ENOSPC) {
+		return err
+	}
+	if os.Remove(filepath.Join(dir, enrolmentFile)) != nil {
+		return err
+	}
+	return SaveEnrolment(dir, e)
 }
 
 func saveEnrolment(dir string, e enrolment) error {
