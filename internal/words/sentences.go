@@ -435,8 +435,8 @@ var Sentences = []Text{
 
 	// why a rollout waits or has paused
 	{
-		"waits: {n} of {hosts} hosts are unavailable, and at most {most} may be",
-		"等待：{hosts} 台主机中有 {n} 台不可用，最多允许 {most} 台",
+		"{n} of {hosts} hosts are unavailable, and at most {most} may be: {output}",
+		"{hosts} 台主机中有 {n} 台不可用，最多允许 {most} 台：{output}",
 	},
 	{"{failed} of {hosts} canaries failed: waits for the approval of a person", "{hosts} 台灰度主机中有 {failed} 台失败：等待人工批准"},
 	{"more than {n} hosts: waits for the approval of two persons, because an app began it", "超过 {n} 台主机：由应用发起，等待两人批准"},

@@ -204,15 +204,16 @@ func TestScheduledRollout(t *testing.T) {
 	f.started("at its time", 2, 2)
 }
 
-// TestMaxUnavailable: no batch begins while another host's process is down.
+// TestMaxUnavailable: no canary begins while another host's process is down. After the canaries, the host whose process
+// is down begins first.
 func TestMaxUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	f.CLI("stop", "shop/web", "--hosts", f.hosts[2], "--yes")
 	id := strings.TrimSpace(f.CLI("restart", "shop/web", "--hosts", strings.Join(f.hosts, ","), "--batch", "1",
-		"--max-unavailable", "1", "--order", "zone", "--yes", "--no-wait"))
+		"--max-unavailable", "1", "--canary", "1", "--order", "zone", "--yes", "--no-wait"))
 	harness.Eventually(t, "a reason to wait", func() bool {
-		return f.status(id).Reason == "waits: 1 of 3 hosts are unavailable, and at most 1 may be"
+		return f.status(id).Reason == "1 of 3 hosts are unavailable, and at most 1 may be: "+f.hosts[2]
 	})
 	f.started("beside a host that is down", 1, 1, 1)
 	f.CLI("start", "shop/web", "--hosts", f.hosts[2], "--yes")
@@ -223,6 +224,9 @@ func TestMaxUnavailable(t *testing.T) {
 	if fmt.Sprint(whole.Plan["max_unavailable"]) != "1" {
 		t.Errorf("the plan is %v", whole.Plan)
 	}
+	f.CLI("stop", "shop/web", "--hosts", f.hosts[2], "--yes")
+	f.drover(0, "restart", "shop/web", "--hosts", strings.Join(f.hosts, ","), "--batch", "1", "--max-unavailable", "1", "--yes")
+	f.started("beside a host that was down", 3, 3, 4)
 }
 
 // TestAHandBesideARollout: while a rollout goes on, another apply over its process is refused, and a host that somebody

@@ -244,6 +244,9 @@ func (c *Case) running(file *process.Spec) (all []v1.Difference) {
 			}
 		}
 	}
+	if slices.ContainsFunc(c.Live, gone) {
+		d.Mend = "" // a restart would end the process, and start none
+	}
 	if c.Started != nil && c.Have.Status.Running() {
 		d.Text = fmt.Sprintf("it runs with revision %d, stored is %d", c.Have.Status.Instance.Revision,
 			c.Have.Spec.Revision)
@@ -266,9 +269,6 @@ func (c *Case) running(file *process.Spec) (all []v1.Difference) {
 		if f.Problem != "" {
 			one.Text = f.Problem
 		}
-		if f.Path == "executable" && f.Problem != "" {
-			one.Mend = ""
-		}
 		if want, differs := wanted[f.Path]; differs {
 			if one.Want = want; want == one.Have || fmt.Sprint(want) == f.Have {
 				continue
@@ -278,6 +278,9 @@ func (c *Case) running(file *process.Spec) (all []v1.Difference) {
 	}
 	return all
 }
+
+// gone reports whether a field says that the executable is not there.
+func gone(f process.LiveField) bool { return f.Path == "executable" && f.Problem != "" }
 
 // waits reports whether a changed field takes effect at the next start.
 func waits(path string) bool {

@@ -192,11 +192,20 @@ func TestOf(t *testing.T) {
 			drift.Case{Placed: file, Filed: file, Have: have(first, "running"), Live: []process.LiveField{
 				{Path: "user", Want: "shop", Have: "uid 0"},
 				{Path: "environment.B", Have: "set"},
-				{Path: "executable", Want: "/web", Have: "removed from disk", Problem: "a restart fails"},
 			}},
 			[]string{
 				"process user shop>uid 0 / drover restart shop/web --hosts 'web 1'",
 				"process environment.B <nil>>set / drover restart shop/web --hosts 'web 1'",
+			},
+		},
+		"a restart would fail": {
+			drift.Case{Placed: latest, Filed: latest, Have: old, Started: first, Live: []process.LiveField{
+				{Path: "user", Want: "shop", Have: "uid 0"},
+				{Path: "executable", Want: "/web", Have: "removed from disk", Problem: "a restart fails"},
+			}},
+			[]string{
+				"process environment.A ***>*** / ",
+				"process user shop>uid 0 / ",
 				"process executable /web>removed from disk / ",
 			},
 		},

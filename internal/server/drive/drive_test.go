@@ -507,14 +507,13 @@ func TestMaxUnavailable(t *testing.T) {
 	for _, agent := range []string{"a", "b", "c"} {
 		r.observe(agent, "running", 0)
 	}
-	r.observe("c", "backoff", 0)
+	r.away["c"] = true
 	ro := r.step()
 	r.wants(ro, rollout.Running, -1, rollout.Waiting, rollout.Waiting, rollout.Waiting)
-	if ro.Reason != "waits: 1 of 3 hosts are unavailable, and at most 1 may be" {
+	if ro.Reason != "1 of 3 hosts are unavailable, and at most 1 may be: host-c" {
 		t.Errorf("it says %q", ro.Reason)
 	}
-	r.observe("c", "running", 1)
-	r.away["b"] = true
+	r.away["c"], r.away["b"] = false, true
 	r.wants(r.step(), rollout.Running, -1, rollout.Waiting, rollout.Waiting, rollout.Waiting)
 	r.away["b"] = false
 	ro = r.step()
@@ -529,7 +528,8 @@ func TestWaitingCostsLittle(t *testing.T) {
 	one := v1.HostCount{Number: 1}
 	r := newRig(t, v1.RolloutPlan{Batch: one, MaxUnavailable: one}, "a", "b")
 	r.observe("a", "running", 0)
-	r.observe("b", "backoff", 0)
+	r.observe("b", "running", 0)
+	r.away["b"] = true
 	r.readTime = 2 * time.Second
 	for range 200 {
 		r.now = r.now.Add(time.Second)
@@ -538,7 +538,7 @@ func TestWaitingCostsLittle(t *testing.T) {
 	if r.reads < 9 || r.reads > 12 {
 		t.Errorf("it has counted %d times in 200 s", r.reads)
 	}
-	r.observe("b", "running", 1)
+	r.away["b"] = false
 	r.now = r.now.Add(time.Minute)
 	r.wants(r.step(), rollout.Running, 0, rollout.Begun, rollout.Waiting)
 }

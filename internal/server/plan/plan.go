@@ -292,7 +292,7 @@ func remove(k *Known, named bool, o Options) (v1.Change, process.Op, bool) {
 	switch {
 	case o.Prune == PruneAll || o.Prune == PruneOwn && own:
 	case named:
-		return v1.Change{Action: v1.ActionKept, Reason: "the file does not name this host: stays as it is"}, "", true
+		return v1.Change{Action: v1.ActionKept, Reason: "the file does not name this host: the apply leaves it as it is"}, "", true
 	default:
 		return v1.Change{}, "", false
 	}

@@ -259,18 +259,18 @@ func (r *Rollout) leaveOthers() {
 	}
 }
 
-// begin begins the hosts of a batch. If too many hosts would be unavailable, it begins fewer of them, or none: the
-// others get the next batch.
+// begin begins the hosts of a batch. If too many hosts would be unavailable, it begins fewer of them: the others get the
+// next batch. If it could begin none, hosts of later batches that are down take their places, unless canaries wait.
 func (r *Rollout) begin(next int, facts map[string]Fact, now time.Time) {
 	most := r.Plan.MaxUnavailable
-	down := 0
+	down, names := 0, []string(nil)
 	for i := range r.Hosts {
 		f := facts[r.Hosts[i].Agent]
 		if !most.IsZero() && !f.Looked {
 			return // the next look at the rollout looks at its processes, too
 		}
 		if !f.Up {
-			down++
+			down, names = down+1, append(names, r.Hosts[i].Name)
 		}
 	}
 	var begun, left []*Host
@@ -288,8 +288,11 @@ func (r *Rollout) begin(next int, facts map[string]Fact, now time.Time) {
 		}
 	}
 	if len(begun) == 0 {
-		r.Reason = fmt.Sprintf("waits: %d of %d hosts are unavailable, and at most %d may be", down, len(r.Hosts),
-			max(1, most.Of(len(r.Hosts))))
+		begun = r.mended(next, len(left), facts)
+	}
+	if len(begun) == 0 {
+		r.Reason = fmt.Sprintf("%d of %d hosts are unavailable, and at most %d may be: %s", down, len(r.Hosts),
+			max(1, most.Of(len(r.Hosts))), someOf(names))
 		return
 	}
 	r.Reason = ""
@@ -305,8 +308,35 @@ func (r *Rollout) begin(next int, facts map[string]Fact, now time.Time) {
 	}
 	r.Batch, r.Settled = next, time.Time{}
 	for _, h := range begun {
-		h.State, h.Begun = Begun, now
+		h.State, h.Begun, h.Batch = Begun, now, next
 	}
+}
+
+// mended returns at most some hosts of later batches on which the process is down, and that are connected: the
+// operation can only improve them. It returns none while canaries wait.
+func (r *Rollout) mended(next, some int, facts map[string]Fact) (list []*Host) {
+	for i := range r.Hosts {
+		h := &r.Hosts[i]
+		if h.State != Waiting {
+			continue
+		}
+		if i < r.Plan.Canary {
+			return nil
+		}
+		if f := facts[h.Agent]; h.Batch > next && !f.Up && !f.Away && len(list) < some {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// someOf names the first of some hosts.
+func someOf(names []string) string {
+	const most = 3
+	if n := len(names) - most; n > 0 {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(", and %d more", n)
+	}
+	return strings.Join(names, ", ")
 }
 
 // unapproved returns why a person must approve the rollout before a batch; empty if nobody needs to.

@@ -447,17 +447,18 @@ func TestUnavailable(t *testing.T) {
 	done := rollout.Fact{Done: true, Up: true, Looked: true, Health: rollout.Well}
 	r = rollout.Step(rollout.Step(r, all(&r, done), now), all(&r, done), now)
 	facts = all(&r, done)
-	facts["agent-4"], facts["agent-0"] = rollout.Fact{Looked: true}, rollout.Fact{Looked: true}
+	facts["agent-4"], facts["agent-0"] = rollout.Fact{Looked: true, Away: true}, rollout.Fact{Looked: true}
 	r.Hosts[0].State, r.Batch = rollout.Succeeded, 0
 	r.Hosts[1].State, r.Hosts[2].State = rollout.Waiting, rollout.Waiting
 	r = rollout.Step(r, facts, now)
-	if want := "waits: 2 of 5 hosts are unavailable, and at most 2 may be"; r.Reason != want || r.State != rollout.Running ||
+	if want := "2 of 5 hosts are unavailable, and at most 2 may be: host-0, host-4"; r.Reason != want || r.State != rollout.Running ||
 		r.Counts()[rollout.Begun] != 0 {
 		t.Errorf("beside two hosts that are down it is %s %q with %v", r.State, r.Reason, r.Counts())
 	}
-	r.Hosts[4].Batch = 1
-	if r = rollout.Step(r, facts, now); r.Hosts[4].State != rollout.Begun || r.Counts()[rollout.Begun] != 1 {
-		t.Errorf("a host that is down does not begin: %+v", r.Hosts)
+	facts["agent-4"] = rollout.Fact{Looked: true}
+	if r = rollout.Step(r, facts, now); r.Hosts[4].State != rollout.Begun || r.Hosts[4].Batch != 1 ||
+		r.Counts()[rollout.Begun] != 1 || r.Reason != "" {
+		t.Errorf("a host of a later batch that is down does not begin: %+v", r.Hosts)
 	}
 }
 
