@@ -28,10 +28,10 @@ type Trees interface {
 	Survivors(s instance.Scope) []procfs.Identity
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
 	RunOf(id procfs.Identity) string
-	// Copies returns the processes that may be the process of the spec, and that were born in no run of drover, by
-	// ascending pid. If pid is not 0, it returns the process with that pid or none, or the children of -pid: their
-	// command lines and directories do not count.
-	Copies(spec *process.Spec, pid int) []instance.Copy
+	// Copies returns the processes that may be the process of the spec, and that were born in no run of drover that is
+	// kept, by ascending pid. If pid is not 0, it returns the process with that pid or none, or the children of -pid:
+	// their command lines and directories do not count. own says that no other living drover can have started the run.
+	Copies(spec *process.Spec, pid int, kept func(run string, own bool) bool) []instance.Copy
 }
 
 // runPrefix is the start of the run ids of a process.
@@ -40,9 +40,23 @@ func runPrefix(id process.ID) string { return process.Hash(id)[:12] + "-" }
 // RunPrefix is the beginning of the ids of the runs of a process. It is as long as any other.
 func RunPrefix(id process.ID) string { return runPrefix(id) }
 
+// PrefixOf is the RunPrefix of the process that a run belongs to.
+func PrefixOf(run string) string { return run[:min(len(run), len(runPrefix(process.ID{})))] }
+
 // NewRunID returns the id of a run of the process; unique sets it apart from its other runs: lower-case letters and
 // digits. The id begins with a hash of the process, for people who look into the control groups.
 func NewRunID(id process.ID, unique string) string { return runPrefix(id) + unique }
+
+// kept returns what reports whether a drover of the host knows the process that a run belongs to. This process is known
+// when it has run since it was registered.
+func (n *session) kept() func(run string, own bool) bool {
+	self, ran := runPrefix(n.id), n.subject.Record != nil && (n.runtime.Run != "" || n.runtime.LastStartAt != 0)
+	return func(run string, own bool) bool {
+		prefix := PrefixOf(run)
+		return prefix == self && ran || prefix != self && n.peers.Knows(prefix) ||
+			!own && n.Claims != nil && n.Claims.Rival(instance.ClaimOfRuns(prefix)) != 0
+	}
+}
 
 // scopeOf is the scope of an instance and its run.
 func (n *session) scopeOf(root procfs.Identity, run string) instance.Scope {

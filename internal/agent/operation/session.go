@@ -29,7 +29,7 @@ type session struct {
 	wire    bool
 	subject Subject
 	runtime specstore.Runtime
-	// wish is what a start does beside a copy that drover did not start. copyPID is that of the copy to take over; 0
+	// wish is what a start does beside a copy that drover does not watch. copyPID is that of the copy to take over; 0
 	// if the order does not name it.
 	wish     process.Beside
 	copyPID  int
