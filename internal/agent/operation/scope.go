@@ -11,6 +11,7 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
 	"drover/internal/clip"
 	"drover/internal/process"
 )
@@ -60,7 +61,37 @@ func (n *session) kept() func(run string, own bool) bool {
 
 // scopeOf is the scope of an instance and its run.
 func (n *session) scopeOf(root procfs.Identity, run string) instance.Scope {
-	return instance.Scope{Root: root, Run: run, Noted: n.progress.Noted, Spared: n.others}
+	return instance.Scope{Root: root, Run: run, Left: n.leftBy(false), Noted: n.progress.Noted, Spared: n.others}
+}
+
+// noteLeft records a command around the process that has left processes behind: they end with the process. It drops the
+// commands whose processes have ended.
+func (n *session) noteLeft(st *specstore.Step) {
+	if n.spec.Stop == nil || n.mainOnly() || n.starts(st) || slices.Contains(n.runtime.Left, st.Run) {
+		return
+	}
+	n.runtime.Left = slices.DeleteFunc(append(slices.Clone(n.runtime.Left), st.Run), func(run string) bool {
+		return len(n.Trees.Survivors(instance.Scope{Left: []string{run}})) == 0
+	})
+}
+
+// leftBy returns the runs of noteLeft: that of the before_start of this operation, or those of all other commands. What
+// its before_start has left belongs to the instance to come.
+func (n *session) leftBy(beforeStart bool) []string {
+	st := n.step(stepBeforeStart)
+	return slices.DeleteFunc(slices.Clone(n.runtime.Left), func(run string) bool {
+		return (st != nil && st.Run == run) != beforeStart
+	})
+}
+
+// endLeft ends what commands around the process have left in these runs.
+func (n *session) endLeft(runs []string) {
+	if len(runs) == 0 {
+		return
+	}
+	if problem, _ := n.endScope(instance.Scope{Left: runs, Spared: n.others}, 0); problem != "" {
+		n.Log.Warn("commands around a process have left processes behind", "process", n.id, "left", problem)
+	}
 }
 
 // others returns the members of among that belong to another process of this agent.
@@ -116,6 +147,11 @@ func (n *session) endScope(s instance.Scope, grace time.Duration) (problem strin
 	defer cancel()
 	ended, left, err := n.Trees.EndTree(ctx, s, max(grace, 0))
 	n.ended = append(n.ended, ended...)
+	if len(left) == 0 && (err == nil || errors.Is(err, instance.ErrBestEffort)) {
+		n.runtime.Left = slices.DeleteFunc(slices.Clone(n.runtime.Left), func(run string) bool {
+			return slices.Contains(s.Left, run)
+		})
+	}
 	switch {
 	case len(left) > 0:
 		return fmt.Sprintf("could not end pids %v", left), false
@@ -134,7 +170,8 @@ func (n *session) endCommand(child procfs.Identity, run string) (problem string,
 
 // endRemains ends the leftovers of the last instance, for example workers that still hold the port of a killed master.
 func (n *session) endRemains(grace time.Duration) (problem string) {
-	if n.mainOnly() || n.runtime.Process != nil || n.runtime.Ended == nil && n.runtime.Run == "" {
+	none := n.runtime.Ended == nil && n.runtime.Run == "" && len(n.runtime.Left) == 0
+	if n.mainOnly() || n.runtime.Process != nil || none {
 		return ""
 	}
 	var root procfs.Identity

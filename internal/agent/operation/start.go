@@ -372,7 +372,10 @@ func (n *session) lastWords(st *specstore.Step) string {
 // the instance from before the operation.
 func (n *session) endStarted(st *specstore.Step) (note string) {
 	known := len(n.ended)
-	problem, _ := n.endScope(instance.Scope{Root: st.Child, Run: st.Run, Spared: n.othersAnd(n.progress.Before)}, 0)
+	s := instance.Scope{
+		Root: st.Child, Run: st.Run, Left: n.leftBy(true), Spared: n.othersAnd(n.progress.Before),
+	}
+	problem, _ := n.endScope(s, 0)
 	n.look()
 	return join(problem, endedText("drover ended the processes that it had started", n.ended[known:]))
 }

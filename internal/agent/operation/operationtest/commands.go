@@ -274,8 +274,8 @@ func (w *World) members(s instance.Scope) (ids []procfs.Identity) {
 	for grown := true; grown; {
 		grown = false
 		for id, p := range w.procs {
-			if !in[id] && (in[p.parent] && p.parent != procfs.Identity{} || s.Run != "" && p.run == s.Run &&
-				!w.Ungrouped) {
+			if !in[id] && (in[p.parent] && p.parent != procfs.Identity{} || p.run != "" &&
+				(p.run == s.Run || slices.Contains(s.Left, p.run)) && !w.Ungrouped) {
 				in[id], grown = true, true
 			}
 		}
