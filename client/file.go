@@ -57,7 +57,7 @@ const (
 type ApplyOptions struct {
 	// NoRestart leaves running processes as they are: changes that need a restart take effect at the next start.
 	NoRestart bool
-	// TakeOver makes a copy of a process that drover did not start the process, as it runs: TakeOverCopy, or
+	// TakeOver makes a copy of a process that drover does not watch the process, as it runs: TakeOverCopy, or
 	// TakeOverOnly, which starts nothing. Beside starts all the same. Without both a start beside a copy fails, and
 	// names the copy. At most one is set.
 	TakeOver string

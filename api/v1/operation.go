@@ -67,7 +67,7 @@ type Request struct {
 	// ScopeTree.
 	Signal string `json:"signal,omitempty"`
 	Scope  string `json:"scope,omitempty"`
-	// TakeOver is for OpStart: a copy of the process that drover did not start becomes the process, as it runs. Beside
+	// TakeOver is for OpStart: a copy of the process that drover does not watch becomes the process, as it runs. Beside
 	// starts all the same. Without both a start beside a copy fails, and names the copy.
 	TakeOver bool `json:"take_over,omitempty"`
 	Beside   bool `json:"beside,omitempty"`

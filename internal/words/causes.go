@@ -405,8 +405,8 @@ var Causes = map[string]Cause{
 	"copy-runs": {
 		Text{"A copy runs", "已有相同进程在运行"},
 		Text{
-			"A process with the same account and executable runs that drover did not start.",
-			"一个账户和可执行文件都相同的进程正在运行，它不是由 drover 启动的。",
+			"A process with the same account and executable runs that drover does not watch.",
+			"一个账户和可执行文件都相同的进程正在运行，而 drover 没有监控它。",
 		},
 		Text{
 			"Take it over with `drover start --take-over`, or end it, or start beside it with `--beside`.",

@@ -48,10 +48,10 @@ var LongProcesses = []Text{
 			"被人停止或取消托管的进程保持原样。'drover explain' 说明文件的各个字段。",
 	},
 	{
-		"A start fails beside a copy of the process that drover did not start: a process with the same " +
+		"A start fails beside a copy of the process that drover does not watch: a process with the same " +
 			"account and executable, and with the same command line or working directory. --take-over watches the " +
 			"copy as the process, with the same pid, and --beside starts all the same.",
-		"如果主机上已有一个并非由 drover 启动的相同进程（账户和可执行文件相同，且命令行或工作目录相同），启动会失败。\n" +
+		"如果主机上已有一个 drover 没有监控的相同进程（账户和可执行文件相同，且命令行或工作目录相同），启动会失败。\n" +
 			"--take-over 直接托管已有的进程，pid 不变；--beside 则仍然另行启动。",
 	},
 	{

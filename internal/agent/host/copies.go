@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"drover/internal/agent/cgroup"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
@@ -40,19 +41,25 @@ type neighbour struct {
 	// interprets says that exe runs scripts.
 	interprets bool
 
+	birth sync.Once
+	run   string // that of runAt
+
 	once     sync.Once
 	info     procfs.Info
 	stranger bool
 }
 
-// outsider is a process that was born in no run of drover.
+// outsider is a process that may be a copy: it was born in no run of a drover, or in a run that a drover may have left.
 type outsider struct {
 	procfs.Info
-	id procfs.Identity
+	id  procfs.Identity
+	run string
+	// own says that this drover has started the run, or an earlier one in its place.
+	own bool
 }
 
 // Copies implements operation.Trees.
-func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
+func (h *Host) Copies(spec *process.Spec, pid int, kept func(run string, own bool) bool) []instance.Copy {
 	account, err := h.names.account(spec.Identity.User)
 	if err != nil {
 		return nil // the start says so
@@ -63,9 +70,9 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 		return nil // the start fails in the directory, too
 	}
 	if spec.ByName() && !named {
-		return h.copies(h.named(spec, account), like)
+		return h.copies(h.named(spec, account), like, kept)
 	}
-	alike := h.alike(like, pid)
+	alike := h.alike(like, pid, kept)
 	if len(alike) == 0 {
 		return nil
 	}
@@ -77,7 +84,7 @@ func (h *Host) Copies(spec *process.Spec, pid int) []instance.Copy {
 	if err != nil {
 		return nil
 	}
-	return h.copies(alike, like)
+	return h.copies(alike, like, kept)
 }
 
 // named returns what Look finds for a spec by its name.
@@ -97,11 +104,15 @@ func (h *Host) named(spec *process.Spec, account launch.Account) (all []procfs.I
 
 // alike returns the processes that may be copies; pid is that of Copies. On a large host this takes long, and it asks
 // no file system that may hang.
-func (h *Host) alike(like *likeness, pid int) (alike []procfs.Info) {
+func (h *Host) alike(like *likeness, pid int, kept func(run string, own bool) bool) (alike []procfs.Info) {
 	named := pid != 0
 	for _, n := range h.neighbours() {
 		if pid > 0 && n.pid != pid || !like.mayMatch(n, named) {
 			continue
+		}
+		n.birth.Do(func() { n.run = h.runAt(n.pid) })
+		if n.run != "" && kept(n.run, h.grouped()) {
+			continue // most of them, if drover runs many
 		}
 		n.once.Do(func() { n.info, n.stranger = h.closer(n.pid) })
 		if !n.stranger || pid < 0 && n.info.PPID != -pid || !like.matches(n.info, named) {
@@ -114,12 +125,12 @@ func (h *Host) alike(like *likeness, pid int) (alike []procfs.Info) {
 	return alike
 }
 
-// copies returns the processes that no drover has started, without their children.
-func (h *Host) copies(alike []procfs.Info, like *likeness) (all []instance.Copy) {
+// copies returns the processes that no drover keeps, without their children.
+func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string, own bool) bool) (all []instance.Copy) {
 	parents := map[int]bool{}
 	var found []outsider
 	for _, info := range alike {
-		if s, ok := h.outsider(info); ok && h.fs.Same(s.id) {
+		if s, ok := h.outsider(info); ok && (s.run == "" || !kept(s.run, s.own)) && h.fs.Same(s.id) {
 			found, parents[info.PID] = append(found, s), true
 		}
 	}
@@ -132,18 +143,27 @@ func (h *Host) copies(alike []procfs.Info, like *likeness) (all []instance.Copy)
 			continue
 		}
 		all = append(all, instance.Copy{
-			ID: s.id, Cmdline: shown(s.Args), SameLine: like.line(s.Info), Since: since,
+			ID: s.id, Run: s.run, Cmdline: shown(s.Args), SameLine: like.line(s.Info), Since: since,
 		})
 	}
 	return all
 }
 
-// marked reports whether a drover started a process or an ancestor of it: another drover of the host, as the processes
-// of this drover are no strangers. Claims keep drovers apart. It may be so while a process executes a program.
-func (h *Host) marked(pid int) bool {
-	mark, certain := liveness.MarkOf(h.fs, pid)
-	return mark != "" || !certain
+// born adds the run of a drover that a process or an ancestor of it was born in, if there was one. It is not certain
+// while a process executes a program, and if another drover may keep the run whose claims are not known here.
+func (h *Host) born(s *outsider) (certain bool) {
+	if h.grouped() {
+		if s.run = h.runAt(s.PID); s.run != "" {
+			s.own = true
+			return true
+		}
+	}
+	s.run, certain = liveness.MarkOf(h.fs, s.PID)
+	return certain && (s.run == "" || h.claims.tells(s.UID))
 }
+
+// grouped reports whether the runs of this drover have control groups, which no other drover has.
+func (h *Host) grouped() bool { return h.tree.Mode() != cgroup.ModeNone }
 
 // neighbours lists the processes of the host, without those of the kernel and without zombies. The list is dropped when
 // it no longer serves.
@@ -178,11 +198,8 @@ func (h *Host) neighbours() []*neighbour {
 	return all
 }
 
-// closer returns what is known of a process, and whether outsider reports that no drover has started it.
+// closer returns what is known of a process, and what outsider reports of it.
 func (h *Host) closer(pid int) (procfs.Info, bool) {
-	if h.runAt(pid) != "" {
-		return procfs.Info{}, false
-	}
 	info, err := h.fs.Info(pid)
 	if err != nil {
 		return info, false
@@ -191,17 +208,20 @@ func (h *Host) closer(pid int) (procfs.Info, bool) {
 	return info, ok
 }
 
-// outsider reports whether a process was born in no run of a drover, and outside containers.
+// outsider reports whether a process may be a copy, as far as its birth goes: it was born outside containers.
 func (h *Host) outsider(info procfs.Info) (s outsider, ok bool) {
 	pid := info.PID
 	id, err := h.fs.Identify(pid)
-	if err != nil || h.RunOf(id) != "" || info.Kernel || info.Zombie() || info.Exe == "" ||
-		info.StartTicks != id.StartTicks || h.marked(pid) {
+	if err != nil || info.Kernel || info.Zombie() || info.Exe == "" || info.StartTicks != id.StartTicks {
+		return s, false
+	}
+	s = outsider{Info: info, id: id}
+	if !h.born(&s) {
 		return s, false
 	}
 	// In a container, a path belongs to another filesystem.
 	own, theirs := h.fs.PIDNamespace(os.Getpid()), h.fs.PIDNamespace(pid)
-	return outsider{info, id}, theirs == own || theirs == "" || own == ""
+	return s, theirs == own || theirs == "" || own == ""
 }
 
 // likeness says which processes are copies of the process of a spec.

@@ -8,10 +8,16 @@ import (
 	"path/filepath"
 	"testing"
 
+	"drover/internal/agent/host"
 	"drover/internal/agent/launch"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 )
+
+// kept keeps all runs but one.
+func kept(run string, _ bool) bool { return run != left }
+
+const left = "0123456789ab-left"
 
 // TestCopies: a process with the account and the executable counts if it has the command line or the directory.
 func TestCopies(t *testing.T) {
@@ -57,6 +63,10 @@ func TestCopies(t *testing.T) {
 			name: "of another drover", in: dir, args: []string{"./daemon", "600"}, run: "./daemon 600",
 			env: launch.MarkVariable + "=0123456789ab-1",
 		},
+		{
+			name: "left by another drover", in: dir, args: []string{"./daemon", "600"}, run: "./daemon 600",
+			env: launch.MarkVariable + "=" + left, found: true, own: true,
+		},
 		{name: "another account", in: dir, args: []string{"./daemon", "600"}, run: "./daemon 600", user: "nobody"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,21 +83,24 @@ func TestCopies(t *testing.T) {
 			s := &process.Spec{
 				Identity: process.Identity{SetupPath: dir, User: c.user}, Commands: process.Commands{Run: c.run},
 			}
-			all := h.Copies(s, 0)
+			all := h.Copies(s, 0, kept)
 			found := len(all) == 1 && all[0].ID.PID == cmd.Process.Pid
 			if found != c.found || len(all) > 1 || found && all[0].SameLine != c.own {
 				t.Errorf("copies %+v, want pid %d: %v", all, cmd.Process.Pid, c.found)
 			}
-			if named := h.Copies(s, cmd.Process.Pid); (len(named) == 1) != (c.found || c.named) {
+			if found && c.env != "" && all[0].Run != left {
+				t.Errorf("the copy is of run %q", all[0].Run)
+			}
+			if named := h.Copies(s, cmd.Process.Pid, kept); (len(named) == 1) != (c.found || c.named) {
 				t.Errorf("with its pid: copies %+v, want %v", named, c.found || c.named)
 			}
-			if children := h.Copies(s, -os.Getpid()); (len(children) == 1) != (c.found || c.named) {
+			if children := h.Copies(s, -os.Getpid(), kept); (len(children) == 1) != (c.found || c.named) {
 				t.Errorf("with its parent: copies %+v, want %v", children, c.found || c.named)
 			}
-			if others := h.Copies(s, -math.MaxInt32); len(others) != 0 {
+			if others := h.Copies(s, -math.MaxInt32, kept); len(others) != 0 {
 				t.Errorf("with another parent: copies %+v", others)
 			}
-			if others := h.Copies(s, os.Getpid()); len(others) != 0 {
+			if others := h.Copies(s, os.Getpid(), kept); len(others) != 0 {
 				t.Errorf("with another pid: copies %+v", others)
 			}
 			if err := cmd.Process.Kill(); err != nil {
@@ -95,7 +108,7 @@ func TestCopies(t *testing.T) {
 			}
 			_ = cmd.Wait()
 			// A child that a shell has just forked looks like the shell until it executes its program.
-			harness.Eventually(t, "no copy after its end", func() bool { return len(h.Copies(s, 0)) == 0 })
+			harness.Eventually(t, "no copy after its end", func() bool { return len(h.Copies(s, 0, kept)) == 0 })
 		})
 	}
 }
@@ -126,10 +139,31 @@ func TestCopiesByName(t *testing.T) {
 		if c.user != "" {
 			s.Identity.User = c.user
 		}
-		all := h.Copies(s, 0)
+		all := h.Copies(s, 0, kept)
 		if found := len(all) == 1 && all[0].ID.PID == cmd.Process.Pid; found != c.found || len(all) > 1 {
 			t.Errorf("%s: copies %+v, want pid %d: %v, and not pid %d of drover", name, all, cmd.Process.Pid, c.found, mine.PID)
 		}
+	}
+}
+
+// TestCopiesOfOwnRuns: what this drover has started is a copy when no process that it knows keeps its run.
+func TestCopiesOfOwnRuns(t *testing.T) {
+	for name, prepare := range map[string]func(*testing.T, *host.Host){
+		"with groups": func(*testing.T, *host.Host) {}, "without groups": ungroup,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, t.TempDir())
+			prepare(t, h)
+			daemon(t, h, "0123456789ab-1", "owned", ">/dev/null 2>&1")
+			mine := daemon(t, h, left, "owned", ">/dev/null 2>&1")
+			s := spec("/", "owned", "")
+			s.Commands.Start, s.Stop = "owned &", &process.StopPolicy{}
+			// Nobody knows a process while it executes its program.
+			harness.Eventually(t, "the one that was left", func() bool {
+				all := h.Copies(s, 0, kept)
+				return len(all) == 1 && all[0].ID == mine && all[0].Run == left
+			})
+		})
 	}
 }
 
@@ -146,7 +180,7 @@ func BenchmarkCopies(b *testing.B) {
 	h := open(b, b.TempDir())
 	s := &process.Spec{Identity: process.Identity{SetupPath: dir}, Commands: process.Commands{Run: "./daemon 600"}}
 	for b.Loop() {
-		if all := h.Copies(s, 0); len(all) != 0 {
+		if all := h.Copies(s, 0, kept); len(all) != 0 {
 			b.Fatalf("copies %+v", all)
 		}
 	}

@@ -26,8 +26,8 @@ const (
 	fileTolerance = time.Second
 )
 
-// Look implements operation.Processes. A recorded identity that still runs decides alone. When none was recorded in
-// this boot, a process that started after its pid file was written is a stranger at a reused pid.
+// Look implements operation.Processes. A recorded identity that still runs decides alone. Otherwise a process that
+// started after its pid file was written is a stranger at a reused pid, unless it was born in a run of the process.
 func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting {
 	if spec.Foreground() {
 		return h.lookAt(spec, rt)
@@ -49,6 +49,13 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 		return s
 	}
 	r := h.search(query)
+	if r.Found != nil && h.stranger(*r.Found, whose) {
+		r = locate.Result{
+			Note: fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid",
+				r.Found.ID.PID, r.Found.PIDFile),
+			Cause: process.CauseOddPIDFile,
+		}
+	}
 	if r.Found == nil && several && query.PIDPath != "" {
 		// If the process has several instances, any instance counts, not only the one in the pid file.
 		query.PIDPath = ""
@@ -62,11 +69,6 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 			s.Doubt = r.Note
 		}
 		return s
-	}
-	if rt.Process == nil && h.stranger(*r.Found) {
-		note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid",
-			r.Found.ID.PID, r.Found.PIDFile)
-		return instance.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 	}
 	s := instance.Sighting{ID: &r.Found.ID, PIDFile: r.Found.Resolved, Matches: r.Found.Matches, Note: r.Note}
 	if several {
@@ -177,8 +179,8 @@ func (h *Host) search(q locate.Query) locate.Result {
 
 // stranger reports whether the process in a pid file cannot be the process that the file was written for. If the wall
 // clock was stepped, drover cannot tell, and the name alone decides.
-func (h *Host) stranger(f locate.Found) bool {
-	if f.PIDFile == "" || (ClockOffset()-h.offset).Abs() > stepTolerance {
+func (h *Host) stranger(f locate.Found, whose instance.Ownership) bool {
+	if f.PIDFile == "" || h.own(f.ID, whose) || (ClockOffset()-h.offset).Abs() > stepTolerance {
 		return false
 	}
 	started, err := h.fs.StartTime(f.ID.StartTicks)

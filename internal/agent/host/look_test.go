@@ -20,9 +20,9 @@ import (
 	"drover/internal/test/harness"
 )
 
-// TestFirstAdoption: where nothing is known of a process yet, a pid file that is older than the process in it was not
-// written for that process.
-func TestFirstAdoption(t *testing.T) {
+// TestOldPIDFile: a pid file that is older than the process in it was not written for that process, whatever was known
+// of the process before.
+func TestOldPIDFile(t *testing.T) {
 	dir := t.TempDir()
 	path := harness.Sleeper(t, dir, "daemon")
 	for _, c := range []struct {
@@ -52,7 +52,13 @@ func TestFirstAdoption(t *testing.T) {
 			if err := os.Chtimes(file, time.Time{}, began.Add(-c.age)); err != nil {
 				t.Fatal(err)
 			}
-			seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, instance.Ownership{})
+			s := spec(dir, "daemon", file)
+			seen := h.Look(s, specstore.Runtime{}, instance.Ownership{})
+			was := who.Identity // the daemon, which has ended
+			was.StartTicks--
+			if diff := cmp.Diff(seen, h.Look(s, specstore.Runtime{Process: &was}, instance.Ownership{})); diff != "" {
+				t.Errorf("with another process of that pid on record (-without +with): %s", diff)
+			}
 			if !c.alive {
 				note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid",
 					who.PID, file)
@@ -84,16 +90,11 @@ func TestRecordedIdentityDecides(t *testing.T) {
 	if diff := cmp.Diff(mine, h.Look(s, rt, instance.Ownership{})); diff != "" {
 		t.Errorf("the pid file names another one (-want +got): %s", diff)
 	}
-	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(file, time.Time{}, old); err != nil {
-		t.Fatal(err)
-	}
 	reused := who.Identity
 	reused.StartTicks++
 	theirs := instance.Sighting{ID: &other.Identity, PIDFile: file, Matches: 1}
 	if diff := cmp.Diff(theirs, h.Look(s, specstore.Runtime{Process: &reused}, instance.Ownership{})); diff != "" {
-		t.Errorf(
-			"the recorded pid is another process now, and the rule of the first adoption does not count (-want +got): %s", diff)
+		t.Errorf("the recorded pid is another process now (-want +got): %s", diff)
 	}
 	reused = who.Identity
 	reused.BootID = "another"
@@ -109,6 +110,32 @@ func TestRecordedIdentityDecides(t *testing.T) {
 	who.end()
 	if seen := h.Look(s, rt, instance.Ownership{}); seen.Alive() || !strings.Contains(seen.Note, file) {
 		t.Errorf("it has ended: %+v", seen)
+	}
+}
+
+// TestOldPIDFileOfOwnRun: a daemon that was born in a run of its process is that process, whatever the time of its pid
+// file. If several instances are expected, an old pid file does not hide the others.
+func TestOldPIDFileOfOwnRun(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, t.TempDir())
+	mine := daemon(t, h, "0123456789ab-1", "daemon", ">/dev/null 2>&1")
+	other := start(t, harness.Sleeper(t, dir, "daemon"))
+	file := pidFile(t, mine.PID)
+	if err := os.Chtimes(file, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	s := spec(dir, "daemon", file)
+	own := instance.Ownership{Own: func(run string) bool { return run == "0123456789ab-1" }}
+	harness.Eventually(t, "that of the run", func() bool { // a shell executes it
+		seen := h.Look(s, specstore.Runtime{}, own)
+		return seen.ID != nil && *seen.ID == mine
+	})
+	if seen := h.Look(s, specstore.Runtime{}, instance.Ownership{}); seen.Alive() {
+		t.Errorf("that of no run: %+v", seen)
+	}
+	s.Policy.Instances = 2
+	if seen := h.Look(s, specstore.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != other.Identity {
+		t.Errorf("another instance: %+v", seen)
 	}
 }
 

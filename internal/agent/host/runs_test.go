@@ -186,6 +186,37 @@ func TestEndTree(t *testing.T) {
 	end(other, "run-2") // once more
 }
 
+// TestEndTreeOfCommands: a scope has what the commands around a process have left, with control groups and without, and
+// whether or not the run of the process is known.
+func TestEndTreeOfCommands(t *testing.T) {
+	for _, grouped := range []bool{true, false} {
+		h := open(t, t.TempDir())
+		if !grouped {
+			ungroup(t, h)
+		}
+		for _, run := range []string{"", "run-1"} {
+			main := daemon(t, h, "run-1", "main", ">/dev/null 2>&1")
+			left := []procfs.Identity{
+				daemon(t, h, "run-2", "left", ">/dev/null 2>&1"), daemon(t, h, "run-3", "left", ">/dev/null 2>&1"),
+			}
+			if _, pids, err := h.EndTree(t.Context(), instance.Scope{Run: run, Left: []string{"run-2", "run-3", "run-4"}}, 0); err != nil &&
+				(grouped || !errors.Is(err, instance.ErrBestEffort)) || len(pids) > 0 {
+				t.Errorf("left %v, %v", pids, err)
+			}
+			if live().Same(left[0]) || live().Same(left[1]) || live().Same(main) != (run == "") {
+				t.Errorf("groups %v, run %q: what was left lives: %v %v; the process lives: %v", grouped, run,
+					live().Same(left[0]), live().Same(left[1]), live().Same(main))
+			}
+			if _, _, err := h.EndTree(t.Context(), instance.Scope{Run: "run-1"}, 0); err != nil && !errors.Is(err, instance.ErrBestEffort) {
+				t.Error(err)
+			}
+			for _, run := range []string{"run-1", "run-2", "run-3"} {
+				h.Discard(run)
+			}
+		}
+	}
+}
+
 // TestSweep drops what nobody needs, keeps what is in use, and cuts what a daemon still writes to, with control groups
 // and without.
 func TestSweep(t *testing.T) {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"drover/internal/agent/cgroup"
@@ -12,31 +13,42 @@ import (
 
 // EndTree implements operation.Trees.
 func (h *Host) EndTree(ctx context.Context, s instance.Scope, grace time.Duration) ([]liveness.Member, []int, error) {
-	tree, release := h.treeOf(s)
+	tree, held, release := h.treeOf(s)
 	defer release()
-	if tree.Contained && len(tree.Noted) == 0 {
-		if populated, err := tree.Groups[0].Populated(); err == nil && !populated {
-			return nil, nil, nil
-		}
+	if tree.Contained && len(tree.Noted) == 0 && !slices.ContainsFunc(tree.Groups, func(g *cgroup.Group) bool {
+		populated, err := g.Populated()
+		return err != nil || populated
+	}) {
+		return nil, nil, nil
 	}
 	ended, left, err := liveness.EndTree(ctx, h.looks, tree, grace)
-	if err == nil && len(tree.Groups) == 0 {
+	if err == nil && !held {
 		err = instance.ErrBestEffort
 	}
 	return ended, left, err
 }
 
-// treeOf translates a scope for package liveness. If the root of a run has ended, all its processes are in its control
-// group, and a search is unnecessary.
-func (h *Host) treeOf(s instance.Scope) (tree liveness.Tree, release func()) {
-	tree = liveness.Tree{Root: s.Root, Noted: s.Noted, Mark: s.Run, Spared: s.Spared}
-	group, ok := h.groupOf(s.Run)
-	if !ok {
-		return tree, func() {}
+// treeOf translates a scope for package liveness. held says that control groups hold all its runs: if the root has
+// ended, all its processes are in these groups, and a search is unnecessary.
+func (h *Host) treeOf(s instance.Scope) (tree liveness.Tree, held bool, release func()) {
+	tree = liveness.Tree{Root: s.Root, Noted: s.Noted, Spared: s.Spared}
+	held = s.Run == "" && len(s.Left) > 0 && h.grouped() && s.Root == procfs.Identity{}
+	for _, run := range append([]string{s.Run}, s.Left...) {
+		if run == "" || slices.Contains(tree.Marks, run) {
+			continue
+		}
+		tree.Marks = append(tree.Marks, run)
+		if group, ok := h.groupOf(run); ok {
+			tree.Groups = append(tree.Groups, group)
+			held = held || run == s.Run // a run of Left without a group has ended
+		}
 	}
-	tree.Groups = []*cgroup.Group{group}
-	tree.Contained = !h.fs.Same(s.Root)
-	return tree, func() { _ = group.Close() }
+	tree.Contained = held && !h.fs.Same(s.Root)
+	return tree, held, func() {
+		for _, group := range tree.Groups {
+			_ = group.Close()
+		}
+	}
 }
 
 // groupOf returns the control group of a run, which the caller closes; false if there is none.
@@ -58,7 +70,7 @@ func (h *Host) Members(s instance.Scope) []procfs.Identity {
 
 // Survivors implements operation.Trees.
 func (h *Host) Survivors(s instance.Scope) []procfs.Identity {
-	tree, release := h.treeOf(s)
+	tree, _, release := h.treeOf(s)
 	defer release()
 	members, err := tree.Members(h.looks)
 	if err != nil {

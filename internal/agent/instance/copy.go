@@ -7,10 +7,12 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// Copy is a running process that may be the process of a spec, and that drover did not start: it has the account, the
+// Copy is a running process that may be the process of a spec, and that no drover keeps: it has the account, the
 // executable, and the command line or the working directory of the spec.
 type Copy struct {
 	ID procfs.Identity
+	// Run is the run of a drover that it was born in; empty if it was born in none.
+	Run string
 	// Cmdline is the command line for people, without control characters. SameLine says that it is that of the spec.
 	Cmdline  string
 	SameLine bool

@@ -48,7 +48,7 @@ func BenchmarkMembers(b *testing.B) {
 	b.SetParallelism(many)
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			if found, err := (liveness.Tree{Mark: "none"}).Members(looks); err != nil || len(found) != 0 {
+			if found, err := (liveness.Tree{Marks: []string{"none"}}).Members(looks); err != nil || len(found) != 0 {
 				b.Errorf("it finds %v: %v", found, err)
 			}
 		}

@@ -102,10 +102,10 @@ func (s *sweep) search(look *look) error {
 		s.orphans(look.all)
 	}
 	s.last, s.executing = look.last, nil
-	if s.tree.Mark != "" {
+	if len(s.tree.Marks) > 0 {
 		s.executing = slices.Clone(look.executing)
 		for pid, mark := range look.marks {
-			if mark == s.tree.Mark {
+			if slices.Contains(s.tree.Marks, mark) {
 				s.join(look.all[pid])
 			}
 		}
@@ -126,7 +126,7 @@ const (
 // during a look is missed, but its child has a later pid. The kernel gives a pid before /proc shows the process. chase
 // ends with the first members, when nothing is doubtful, or after some looks without news.
 func (s *sweep) chase() []procfs.Identity {
-	if s.tree.Contained || s.tree.Mark == "" {
+	if s.tree.Contained || len(s.tree.Marks) == 0 {
 		return nil
 	}
 	doubtful, absent, found := s.executing, map[int]bool{}, map[int]procfs.Stat{}
@@ -148,7 +148,7 @@ func (s *sweep) chase() []procfs.Identity {
 				return again
 			}
 			mark, certain := MarkOf(s.proc, pid)
-			if mark == s.tree.Mark && !st.Zombie() {
+			if slices.Contains(s.tree.Marks, mark) && !st.Zombie() {
 				found[pid] = st
 				s.join(st)
 			}

@@ -38,8 +38,8 @@ type Tree struct {
 	Groups []*cgroup.Group
 	// Contained says that the groups and Noted are all of the tree: /proc is not searched.
 	Contained bool
-	// Mark is the value of launch.MarkVariable that they were started with; empty when there is none.
-	Mark string
+	// Marks are the values of launch.MarkVariable that they were started with.
+	Marks []string
 	// Spared returns those of the processes that belong to somebody else. They and their trees are left alone. Nil
 	// spares none.
 	Spared func([]procfs.Identity) []procfs.Identity

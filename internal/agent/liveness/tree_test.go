@@ -44,7 +44,9 @@ func TestEndTreeByDescent(t *testing.T) {
 }
 
 func TestEndTreeByMark(t *testing.T) {
-	killTree(t, func(s stage, _ procfs.Identity) liveness.Tree { return liveness.Tree{Mark: "stage " + s.dir} })
+	killTree(t, func(s stage, _ procfs.Identity) liveness.Tree {
+		return liveness.Tree{Marks: []string{"stage " + s.dir}}
+	})
 }
 
 // killTree ends a family that is known as the given tree, whole, and leaves a bystander alone.

@@ -16,6 +16,7 @@ import (
 // TestStartBesideCopies: a start of the own API fails beside a copy and names it, takes the copy over, or starts all
 // the same, as the order says. The compatible APIs do not look.
 func TestStartBesideCopies(t *testing.T) {
+	ownRun, knownRun := operation.NewRunID(nginx(), "left"), operation.NewRunID(other(), "1")
 	const names = "pid 100 [./api --port 1] since 2000-01-01T00:00:00Z"
 	for name, c := range map[string]struct {
 		// op is a start if it is empty.
@@ -29,8 +30,11 @@ func TestStartBesideCopies(t *testing.T) {
 		wire, daemon bool
 		// known says that another process of drover owns the copies, and stored that the order brings no spec.
 		known, stored bool
-		fault         process.Fault
-		text          string
+		// run is that in which the copies were born. ran says that the process has run since it was registered.
+		run   string
+		ran   bool
+		fault process.Fault
+		text  string
 		// pid is that of the process afterwards.
 		pid, commands int
 	}{
@@ -61,8 +65,24 @@ func TestStartBesideCopies(t *testing.T) {
 		"a stored spec, beside": {stored: true, wish: process.StartBeside, same: 1, pid: 101, commands: 1},
 		"nothing to take over":  {wish: process.TakeOver, pid: 100, commands: 1},
 		"of another name":       {same: 1, known: true, pid: 101, commands: 1},
-		"the compatible APIs":   {same: 1, wire: true, pid: 101, commands: 1},
-		"their process":         {same: 1, daemon: true, pid: 102, commands: 1},
+		"left by a drover": {
+			same: 1, run: "0123456789ab-1", fault: process.Failed,
+			text: "a copy of the process runs that drover does not watch: " + names,
+		},
+		"left by a drover, taken over": {
+			wish: process.TakeOver, same: 1, run: "0123456789ab-1", text: "took over pid 100, which a drover started", pid: 100,
+		},
+		"of a run of another process": {same: 1, run: knownRun, pid: 101, commands: 1},
+		"left by itself": {
+			same: 1, run: ownRun, fault: process.Failed, text: "that drover does not watch: " + names,
+		},
+		"left by itself, taken over": {wish: process.TakeOver, same: 1, run: ownRun, text: "took over pid 100", pid: 100},
+		"left before it was registered": {
+			stored: true, same: 1, run: ownRun, fault: process.Failed, text: "that drover does not watch: " + names,
+		},
+		"of its last runs":    {stored: true, ran: true, same: 1, run: ownRun, pid: 101, commands: 1},
+		"the compatible APIs": {same: 1, wire: true, pid: 101, commands: 1},
+		"their process":       {same: 1, daemon: true, pid: 102, commands: 1},
 		"only those that fit": {
 			alike: 3, same: 1, fault: process.Failed,
 			text: "a copy of the process runs that drover did not start: pid 103 [./api --port 1] since " +
@@ -84,7 +104,7 @@ func TestStartBesideCopies(t *testing.T) {
 				for i := range c.alike + c.same {
 					copies = append(copies, instance.Copy{
 						ID: w.Spawn("api", "", ""), Cmdline: "./api --port 1", SameLine: i >= c.alike,
-						Since: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+						Since: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), Run: c.run,
 					})
 				}
 				w.SetCopies(copies...)
@@ -99,6 +119,7 @@ func TestStartBesideCopies(t *testing.T) {
 				if c.number > 0 {
 					e.Process.Name = process.CopyName("api", c.number)
 				}
+				w.peers.known = operation.PrefixOf(knownRun)
 				if c.known {
 					w.peers.owner = other()
 				}
@@ -107,6 +128,9 @@ func TestStartBesideCopies(t *testing.T) {
 					s.Beside = process.Refuse
 					subject.Record = &specstore.Record{ID: e.Process, Spec: *s}
 					e.Spec, e.Beside = nil, c.wish
+				}
+				if c.ran {
+					subject.Runtime.LastStartAt = 1
 				}
 				r, err := w.operator.Operate(t.Context(), e, subject)
 				if err != nil {
@@ -125,6 +149,9 @@ func TestStartBesideCopies(t *testing.T) {
 				if r.Runtime.Process == nil || r.Runtime.Process.PID != c.pid || !r.Outcome.Hosted ||
 					r.Change.Put.Spec.Beside != "" || r.Runtime.Outside != (c.commands == 0) {
 					t.Errorf("runtime %+v, outcome %+v, record %+v", r.Runtime, r.Outcome, r.Change.Put)
+				}
+				if c.commands == 0 && (r.Runtime.Run == c.run) != (c.run == "" || c.run == ownRun) {
+					t.Errorf("run %q of a copy of run %q", r.Runtime.Run, c.run)
 				}
 			})
 		})

@@ -19,6 +19,8 @@ func (n *session) beforeStart() error {
 	}
 	if st := n.step(stepBeforeStart); st != nil && st.Phase == specstore.Done && succeeded(st.Result) {
 		return nil // an earlier agent may have gone further
+	} else if st == nil && n.runtime.Process == nil {
+		n.endLeft(n.runtime.Left) // it may hold what the command needs
 	}
 	all := n.ctx
 	n.ctx = n.preparation()
@@ -28,6 +30,7 @@ func (n *session) beforeStart() error {
 		return err
 	}
 	if !succeeded(st.Result) {
+		n.endLeft(n.leftBy(true))
 		return n.commandFailed(stepBeforeStart, st.Result, "nothing was started")
 	}
 	return n.interruption() // a stop may have come when the command had just ended

@@ -134,6 +134,7 @@ func (n *session) unregister() (Result, error) {
 		return Result{}, process.Errorf(process.NotRunning, "the process is not registered")
 	}
 	n.Prober.Drop(n.id)
+	n.reserved.release(n.id)
 	return Result{
 		Outcome: process.Outcome{Text: process.Success},
 		Change:  specstore.Change{Delete: true},

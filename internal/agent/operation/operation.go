@@ -73,6 +73,8 @@ type Journal interface {
 type Peers interface {
 	// Owner returns another process than self that runs as this instance, and the pid file it is known by.
 	Owner(self process.ID, instance procfs.Identity) (owner process.ID, pidFile string, ok bool)
+	// Knows reports whether the agent knows the process whose runs have this prefix.
+	Knows(prefix string) bool
 	// Claimed returns those of the processes that another process than self knows as its own.
 	Claimed(self process.ID, among []procfs.Identity) []procfs.Identity
 	// Hosting returns another hosted process than self with the same pid file: the file that led to the instance, or

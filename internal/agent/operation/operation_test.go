@@ -237,6 +237,8 @@ func after(d time.Duration, do func()) { time.AfterFunc(d, do) }
 type peers struct {
 	owner     process.ID
 	ownerFile string
+	// known is the prefix of the runs of another process.
+	known     string
 	claimed   []procfs.Identity
 	hosting   process.ID
 	held      []process.ID
@@ -249,6 +251,8 @@ func other() process.ID { return process.ID{Namespace: "other", Name: "nginx"} }
 func (p *peers) Owner(process.ID, procfs.Identity) (process.ID, string, bool) {
 	return p.owner, p.ownerFile, p.owner != process.ID{}
 }
+
+func (p *peers) Knows(prefix string) bool { return prefix == p.known }
 
 func (p *peers) Claimed(_ process.ID, among []procfs.Identity) []procfs.Identity {
 	if p.owner != (process.ID{}) {

@@ -11,6 +11,7 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
 	"drover/internal/clip"
 	"drover/internal/process"
 )
@@ -28,10 +29,10 @@ type Trees interface {
 	Survivors(s instance.Scope) []procfs.Identity
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
 	RunOf(id procfs.Identity) string
-	// Copies returns the processes that may be the process of the spec, and that were born in no run of drover, by
-	// ascending pid. If pid is not 0, it returns the process with that pid or none, or the children of -pid: their
-	// command lines and directories do not count.
-	Copies(spec *process.Spec, pid int) []instance.Copy
+	// Copies returns the processes that may be the process of the spec, and that were born in no run of drover that is
+	// kept, by ascending pid. If pid is not 0, it returns the process with that pid or none, or the children of -pid:
+	// their command lines and directories do not count. own says that no other living drover can have started the run.
+	Copies(spec *process.Spec, pid int, kept func(run string, own bool) bool) []instance.Copy
 }
 
 // runPrefix is the start of the run ids of a process.
@@ -40,13 +41,57 @@ func runPrefix(id process.ID) string { return process.Hash(id)[:12] + "-" }
 // RunPrefix is the beginning of the ids of the runs of a process. It is as long as any other.
 func RunPrefix(id process.ID) string { return runPrefix(id) }
 
+// PrefixOf is the RunPrefix of the process that a run belongs to.
+func PrefixOf(run string) string { return run[:min(len(run), len(runPrefix(process.ID{})))] }
+
 // NewRunID returns the id of a run of the process; unique sets it apart from its other runs: lower-case letters and
 // digits. The id begins with a hash of the process, for people who look into the control groups.
 func NewRunID(id process.ID, unique string) string { return runPrefix(id) + unique }
 
+// kept returns what reports whether a drover of the host knows the process that a run belongs to. This process is known
+// when it has run since it was registered.
+func (n *session) kept() func(run string, own bool) bool {
+	self, ran := runPrefix(n.id), n.subject.Record != nil && (n.runtime.Run != "" || n.runtime.LastStartAt != 0)
+	return func(run string, own bool) bool {
+		prefix := PrefixOf(run)
+		return prefix == self && ran || prefix != self && n.peers.Knows(prefix) ||
+			!own && n.Claims != nil && n.Claims.Rival(instance.ClaimOfRuns(prefix)) != 0
+	}
+}
+
 // scopeOf is the scope of an instance and its run.
 func (n *session) scopeOf(root procfs.Identity, run string) instance.Scope {
-	return instance.Scope{Root: root, Run: run, Noted: n.progress.Noted, Spared: n.others}
+	return instance.Scope{Root: root, Run: run, Left: n.leftBy(false), Noted: n.progress.Noted, Spared: n.others}
+}
+
+// noteLeft records a command around the process that has left processes behind: they end with the process. It drops the
+// commands whose processes have ended.
+func (n *session) noteLeft(st *specstore.Step) {
+	if n.spec.Stop == nil || n.mainOnly() || n.starts(st) || slices.Contains(n.runtime.Left, st.Run) {
+		return
+	}
+	n.runtime.Left = slices.DeleteFunc(append(slices.Clone(n.runtime.Left), st.Run), func(run string) bool {
+		return len(n.Trees.Survivors(instance.Scope{Left: []string{run}})) == 0
+	})
+}
+
+// leftBy returns the runs of noteLeft: that of the before_start of this operation, or those of all other commands. What
+// its before_start has left belongs to the instance to come.
+func (n *session) leftBy(beforeStart bool) []string {
+	st := n.step(stepBeforeStart)
+	return slices.DeleteFunc(slices.Clone(n.runtime.Left), func(run string) bool {
+		return (st != nil && st.Run == run) != beforeStart
+	})
+}
+
+// endLeft ends what commands around the process have left in these runs.
+func (n *session) endLeft(runs []string) {
+	if len(runs) == 0 {
+		return
+	}
+	if problem, _ := n.endScope(instance.Scope{Left: runs, Spared: n.others}, 0); problem != "" {
+		n.Log.Warn("commands around a process have left processes behind", "process", n.id, "left", problem)
+	}
 }
 
 // others returns the members of among that belong to another process of this agent.
@@ -102,6 +147,11 @@ func (n *session) endScope(s instance.Scope, grace time.Duration) (problem strin
 	defer cancel()
 	ended, left, err := n.Trees.EndTree(ctx, s, max(grace, 0))
 	n.ended = append(n.ended, ended...)
+	if len(left) == 0 && (err == nil || errors.Is(err, instance.ErrBestEffort)) {
+		n.runtime.Left = slices.DeleteFunc(slices.Clone(n.runtime.Left), func(run string) bool {
+			return slices.Contains(s.Left, run)
+		})
+	}
 	switch {
 	case len(left) > 0:
 		return fmt.Sprintf("could not end pids %v", left), false
@@ -120,7 +170,8 @@ func (n *session) endCommand(child procfs.Identity, run string) (problem string,
 
 // endRemains ends the leftovers of the last instance, for example workers that still hold the port of a killed master.
 func (n *session) endRemains(grace time.Duration) (problem string) {
-	if n.mainOnly() || n.runtime.Process != nil || n.runtime.Ended == nil && n.runtime.Run == "" {
+	none := n.runtime.Ended == nil && n.runtime.Run == "" && len(n.runtime.Left) == 0
+	if n.mainOnly() || n.runtime.Process != nil || none {
 		return ""
 	}
 	var root procfs.Identity

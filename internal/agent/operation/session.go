@@ -29,7 +29,7 @@ type session struct {
 	wire    bool
 	subject Subject
 	runtime specstore.Runtime
-	// wish is what a start does beside a copy that drover did not start. copyPID is that of the copy to take over; 0
+	// wish is what a start does beside a copy that drover does not watch. copyPID is that of the copy to take over; 0
 	// if the order does not name it.
 	wish     process.Beside
 	copyPID  int
@@ -187,7 +187,11 @@ func (n *session) step(name string) *specstore.Step {
 // command runs one command line as the step of that name, at most once over all entries of the operation. It waits
 // until the command ends or its time limit expires. It fails only if the command could not start at all.
 func (n *session) command(name, line string) (*specstore.Step, error) {
-	return n.commandUnless(name, line, func() bool { return false })
+	st, err := n.commandUnless(name, line, func() bool { return false })
+	if err == nil {
+		n.noteLeft(st)
+	}
+	return st, err
 }
 
 // errNeedless says that drover did not release a command, because the command became needless.

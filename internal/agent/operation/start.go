@@ -68,10 +68,10 @@ func (n *session) beside() (*instance.Copy, error) {
 	if seen := n.look(); seen.Alive() || seen.Unsure() || seen.Doubt != "" {
 		return nil, nil //nolint:nilnil // the pre-check decides
 	}
-	running := n.Trees.Copies(n.spec, n.copyPID)
+	running := n.Trees.Copies(n.spec, n.copyPID, n.kept())
 	all := slices.DeleteFunc(slices.Clone(running), func(c instance.Copy) bool {
 		_, _, known := n.peers.Owner(n.id, c.ID)
-		return known
+		return known || c.Run != "" && n.rivalry(instance.ClaimOfInstance(c.ID)) != nil
 	})
 	likely := slices.DeleteFunc(slices.Clone(all), func(c instance.Copy) bool { return !c.SameLine })
 	if len(likely) == 0 {
@@ -134,6 +134,13 @@ func (o *Operator) Reserve(id process.ID, who procfs.Identity) bool {
 	return true
 }
 
+// release ends the reservations of a process.
+func (r *reservations) release(id process.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.by, func(_ procfs.Identity, of reservation) bool { return of.id == id })
+}
+
 // mine returns the instance to take over out of those that fit; nil if it is not certain. Copies of a process are
 // equal, so each takes one, in the order of the pids: copy 2 takes the second one that runs.
 func (n *session) mine(likely, running []instance.Copy) *instance.Copy {
@@ -159,13 +166,20 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 	if err := n.mayHost(""); err != nil {
 		return Result{}, err
 	}
+	run, by := "", "another program"
+	if c.Run != "" {
+		by = "a drover"
+	}
+	if strings.HasPrefix(c.Run, runPrefix(n.id)) {
+		run = c.Run // its end ends the rest of the run, too
+	}
 	n.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
-	n.runtime.Run, n.runtime.User, n.runtime.Outside = "", "", true
+	n.runtime.Run, n.runtime.User, n.runtime.Outside = run, "", true
 	n.runtime.Revision, n.runtime.StartDigest = 0, ""
 	n.runtime.SetupPath, n.runtime.Command = "", ""
 	n.runtime.LastStartAt = c.Since.Unix()
 	n.keep()
-	return n.hosted(fmt.Sprintf("took over pid %d, which another program started", c.ID.PID))
+	return n.hosted(fmt.Sprintf("took over pid %d, which %s started", c.ID.PID, by))
 }
 
 // keep notes that drover takes an instance over, and its other supervisor.
@@ -358,7 +372,10 @@ func (n *session) lastWords(st *specstore.Step) string {
 // the instance from before the operation.
 func (n *session) endStarted(st *specstore.Step) (note string) {
 	known := len(n.ended)
-	problem, _ := n.endScope(instance.Scope{Root: st.Child, Run: st.Run, Spared: n.othersAnd(n.progress.Before)}, 0)
+	s := instance.Scope{
+		Root: st.Child, Run: st.Run, Left: n.leftBy(true), Spared: n.othersAnd(n.progress.Before),
+	}
+	problem, _ := n.endScope(s, 0)
 	n.look()
 	return join(problem, endedText("drover ended the processes that it had started", n.ended[known:]))
 }

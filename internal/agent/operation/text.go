@@ -44,7 +44,7 @@ func (n *session) notRunning(verb, name string) error {
 	return process.Errorf(process.NotRunning, text, verb, name)
 }
 
-// besideCopies rejects a start beside the instances that fit the process and that drover did not start.
+// besideCopies rejects a start beside the instances that fit the process and that drover does not watch.
 func (n *session) besideCopies(fit []instance.Copy) error {
 	const most = 5
 	var names []string
@@ -57,6 +57,10 @@ func (n *session) besideCopies(fit []instance.Copy) error {
 	runs, it := "a copy of the process runs", "it"
 	if len(fit) > 1 {
 		runs, it = "copies of the process run", "one of them"
+	}
+	what := "did not start"
+	if slices.ContainsFunc(fit, func(c instance.Copy) bool { return c.Run != "" }) {
+		what = "does not watch"
 	}
 	command := ""
 	if n.subject.Record != nil { // an apply does not start what somebody has stopped
@@ -75,7 +79,7 @@ func (n *session) besideCopies(fit []instance.Copy) error {
 	default:
 		advice = fmt.Sprintf("%s--take-over watches %s as the process, --beside starts all the same", command, it)
 	}
-	return process.Errorf(process.Failed, "nothing was done: %s%s that drover did not start: %s. %s", note, runs,
+	return process.Errorf(process.Failed, "nothing was done: %s%s that drover %s: %s. %s", note, runs, what,
 		strings.Join(names, "; "), advice).Because(process.CauseCopy)
 }
 

@@ -22,6 +22,9 @@ type Runtime struct {
 	Ended *procfs.Identity `json:"ended,omitempty"`
 	// Run is the id of the run (and cgroup) in which it was started by us; empty when it was started from outside.
 	Run string `json:"run,omitempty"`
+	// Left are the runs of commands around it that have left processes behind, for example of before_start or reload.
+	// They end with it.
+	Left []string `json:"left,omitempty"`
 	// User is the account that the run was started with; empty if Run is.
 	User string `json:"user,omitempty"`
 	// Revision is the latest revision of the spec whose fields of the class restart are those that the run was started

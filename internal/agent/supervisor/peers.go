@@ -20,6 +20,13 @@ func (s *Supervisor) Owner(self process.ID, instance procfs.Identity) (process.I
 	return s.peers.owner(self, instance)
 }
 
+// Knows implements operation.Peers. It knows a process of a first start that is under way, too.
+func (s *Supervisor) Knows(prefix string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byPrefix[prefix] != nil
+}
+
 // Claimed implements operation.Peers. If it does not know another process to be running, it reads that process's pid
 // file, because somebody may just have started the process.
 func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.Identity {

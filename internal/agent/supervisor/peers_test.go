@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
@@ -214,6 +215,9 @@ func TestOwner(t *testing.T) {
 				t.Errorf("%s: hosted by %v, %v", c.name, host, ok)
 			}
 		}
+		if prefix := operation.RunPrefix(id("a")); !r.Knows(prefix) || r.Knows(operation.RunPrefix(id("b"))) {
+			t.Error("the supervisor knows the runs of others than its processes")
+		}
 		r.do(process.Restart, "a", s)
 		if owner, _, ok := r.Owner(id("b"), who); ok {
 			t.Errorf("%v still owns what it was before its restart", owner)
@@ -232,6 +236,9 @@ func TestOwner(t *testing.T) {
 		r.do(process.Unregister, "a", nil)
 		if owner, _, ok := r.Owner(id("b"), who); ok {
 			t.Errorf("owned by %v although that was forgotten", owner)
+		}
+		if r.pass(time.Second); r.Knows(operation.RunPrefix(id("a"))) {
+			t.Error("the supervisor knows the runs of a process that was forgotten")
 		}
 	})
 }

@@ -335,7 +335,7 @@ func (r *runner) socketRun() string {
 // Heard takes in what a run has said.
 func (s *Supervisor) Heard(run string) {
 	s.mu.Lock()
-	r := s.byPrefix[run[:min(len(run), len(operation.RunPrefix(process.ID{})))]]
+	r := s.byPrefix[operation.PrefixOf(run)]
 	s.mu.Unlock()
 	if r != nil {
 		r.post(func(ctx context.Context, r *runner) { r.heard(ctx, run) })

@@ -56,7 +56,7 @@ drover registers, watches and starts new processes. It changes the spec of known
 restarts a running process if a changed field takes effect only at a start. A process that
 somebody has stopped or unwatched stays as it is. 'drover explain' describes the fields of a file.
 
-A start fails beside a copy of the process that drover did not start: a process with the same account
+A start fails beside a copy of the process that drover does not watch: a process with the same account
 and executable, and with the same command line or working directory. --take-over watches the copy as
 the process, with the same pid, and --beside starts all the same.
 

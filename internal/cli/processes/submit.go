@@ -52,7 +52,7 @@ func (a *operateCommand) operateFlags(cmd *cobra.Command) {
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML, term.AsName)
 }
 
-// copyFlags say what a start does beside copies that drover did not start.
+// copyFlags say what a start does beside copies that drover does not watch.
 type copyFlags struct{ takeOver, beside bool }
 
 func (c *copyFlags) flags(cmd *cobra.Command) {

@@ -1,0 +1,107 @@
+package operation_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// leaver is the spec of a process whose commands each leave a process behind; left are the living ones of a command.
+func leaver(w *world) (s *process.Spec, left func(line string) int) {
+	s = foreground()
+	s.BeforeStart, s.BeforeStop = &process.Hook{Run: "before start"}, &process.Hook{Run: "before stop"}
+	s.Commands.Stop, s.Commands.Reload = "stop", "reload"
+	w.Script(runLine, operationtest.Script{Takes: time.Hour})
+	all := map[string][]procfs.Identity{}
+	for _, line := range []string{"before start", "before stop", "stop", "reload"} {
+		w.Script(line, operationtest.Script{Takes: time.Second, End: func(run string) {
+			all[line] = append(all[line], w.Spawn("left", "", run))
+		}})
+	}
+	return s, func(line string) int {
+		return len(slices.DeleteFunc(slices.Clone(all[line]), func(id procfs.Identity) bool {
+			alive, _ := w.Glance(id)
+			return !alive
+		}))
+	}
+}
+
+// TestLeftByCommands: what the commands around a process leave in the background lives as long as the process, and ends
+// with it.
+func TestLeftByCommands(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s, left := leaver(w)
+		r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+		r, _ = w.operate(t, process.Reload, s, r.Runtime)
+		if r.Outcome.Fault != process.None || left("before start") != 1 || left("reload") != 1 || len(r.Runtime.Left) != 2 {
+			t.Errorf("before the stop: %+v, runs %q", r.Outcome, r.Runtime.Left)
+		}
+		r, _ = w.operate(t, process.Restart, s, r.Runtime)
+		if r.Outcome.Fault != process.None || left("before start") != 1 || left("reload")+left("stop")+left("before stop") != 0 ||
+			len(r.Runtime.Left) != 1 {
+			t.Errorf("after a restart: %+v, runs %q", r.Outcome, r.Runtime.Left)
+		}
+		r, _ = w.operate(t, process.Stop, s, r.Runtime)
+		if len(r.Runtime.Left)+left("before start")+left("stop")+left("before stop") != 0 || len(r.Ended) == 0 {
+			t.Errorf("after a stop: %+v, runs %q", r.Outcome, r.Runtime.Left)
+		}
+	})
+}
+
+// TestLeftByCommandsBeforeARelaunch: a relaunch ends what the before_start of the last start has left, and not what that
+// of its own start leaves.
+func TestLeftByCommandsBeforeARelaunch(t *testing.T) {
+	for _, kind := range []process.Kind{process.Resident, process.Periodic} {
+		bubble(t, func(t *testing.T, w *world) {
+			s, left := leaver(w)
+			s.Policy.Kind = kind
+			rec, rt := specstore.Record{ID: nginx(), Spec: *s, Hosted: true}, specstore.Runtime{}
+			for n := range 3 {
+				r, err := w.operator.Relaunch(t.Context(), rec, rt)
+				if err != nil || r.Runtime.Process == nil || left("before start") != 1 || len(r.Runtime.Left) != 1 {
+					t.Fatalf("relaunch %d: %v, %d processes of %q", n, err, left("before start"), r.Runtime.Left)
+				}
+				w.operator.Relaunched(nginx())
+				rt = r.Runtime
+				rt.Ended, rt.Process = rt.Process, nil
+				if err := w.Signal(*rt.Ended, 9); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestLeftByAFailedStart: a start that fails ends what its before_start has left. With stop_scope: process, nothing is
+// ended besides the process.
+func TestLeftByAFailedStart(t *testing.T) {
+	for line, script := range map[string]operationtest.Script{
+		runLine: {Code: 3}, "before start": {Code: 3},
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			s, left := leaver(w)
+			var helper procfs.Identity
+			script.End = func(run string) { helper = w.Spawn("left", "", run) }
+			w.Script(line, script)
+			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			if alive, _ := w.Glance(helper); r.Outcome.Fault == process.None || alive || left("before start") != 0 ||
+				len(r.Runtime.Left) != 0 {
+				t.Errorf("%s fails: %+v, runs %q; its process lives: %v", line, r.Outcome, r.Runtime.Left, alive)
+			}
+		})
+	}
+	bubble(t, func(t *testing.T, w *world) {
+		s, left := leaver(w)
+		s.Labels = []byte(`{"drover.stop_scope": "process"}`)
+		r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+		r, _ = w.operate(t, process.Stop, s, r.Runtime)
+		if r.Outcome.Fault != process.None || left("before start") != 1 || len(r.Runtime.Left) != 0 {
+			t.Errorf("stop_scope: process: %+v, runs %q", r.Outcome, r.Runtime.Left)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package importing_test
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/internal/test/harness"
+)
+
+// file writes a process file with a process of this name, which runs the program main.
+func (p *place) file(name, seconds, dir string) string {
+	return p.Write(name+".yaml", "namespace: shop\nprocesses:\n  "+name+
+		": {hosts: [\"*\"], run: ./main "+seconds+", directory: "+dir+"}\n")
+}
+
+// refused fails unless the apply of a file is refused beside the process with this pid.
+func (p *place) refused(file string, pid int) {
+	p.T.Helper()
+	if f := p.cli(1, "apply", "-f", file, "--yes"); !strings.Contains(f.Out, "runs that drover does not watch: pid "+strconv.Itoa(pid)+" [") {
+		p.T.Errorf("the refusal does not name pid %d: %s", pid, f.Out)
+	}
+}
+
+// TestUnregistered: what drover has started and no longer knows is a copy: a start beside it is refused under each name,
+// and takes it over on demand.
+func TestUnregistered(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	harness.Sleeper(t, p.Dir, "main")
+	main, web := p.file("main", "4011", p.Dir), p.file("web", "4011", p.Dir)
+	p.cli(0, "apply", "-f", main, "--yes")
+	was := p.PID("main")
+	for _, file := range []string{main, web} {
+		p.cli(0, "unregister", "shop/*", "--yes")
+		p.refused(main, was)
+		p.refused(web, was)
+		p.cli(0, "apply", "-f", file, "--yes", "--take-over")
+		if pid := p.PID(strings.TrimSuffix(filepath.Base(file), ".yaml")); pid != was || !harness.Alive(was) {
+			t.Fatalf("drover watches pid %d of %s, want %d", pid, file, was)
+		}
+	}
+	p.cli(0, "apply", "-f", main, "--yes") // that of another name is no copy
+	if pid := p.PID("main"); pid == was || pid == 0 {
+		t.Errorf("drover watches pid %d beside %d", pid, was)
+	}
+	p.cli(0, "stop", "shop/web")
+	if harness.Alive(was) {
+		t.Errorf("pid %d has outlived its stop", was)
+	}
+}
+
+// TestLeftByAnotherDrover: a process that another drover of the host has started is a copy when that drover no longer
+// knows it, or has gone.
+func TestLeftByAnotherDrover(t *testing.T) {
+	t.Parallel()
+	p, q := newPlace(t), newPlace(t)
+	harness.Sleeper(t, p.Dir, "main")
+	p.cli(0, "apply", "-f", p.file("main", "4021", p.Dir), "--yes")
+	p.cli(0, "apply", "-f", p.file("web", "4022", p.Dir), "--yes")
+	main, web := p.PID("main"), p.PID("web")
+	t.Cleanup(func() { _, _ = syscall.Kill(main, syscall.SIGKILL), syscall.Kill(web, syscall.SIGKILL) })
+	q.cli(0, "apply", "-f", q.file("other", "4023", p.Dir), "--yes") // the other drover keeps both
+	p.cli(0, "unregister", "shop/main", "--yes")
+	q.refused(q.file("main", "4021", p.Dir), main)
+	q.cli(0, "apply", "-f", q.file("web", "4024", p.Dir), "--yes", "--beside")
+	q.cli(0, "unregister", "shop/web", "--yes")
+	p.S.Kill()
+	q.refused(q.file("fourth", "4022", p.Dir), web)
+	q.cli(0, "apply", "-f", q.file("fourth", "4022", p.Dir), "--yes", "--take-over")
+	if pid := q.PID("fourth"); pid != web || !harness.Alive(web) {
+		t.Errorf("drover watches pid %d, want %d", pid, web)
+	}
+}
