@@ -80,6 +80,34 @@ func TestStartIsOverWhenTheProcessSaysSo(t *testing.T) {
 	}
 }
 
+// TestAWordSentInTimeCountsAtTheEnd, also if it is read at the end of the check only.
+func TestAWordSentInTimeCountsAtTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		say  func(w *world, said *notify.Said)
+		took time.Duration
+	}{
+		"ready": {say: func(_ *world, said *notify.Said) { said.Ready = true }, took: 10 * time.Second},
+		"more time": {took: 12 * time.Second, say: func(w *world, said *notify.Said) {
+			if said.Extended == 0 {
+				said.Extended, said.ExtendedAt = w.Clock()+5*time.Second, w.Clock()
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.Script(runLine, operationtest.Script{Takes: time.Hour, Begin: func(run string) {
+					w.OnSettle(func() { w.Say(run, func(said *notify.Said) { c.say(w, said) }) })
+					after(12*time.Second, func() { w.Say(run, func(said *notify.Said) { said.Ready = true }) })
+				}})
+				r, took := w.operate(t, process.Start, notifying(), specstore.Runtime{})
+				if r.Outcome.Fault != process.None || took != c.took {
+					t.Errorf("%+v after %v", r.Outcome, took)
+				}
+			})
+		})
+	}
+}
+
 // TestAWordThatWasHeardIsKept: it is gone with the agent that heard it, but not from the record.
 func TestAWordThatWasHeardIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
