@@ -215,6 +215,7 @@ var Sentences = []Text{
 	{"the run of {time} was skipped: the previous run had not ended", "{time} 的运行被跳过：上一次运行尚未结束"},
 	{"the run of {time} was skipped: an operation was under way", "{time} 的运行被跳过：当时有操作正在执行"},
 	{"the run of {time} was skipped: the previous run could not be ended", "{time} 的运行被跳过：上一次运行无法终止"},
+	{"the run of {time} was skipped: {text}", "{time} 的运行被跳过：{text}"},
 	{
 		"missed {n} run{s}, the last one of {time}: the agent or its host was away",
 		"错过 {n} 次运行，最近一次为 {time}：Agent 或主机当时不在",

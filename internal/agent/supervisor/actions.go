@@ -128,7 +128,7 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.TakeDown:
 			r.takeDown(ctx, r.sup.operator.TakeDown)
 		case lifecycle.Skip:
-			r.skipped()
+			r.skipped("")
 		case lifecycle.Arm:
 			r.arm(a.Timer, a.After)
 		case lifecycle.Disarm:

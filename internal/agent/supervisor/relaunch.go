@@ -27,6 +27,13 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 		return
 	}
 	r.cancelPlace = nil
+	if r.proc.Record.Spec.Policy.Kind == process.Periodic && len(r.sup.afterStart(r.id, &r.proc.Record.Spec).unmet) > 0 {
+		r.post(func(ctx context.Context, r *runner) {
+			r.step(ctx, lifecycle.PutOff{})
+			r.beginRun(ctx)
+		})
+		return
+	}
 	if r.proc.Record.Spec.Policy.Kind == process.Resident {
 		if r.keepsOrder() && r.heldByOrder() {
 			r.post(func(ctx context.Context, r *runner) {
