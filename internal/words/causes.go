@@ -531,9 +531,8 @@ var Causes = map[string]Cause{
 			"运行的时间已到，但上一次运行还没有结束，或者 `after` 中的进程尚未就绪。",
 		},
 		Text{
-			"Make the runs shorter or less frequent, or choose another `schedule.overlap`. " +
-				"Run `drover why` for a process that it waits for.",
-			"缩短单次运行的时间，降低运行频率，或修改 `schedule.overlap`。对它等待的进程执行 `drover why`。",
+			"Make the runs shorter or less frequent, or choose another `schedule.overlap`.",
+			"缩短单次运行的时间，降低运行频率，或修改 `schedule.overlap`。",
 		},
 	},
 	"run-missed": {

@@ -118,6 +118,13 @@ var Sentences = []Text{
 	{"next run at {time}", "下一次运行：{time}"},
 
 	// evidence about an end
+	{"it has left pid {pid} and {n} more running", "它留下的 pid {pid} 和另外 {n} 个进程仍在运行"},
+	{"no WATCHDOG=1 for {time}", "{time} 内没有收到 WATCHDOG=1"},
+	{
+		"runtime_directory: {path} belongs to another process of drover",
+		"runtime_directory：{path} 属于 drover 管理的另一个进程",
+	},
+	{"it has left pid {pid} running", "它留下的 pid {pid} 仍在运行"},
 	{"it had run for at most {time}", "此前最多运行了 {time}"},
 	{"it had run for {time}", "此前运行了 {time}"},
 	{"the memory limit of its spec is {size}", "进程配置的内存限制是 {size}"},

@@ -463,7 +463,7 @@ func TestARunIsAfterOthers(t *testing.T) {
 		r.do(process.Stop, "b", nil)
 		r.do(process.Host, "a", s)
 		began := time.Now()
-		r.pass(began.Add(65 * time.Second).Sub(time.Now()))
+		r.pass(time.Until(began.Add(65 * time.Second)))
 		if got := r.state("a", "scheduled", true); got.Cause.ID != process.CauseRunSkipped ||
 			!strings.Contains(got.Cause.Text, " was skipped: ns/b is not ready (stopped); next run at ") {
 			t.Errorf("cause %+v", got.Cause)
@@ -474,12 +474,12 @@ func TestARunIsAfterOthers(t *testing.T) {
 		r.Script(line("start", "b"), operationtest.Script{Takes: 10 * time.Second, End: func(run string) {
 			r.Spawn("b", file("b"), run)
 		}})
-		r.pass(began.Add(115 * time.Second).Sub(time.Now()))
+		r.pass(time.Until(began.Add(115 * time.Second)))
 		r.ordered(process.Start, map[string]*process.Spec{"b": nil}, "b")
 		r.pass(25 * time.Second)
 		r.state("a", "running", true)
 		r.do(process.Stop, "b", nil)
-		r.pass(began.Add(185 * time.Second).Sub(time.Now())) // it would replace the run that is under way
+		r.pass(time.Until(began.Add(185 * time.Second))) // it would replace the run that is under way
 		r.state("a", "running", true)
 		if len(*at) != 1 {
 			t.Errorf("run at %v", *at)
