@@ -40,6 +40,10 @@ func TestStartIsOverWhenTheProcessSaysSo(t *testing.T) {
 			text: `not ready after 10 s: it has not said READY=1 at NOTIFY_SOCKET; it says "loading"; pid 100 runs on`,
 		},
 		{
+			name: "too late by a part of a second", ready: time.Hour, extend: 10138860593 * time.Nanosecond,
+			until: time.Second, took: 11138860593 * time.Nanosecond, fault: process.CheckFailed, text: "not ready after 11.14s: ",
+		},
+		{
 			name: "in the time that it asked for", ready: 100 * time.Second, extend: 3 * time.Second,
 			until: 99 * time.Second, took: 100 * time.Second, text: "success",
 		},
