@@ -3,6 +3,7 @@ package v1
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,22 +15,34 @@ import (
 // Duration is a length of time: 500ms, 10s, 5m, 1h30m or 30d. A day has 24 hours.
 type Duration time.Duration
 
-const day = 24 * time.Hour
+const (
+	day = 24 * time.Hour
+	// mostDays bounds a Duration: it is shorter than one day more.
+	mostDays = 1<<15 - 1
+)
 
 // ParseDuration reads a Duration of zero or more. A number without a unit is an error, except 0.
 func ParseDuration(text string) (Duration, error) {
+	wrong := fmt.Errorf("%q is not a duration: expected a value such as 500ms, 10s, 5m, 1h30m or 30d", text)
+	long := fmt.Errorf("%q is too long: expected at most %dd", text, mostDays)
 	rest, total := text, time.Duration(0)
 	if days, tail, ok := strings.Cut(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 15)
-		if err != nil {
-			return 0, fmt.Errorf("%q is not a duration: expected a value such as 500ms, 10s, 5m, 1h30m or 30d", text)
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return 0, long
+		case err != nil:
+			return 0, wrong
 		}
 		rest, total = tail, time.Duration(n)*day
 	}
 	if rest != "" || text == "" {
 		d, err := time.ParseDuration(rest)
-		if err != nil || d < 0 || d > math.MaxInt64-total || d%time.Millisecond != 0 {
-			return 0, fmt.Errorf("%q is not a duration: expected a value such as 500ms, 10s, 5m, 1h30m or 30d", text)
+		switch {
+		case err != nil || d < 0 || d%time.Millisecond != 0:
+			return 0, wrong
+		case d >= (mostDays+1)*day-total:
+			return 0, long
 		}
 		total += d
 	}

@@ -98,7 +98,12 @@ func Main(root *cobra.Command, args []string, told func(text string) string) int
 	if hasCode && exit.Err == nil {
 		return exit.Code
 	}
-	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), told(printable(err.Error())))
+	from := root.Name() + ": "
+	rest, named := strings.CutPrefix(err.Error(), cmd.CommandPath())
+	if named && (strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, " ")) {
+		from = "" // the error says it itself
+	}
+	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s%s\n", from, told(printable(err.Error())))
 	if _, ok := errors.AsType[*UsageError](err); ok {
 		_, _ = fmt.Fprintln(root.ErrOrStderr(), told(fmt.Sprintf("Try '%s --help'.", cmd.CommandPath())))
 		return Usage

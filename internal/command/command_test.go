@@ -60,7 +60,7 @@ func TestMainExitCodes(t *testing.T) {
 			"an argument too many",
 			[]string{"run", "fast"},
 			nil, command.Usage,
-			"prog: prog run takes no arguments, got [\"fast\"]\nTry 'prog run --help'.\n",
+			"prog run takes no arguments, got [\"fast\"]\nTry 'prog run --help'.\n",
 		},
 		{
 			"an unknown flag",

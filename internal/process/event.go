@@ -86,7 +86,7 @@ const (
 	EventRunStarted     EventKind = "run-started"          // a periodic run began
 	EventRunEnded       EventKind = "run-ended"            // the run succeeded
 	EventRunFailed      EventKind = "run-failed"           // the run failed
-	EventRunSkipped     EventKind = "run-skipped"          // the previous run still ran
+	EventRunSkipped     EventKind = "run-skipped"          // a due run was left out
 	EventRunMissed      EventKind = "run-missed"           // it was due while the agent or the host was down
 	EventUnhealthy      EventKind = "unhealthy"            // its health check failed too often in a row
 	EventHealthy        EventKind = "healthy"              // its health check succeeds again

@@ -240,6 +240,8 @@ type Instance struct {
 	Cmdline string `json:"cmdline,omitempty"`
 	// Stat is the state letter of proc(5), such as "S".
 	Stat string `json:"stat,omitempty"`
+	// Halted is when drover first saw that a signal had stopped the process, in Unix milliseconds; 0 if it is not.
+	Halted int64 `json:"-"`
 	// StartedAt is in Unix seconds, Elapsed in seconds.
 	StartedAt int64 `json:"started_at,omitempty"`
 	Elapsed   int64 `json:"elapsed,omitempty"`

@@ -58,6 +58,12 @@ func (d *decoder) value(path, field string, n *node, v reflect.Value) {
 		d.hosts(path, field, n, h)
 		return
 	}
+	if r, ok := reflect.TypeAssert[*v1.Reload](v.Addr()); ok && n.kind == mapping {
+		if !d.reload(path, field, n, r) {
+			whole.SetZero() // no other check tells the same again
+		}
+		return
+	}
 	if special(v) {
 		if err := unmarshal(n, v.Addr().Interface()); err != nil {
 			d.fault(n, path, "%s", strings.TrimPrefix(err.Error(), "json: "))
@@ -112,6 +118,22 @@ func (d *decoder) hosts(path, field string, n *node, h *v1.Hosts) {
 		d.fault(n, path, "is %s: expected a list of hosts, or select with an expression", n.kind)
 		h.Names = []string{""}
 	}
+}
+
+// reload decodes a mapping with a signal, and reports whether it is right.
+func (d *decoder) reload(path, field string, n *node, r *v1.Reload) bool {
+	by := struct {
+		Signal string `json:"signal"`
+	}{}
+	before := len(d.faults)
+	if d.structure(path, field, n, reflect.ValueOf(&by).Elem()); len(d.faults) > before {
+		return false
+	}
+	name, err := v1.SignalName(by.Signal)
+	if r.Signal = name; err != nil {
+		d.fault(n, path, "%v", err)
+	}
+	return err == nil
 }
 
 // special reports whether a type reads its own text.

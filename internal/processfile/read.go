@@ -186,6 +186,8 @@ func (r *reader) document(file string, n *node) Document {
 	switch name := n.fields["namespace"]; {
 	case name == nil || name.kind == null:
 		r.fault(n, "namespace", "is missing: expected the namespace of the processes")
+	case name.kind == literal:
+		r.fault(name, "namespace", "is %s: expected a string: put the value in quotes", show(name))
 	case name.kind != text:
 		r.fault(name, "namespace", "is %s: expected a string", show(name))
 	default:

@@ -130,6 +130,28 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
+// TestWhatIsWrittenIsQuoted: a fault names the field and what stands there, not what drover makes of it.
+func TestWhatIsWrittenIsQuoted(t *testing.T) {
+	const most = " is too long: expected at most 32767d"
+	for text, want := range map[string]string{
+		"a\nprocesses:\n  b: {run: x, stop_signals: [TERM 1000000h]}":    `3: processes.b.stop_signals[0]: "1000000h"` + most,
+		"a\nprocesses:\n  b: {run: x, timeouts: {stop: 365000d}}":        `3: processes.b.timeouts.stop: "365000d"` + most,
+		"a\nprocesses:\n  b: {run: x, timeouts: {stop: 32767d24h}}":      `3: processes.b.timeouts.stop: "32767d24h"` + most,
+		"a\nprocesses:\n  b: {run: x, reload: {sig: HUP}}":               "3: processes.b.reload.sig: unknown field, did you mean signal?",
+		"a\nprocesses:\n  b: {run: x, reload: {signal: NO}}":             `3: processes.b.reload: "NO" is not a signal: expected a name such as TERM, INT or USR1`,
+		"5\nprocesses:\n  b: {run: x}":                                   `1: namespace: is "5": expected a string: put the value in quotes`,
+		"a\nprocesses:\n  \"\": {run: x}":                                "3: processes: name is empty",
+		"a\nprocesses:\n  b: {run: \"\"}":                                "3: processes.b.run: is blank: expected a command line",
+		"a\nprocesses:\n  b: {run: \" \"}":                               "3: processes.b.run: is blank: expected a command line",
+		"a\nprocesses:\n  b: {start: \"\", pid_file: /p, directory: /d}": "3: processes.b.start: is blank: expected a command line",
+	} {
+		_, err := processfile.Read("f", []byte("namespace: "+strings.Replace(text, "{", "{hosts: [h], ", 1)))
+		if err == nil || err.Error() != "f:"+want {
+			t.Errorf("%s:\n%v\nwant\nf:%s", text, err, want)
+		}
+	}
+}
+
 // TestQuotes: a quote without an end is a fault of the file, if it is surely one for a shell, too.
 func TestQuotes(t *testing.T) {
 	for line, want := range map[string]string{

@@ -526,7 +526,10 @@ var Causes = map[string]Cause{
 	},
 	"run-skipped": {
 		Text{"Run skipped", "定时运行被跳过"},
-		Text{"A run was due before the previous run had ended.", "上一次运行还没有结束，下一次运行的时间已到。"},
+		Text{
+			"A run was due before the previous run had ended, or while a process of its `after` was not up.",
+			"运行的时间已到，但上一次运行还没有结束，或者 `after` 中的进程尚未就绪。",
+		},
 		Text{
 			"Make the runs shorter or less frequent, or choose another `schedule.overlap`.",
 			"缩短单次运行的时间，降低运行频率，或修改 `schedule.overlap`。",

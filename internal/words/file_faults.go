@@ -192,6 +192,7 @@ var FileFaults = []Text{
 		"{value} 不是主机数：应为 20 这样的数，或 10% 这样的比例",
 	},
 	{"{value} is neither an exit code from 0 to 255 nor a signal", "{value} 既不是 0 至 255 的退出码，也不是信号"},
+	{"{value} is too long: expected at most {n}d", "{value} 过长：最多为 {n}d"},
 	{"{value} is not a signal: expected a name such as TERM, INT or USR1", "{value} 不是信号：应为 TERM、INT 或 USR1 这样的名称"},
 	{
 		"{value} is not a time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC",

@@ -118,6 +118,13 @@ var Sentences = []Text{
 	{"next run at {time}", "下一次运行：{time}"},
 
 	// evidence about an end
+	{"it has left pid {pid} and {n} more running", "它留下的 pid {pid} 和另外 {n} 个进程仍在运行"},
+	{"no WATCHDOG=1 for {time}", "{time} 内没有收到 WATCHDOG=1"},
+	{
+		"runtime_directory: {path} belongs to another process of drover",
+		"runtime_directory：{path} 属于 drover 管理的另一个进程",
+	},
+	{"it has left pid {pid} running", "它留下的 pid {pid} 仍在运行"},
 	{"it had run for at most {time}", "此前最多运行了 {time}"},
 	{"it had run for {time}", "此前运行了 {time}"},
 	{"the memory limit of its spec is {size}", "进程配置的内存限制是 {size}"},
@@ -215,6 +222,7 @@ var Sentences = []Text{
 	{"the run of {time} was skipped: the previous run had not ended", "{time} 的运行被跳过：上一次运行尚未结束"},
 	{"the run of {time} was skipped: an operation was under way", "{time} 的运行被跳过：当时有操作正在执行"},
 	{"the run of {time} was skipped: the previous run could not be ended", "{time} 的运行被跳过：上一次运行无法终止"},
+	{"the run of {time} was skipped: {text}", "{time} 的运行被跳过：{text}"},
 	{
 		"missed {n} run{s}, the last one of {time}: the agent or its host was away",
 		"错过 {n} 次运行，最近一次为 {time}：Agent 或主机当时不在",
@@ -344,8 +352,12 @@ var Sentences = []Text{
 	{"run failed: {text}", "run 失败：{text}"},
 	{"before_start failed: {text}", "before_start 失败：{text}"},
 	{
-		"before_start ended by stop {task} with all processes that it had started",
-		"before_start 连同它启动的所有进程被停止（{task}）终止",
+		"before_start ended by a stop of {user} with all processes that it had started",
+		"before_start 连同它启动的所有进程被 {user} 的停止操作终止",
+	},
+	{
+		"before_start ended by a stop with all processes that it had started",
+		"before_start 连同它启动的所有进程被停止操作终止",
 	},
 	{"output: [{output}]", "输出：[{output}]"},
 	{"the end of its log: [{output}]", "日志末尾：[{output}]"},
@@ -363,7 +375,8 @@ var Sentences = []Text{
 	{"still alive: pid {pid} is there after {time}", "仍然存活：{time} 后 pid {pid} 还在"},
 	{"not ready after {time}: {text}", "{time} 后仍未就绪：{text}"},
 	{"not ready when another operation came: {text}", "另一操作到来时尚未就绪：{text}"},
-	{"not ready when stop {task} came: {text}", "停止（{task}）到来时尚未就绪：{text}"},
+	{"not ready when a stop of {user} came: {text}", "{user} 的停止操作到来时尚未就绪：{text}"},
+	{"not ready when a stop came: {text}", "停止操作到来时尚未就绪：{text}"},
 	{"pid {pid} runs on", "pid {pid} 继续运行"},
 	{"no pid file in {path} names a live {name}", "{path} 中没有 pid 文件指向存活的 {name}"},
 	{"pid file {path} does not exist", "pid 文件 {path} 不存在"},

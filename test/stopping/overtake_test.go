@@ -34,7 +34,7 @@ func TestKillOvertakes(t *testing.T) {
 			p.Control[c.verb+"_cmd"] = control
 			p.must(opKill, 0)
 			if r := p.Await(hangs).Want(t, "the operation that hung", 65535); !strings.Contains(r.Msg,
-				"ended by kill") {
+				"ended by a kill") {
 				t.Errorf("it says %q", r.Msg)
 			}
 			p.are("after the kill")

@@ -40,6 +40,10 @@ func TestStartIsOverWhenTheProcessSaysSo(t *testing.T) {
 			text: `not ready after 10 s: it has not said READY=1 at NOTIFY_SOCKET; it says "loading"; pid 100 runs on`,
 		},
 		{
+			name: "too late by a part of a second", ready: time.Hour, extend: 10138860593 * time.Nanosecond,
+			until: time.Second, took: 11138860593 * time.Nanosecond, fault: process.CheckFailed, text: "not ready after 11.14s: ",
+		},
+		{
 			name: "in the time that it asked for", ready: 100 * time.Second, extend: 3 * time.Second,
 			until: 99 * time.Second, took: 100 * time.Second, text: "success",
 		},
@@ -74,6 +78,34 @@ func TestStartIsOverWhenTheProcessSaysSo(t *testing.T) {
 				}
 				if unready := r.Runtime.Unready != nil; unready != (c.fault != process.None) || r.Runtime.Process == nil {
 					t.Errorf("afterwards %+v", r.Runtime)
+				}
+			})
+		})
+	}
+}
+
+// TestAWordSentInTimeCountsAtTheEnd, also if it is read at the end of the check only.
+func TestAWordSentInTimeCountsAtTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		say  func(w *world, said *notify.Said)
+		took time.Duration
+	}{
+		"ready": {say: func(_ *world, said *notify.Said) { said.Ready = true }, took: 10 * time.Second},
+		"more time": {took: 12 * time.Second, say: func(w *world, said *notify.Said) {
+			if said.Extended == 0 {
+				said.Extended, said.ExtendedAt = w.Clock()+5*time.Second, w.Clock()
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.Script(runLine, operationtest.Script{Takes: time.Hour, Begin: func(run string) {
+					w.OnSettle(func() { w.Say(run, func(said *notify.Said) { c.say(w, said) }) })
+					after(12*time.Second, func() { w.Say(run, func(said *notify.Said) { said.Ready = true }) })
+				}})
+				r, took := w.operate(t, process.Start, notifying(), specstore.Runtime{})
+				if r.Outcome.Fault != process.None || took != c.took {
+					t.Errorf("%+v after %v", r.Outcome, took)
 				}
 			})
 		})

@@ -5,6 +5,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -212,7 +213,13 @@ type endCause struct{ by string }
 func (c endCause) Error() string { return "ended by " + c.by }
 
 // EndedBy returns the cause for which a context ends when a kill or a stop overtakes an operation.
-func EndedBy(e *specstore.Entry) error { return endCause{by: string(e.Op) + " " + e.Item} }
+func EndedBy(e *specstore.Entry) error {
+	by := "a " + string(e.Op)
+	if who := cmp.Or(e.Actor.User, e.Actor.App); who != "" {
+		by += " of " + who
+	}
+	return endCause{by}
+}
 
 // preparationKey is the context key of the preparation of a start.
 type preparationKey struct{}

@@ -92,6 +92,10 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 	death := &deathWatch{session: n}
 	defer death.stop()
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
+		last := n.left(end) <= 0
+		if last && n.spec.Notifies() && n.Notices != nil {
+			n.Notices.Settle()
+		}
 		seen := n.look()
 		if n.spec.Foreground() && !seen.Alive() {
 			if n.lastWord(st); n.runtime.Process == nil {
@@ -124,6 +128,8 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 		}
 		switch {
 		case left > 0:
+		case !last && n.spec.Notifies():
+			left = 0 // what it has said since the look came in time
 		case problem != nil && seen.Alive():
 			return seen, n.notReady(limit+end-until, problem, said.Status, seen.ID.PID), nil
 		default:

@@ -320,6 +320,7 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 			Since: time.Now().UnixMilli(), From: now, Until: now, Limit: now, Late: true, Problem: why.problem,
 			Log: n.progress.Log,
 		}
+		n.runtime.Said.Socket = n.spec.Notifies() && n.runtime.Run == st.Run
 	}
 	if n.isProcess(st) && !seen.Alive() {
 		st.Result.Output = n.Commands.Output(st.Run)

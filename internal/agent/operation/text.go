@@ -192,6 +192,9 @@ func successText(notes ...string) string {
 
 // shortly is a time limit in words: whole seconds as a number of them.
 func shortly(d time.Duration) string {
+	if d > time.Second {
+		d = d.Round(10 * time.Millisecond) // what was measured has digits that nobody needs
+	}
 	if d%time.Second == 0 {
 		return fmt.Sprintf("%d s", d/time.Second)
 	}

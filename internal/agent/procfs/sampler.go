@@ -54,6 +54,7 @@ type sample struct {
 	startedAt time.Time
 	comm      string
 	suspended bool
+	since     time.Time // when suspended was first true
 }
 
 // NewSampler returns a sampler for a machine with that many processors.
@@ -93,6 +94,9 @@ func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err err
 	elapsed := max(now.Sub(p.startedAt), 0)
 	ticks := stat.UserTicks + stat.SystemTicks
 	average := s.share(ticks, elapsed)
+	if stat.Suspended() && !p.suspended {
+		p.since = now
+	}
 	p.mem, p.comm, p.suspended = memShare(stat.RSS, total), stat.Comm, stat.Suspended()
 	switch window := now.Sub(p.at); {
 	case p.at.IsZero():
@@ -101,10 +105,15 @@ func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err err
 		p.cpu = s.share(ticks-min(p.ticks, ticks), window)
 		p.at, p.ticks = now, ticks
 	}
+	since := int64(0)
+	if p.suspended {
+		since = p.since.UnixMilli()
+	}
 	return process.Instance{
 		PID:        id.PID,
 		Cmdline:    commandLine(stat.Comm, args),
 		Stat:       string(stat.State),
+		Halted:     since,
 		StartedAt:  p.startedAt.Unix(),
 		Elapsed:    int64(elapsed / time.Second),
 		CPU:        p.cpu,

@@ -206,3 +206,36 @@ func TestSamplerOnSelf(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+func TestHaltedSince(t *testing.T) {
+	root := t.TempDir()
+	f := procfs.New(root)
+	set := func(state rune) {
+		t.Helper()
+		write(t, root, fixture(100, state))
+	}
+	set('T')
+	id, err := f.Identify(42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := procfs.NewSampler(f, 2)
+		look := func(want int64) {
+			t.Helper()
+			if i, _, err := s.Instance(id); err != nil || i.Halted != want {
+				t.Errorf("since %d, want %v: %v", i.Halted, want, err)
+			}
+		}
+		began := time.Now().UnixMilli()
+		look(began)
+		time.Sleep(time.Minute)
+		look(began)
+		s.Forget(id) // a new look opens the file anew
+		set('S')
+		look(0)
+		s.Forget(id)
+		set('T')
+		look(time.Now().UnixMilli())
+	})
+}

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,17 @@ func (p *Process) BlameOperation(now time.Time, e *specstore.Entry, o process.Ou
 	}
 	line, rest := headline(o.Text, wrote)
 	p.Blame(now, o.Cause, line)
-	p.Runtime.Cause.Evidence = append([]string{By(string(e.Op)+" requested", e.Actor)}, rest...)
+	p.Runtime.Cause.Evidence = append([]string{By(string(e.Op)+requested, e.Actor)}, rest...)
+}
+
+const requested = " requested"
+
+// Relaunching drops from the cause who has requested the operation before: nobody has requested the relaunch.
+func (p *Process) Relaunching() {
+	p.Runtime.Cause.Evidence = slices.DeleteFunc(slices.Clone(p.Runtime.Cause.Evidence), func(text string) bool {
+		_, after, _ := strings.Cut(text, " ")
+		return strings.HasPrefix(" "+after, requested)
+	})
 }
 
 // Operated tells what an operation has done. It returns no event for an operation that was not needed or was not

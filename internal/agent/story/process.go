@@ -120,6 +120,18 @@ func (p *Process) BlameExit(now time.Time, pid int, how *process.Exit, words str
 	p.blameEnd(now, cause, Join("pid "+itoa(pid)+" "+words+oom+" at "+at, unrun))
 }
 
+// Left adds to the end of a process which others of its run it has left running.
+func (p *Process) Left(others []procfs.Identity) {
+	if len(others) == 0 {
+		return
+	}
+	text := "it has left pid " + itoa(others[0].PID)
+	if more := len(others) - 1; more > 0 {
+		text += " and " + itoa(more) + " more"
+	}
+	p.Runtime.Note = Join(p.Runtime.Note, text+" running")
+}
+
 // BlameUnseen notes an end that drover did not see.
 func (p *Process) BlameUnseen(now time.Time, pid int) {
 	p.blameEnd(now, process.CauseUnseen, "pid "+itoa(pid)+" ended, and drover did not see how")

@@ -85,10 +85,12 @@ func (p *Process) judgeRun(e *process.Event) {
 // Due notes that the run of the given time must begin.
 func (p *Process) Due(at time.Time) { p.History.Due, p.History.Owed = at, true }
 
-// RunSkipped tells of a due run that was left out.
-func (p *Process) RunSkipped(now time.Time) process.Event {
+// RunSkipped tells of a due run that was left out. unmet says which processes it was to wait for; empty if none.
+func (p *Process) RunSkipped(now time.Time, unmet string) process.Event {
 	why := "the previous run had not ended"
 	switch {
+	case unmet != "":
+		why = unmet
 	case p.Machine.State == lifecycle.Operating:
 		why = "an operation was under way"
 	case p.Record.Spec.Schedule.Overlap == process.OverlapReplace:

@@ -204,6 +204,7 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 		all = append(all, process.Cause{
 			ID: process.CauseSuspended, Text: "a signal such as SIGSTOP has stopped pid " + itoa(s.Instance.PID) +
 				", so it executes nothing",
+			Since: s.Instance.Halted,
 		})
 	}
 	if s.Flapping {

@@ -93,6 +93,9 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 		r.storeRuntime(r.proc.Runtime)
 	}
 	r.publish()
+	if run := r.socketRun(); run != "" && before.State != lifecycle.Running {
+		r.heard(ctx, run) // what it has said meanwhile reached nobody
+	}
 }
 
 // storeRuntime stores the runtime of the process. It only logs a failure: the disk may be full, and the work goes on.
@@ -125,7 +128,7 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.TakeDown:
 			r.takeDown(ctx, r.sup.operator.TakeDown)
 		case lifecycle.Skip:
-			r.skipped()
+			r.skipped("")
 		case lifecycle.Arm:
 			r.arm(a.Timer, a.After)
 		case lifecycle.Disarm:
@@ -152,9 +155,6 @@ func (r *runner) firstLook(ctx context.Context) {
 	switch {
 	case seen.Alive() && before != nil && *before == *seen.ID:
 		r.step(ctx, lifecycle.Found{})
-		if run := r.socketRun(); run != "" {
-			r.heard(ctx, run) // it may have said something while no agent ran
-		}
 	case seen.Alive():
 		r.found(ctx, before)
 	case before == nil:

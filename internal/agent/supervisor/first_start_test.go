@@ -263,7 +263,7 @@ func TestCheckThatAStopEnds(t *testing.T) {
 		r.pass(2 * time.Second)
 		r.ordered(process.Stop, nil, "web")
 		r.pass(time.Minute)
-		if o, _ := r.sink.outcome(item); !strings.Contains(o.Text, "not ready when stop item-2 came: exit status 1") {
+		if o, _ := r.sink.outcome(item); !strings.Contains(o.Text, "not ready when a stop came: exit status 1") {
 			r.t.Errorf("%+v", o)
 		}
 		r.state("web", "stopped", false)

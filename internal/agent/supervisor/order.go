@@ -219,7 +219,7 @@ type wait struct {
 	on []process.ID
 	// unmet says, for each process that does not have its state, what is missing.
 	unmet []string
-	// busy tells that an operation on one of the processes is open, and may bring its state about.
+	// busy tells that an operation on one of the processes is open, or the first look, and may bring its state about.
 	busy bool
 	// cycle is a path of processes that wait for each other, back to the first; nil if there is none.
 	cycle []string
@@ -244,7 +244,7 @@ func (s *Supervisor) afterStart(id process.ID, spec *process.Spec) (w wait) {
 				continue
 			}
 			w.unmet = append(w.unmet, r.id.String()+" "+unmetText(&p, want))
-			w.busy = w.busy || r.operationPending() || p.Machine.Busy()
+			w.busy = w.busy || r.operationPending() || p.Machine.Busy() || p.Machine.State == lifecycle.Unknown
 		}
 	}
 	if len(w.unmet) > 0 {

@@ -42,7 +42,7 @@ func TestKillOvertakesACommand(t *testing.T) {
 			kill := r.submit(process.Kill, "a", s)
 			r.pass(0)
 			if o, ended := r.sink.outcome(first); !ended || o.Fault != process.Failed ||
-				!strings.Contains(o.Text, "ended by kill "+kill) {
+				!strings.Contains(o.Text, "ended by a kill") {
 				t.Errorf("%s: %+v", c.name, o)
 			}
 			if o, ended := r.sink.outcome(kill); !ended || o.Fault != process.None || o.Hosted {
@@ -96,7 +96,7 @@ func TestKillGoesBeforeWhatWaits(t *testing.T) {
 		kill := r.accept(process.Kill, "a", s).Item
 		r.begin()
 		r.pass(time.Minute)
-		if o, _ := r.sink.outcome(begun); !strings.Contains(o.Text, "ended by kill "+kill) {
+		if o, _ := r.sink.outcome(begun); !strings.Contains(o.Text, "ended by a kill") {
 			t.Errorf("the operation that had begun: %+v", o)
 		}
 		r.expect(kill, process.None, "success")
@@ -145,7 +145,7 @@ func TestStopOvertakesACheck(t *testing.T) {
 // TestStopEndsThePreparation: a stop of drover's own API ends the before_start command of a start and of a relaunch, and
 // the program does not run. A stop of GSE waits for the command.
 func TestStopEndsThePreparation(t *testing.T) {
-	const ended = "before_start ended by stop "
+	const ended = "before_start ended by a stop"
 	hang := operationtest.Script{Takes: 30 * time.Second}
 	for _, own := range []bool{true, false} {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -161,7 +161,7 @@ func TestStopEndsThePreparation(t *testing.T) {
 				stop = r.submit(process.Stop, "web", nil)
 			}
 			r.pass(0)
-			if o, over := r.sink.outcome(start); over != own || own && !strings.Contains(o.Text, ended+stop) {
+			if o, over := r.sink.outcome(start); over != own || own && !strings.Contains(o.Text, ended) {
 				t.Errorf("own %v: the start: %v, %+v", own, over, o)
 			}
 			r.pass(time.Minute)

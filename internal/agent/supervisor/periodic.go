@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -84,6 +85,37 @@ func (r *runner) due(ctx context.Context, at time.Time) {
 	if r.proc.Machine.State == lifecycle.Operating && r.proc.Record.Spec.Schedule.Overlap == process.OverlapWait {
 		return // beginOwed follows when the operation has ended
 	}
+	r.beginRun(ctx)
+}
+
+// beginRun begins the owed run, or skips it if a process that it is after is not up. While something is under way with
+// such a process, the run waits for the next change.
+func (r *runner) beginRun(ctx context.Context) {
+	spec, state := &r.proc.Record.Spec, r.proc.Machine.State
+	replaces := state == lifecycle.Running && spec.Schedule.Overlap == process.OverlapReplace
+	if len(spec.After) == 0 || state != lifecycle.Scheduled && !replaces {
+		r.step(ctx, lifecycle.Due{})
+		return
+	}
+	if r.leaveOrder != nil {
+		r.leaveOrder()
+	}
+	var w wait
+	w, r.leaveOrder = r.sup.order.lookAndNext(func() wait { return r.sup.afterStart(r.id, spec) }, func() {
+		r.post(func(ctx context.Context, r *runner) {
+			if r.proc.History.Owed && r.runsByTimetable() && r.proc.Machine.State == lifecycle.Scheduled {
+				r.beginRun(ctx)
+			}
+		})
+	})
+	if len(w.unmet) > 0 && w.busy && !replaces {
+		return
+	}
+	if r.leaveOrder(); len(w.unmet) > 0 {
+		r.skipped(strings.Join(w.unmet, ", "))
+		r.publish()
+		return
+	}
 	r.step(ctx, lifecycle.Due{})
 }
 
@@ -101,12 +133,13 @@ func (r *runner) beginOwed(ctx context.Context) {
 		r.missed(r.proc.History.Due, 1)
 		return
 	}
-	r.step(ctx, lifecycle.Due{})
+	r.beginRun(ctx)
 }
 
-// skipped reports a run that the overlap policy left out.
-func (r *runner) skipped() {
-	e := r.proc.RunSkipped(time.Now())
+// skipped reports a run that was left out because a process that it is after is not up; by the overlap policy if unmet
+// is empty.
+func (r *runner) skipped(unmet string) {
+	e := r.proc.RunSkipped(time.Now(), unmet)
 	r.tell(e)
 	r.saveHistory()
 }

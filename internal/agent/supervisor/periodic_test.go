@@ -452,3 +452,37 @@ func TestTimeLimit(t *testing.T) {
 		r.state("a", "scheduled", true)
 	})
 }
+
+// TestARunIsAfterOthers: one whose processes are not up is skipped, and one waits while such a process is being started.
+func TestARunIsAfterOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.every("a", 60, time.Second, process.Schedule{Overlap: process.OverlapReplace})
+		s.After = map[string]string{"b": string(process.AfterReady)}
+		at := r.starts("a", operationtest.Script{Takes: 90 * time.Second})
+		r.do(process.Start, "b", r.spec("b"))
+		r.do(process.Stop, "b", nil)
+		r.do(process.Host, "a", s)
+		began := time.Now()
+		r.pass(time.Until(began.Add(65 * time.Second)))
+		if got := r.state("a", "scheduled", true); got.Cause.ID != process.CauseRunSkipped ||
+			!strings.Contains(got.Cause.Text, " was skipped: ns/b is not ready (stopped); next run at ") {
+			t.Errorf("cause %+v", got.Cause)
+		}
+		if h := r.disk.history(id("a")); h.Owed || len(*at) > 0 {
+			t.Errorf("run at %v, %+v", *at, h)
+		}
+		r.Script(line("start", "b"), operationtest.Script{Takes: 10 * time.Second, End: func(run string) {
+			r.Spawn("b", file("b"), run)
+		}})
+		r.pass(time.Until(began.Add(115 * time.Second)))
+		r.ordered(process.Start, map[string]*process.Spec{"b": nil}, "b")
+		r.pass(25 * time.Second)
+		r.state("a", "running", true)
+		r.do(process.Stop, "b", nil)
+		r.pass(time.Until(began.Add(185 * time.Second))) // it would replace the run that is under way
+		r.state("a", "running", true)
+		if len(*at) != 1 {
+			t.Errorf("run at %v", *at)
+		}
+	})
+}

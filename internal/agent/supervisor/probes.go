@@ -240,7 +240,10 @@ func (r *runner) tryReady(ctx context.Context, number int) {
 		r.unanswered(ctx, "it was started without NOTIFY_SOCKET, and cannot say so before its next start")
 		return
 	case w.check == nil:
-		r.unanswered(ctx, "it has not said READY=1 at NOTIFY_SOCKET")
+		r.sup.operator.Notices.Settle()
+		if r.heard(ctx, r.socketRun()); w.timer.isCurrent(number) {
+			r.unanswered(ctx, "it has not said READY=1 at NOTIFY_SOCKET")
+		}
 		return
 	}
 	check := w.check
@@ -346,10 +349,10 @@ func (s *Supervisor) Heard(run string) {
 func (r *runner) heard(ctx context.Context, run string) {
 	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running || r.proc.Runtime.Process == nil ||
 		r.proc.Runtime.Run != run {
-		return // the operation under way listens by itself
+		return // an operation under way listens by itself, and stepAndTell hears the rest when the process runs
 	}
 	said, _ := r.sup.operator.Notices.Said(run)
-	if seen, ok := operation.Successor(r.proc.Runtime.Process, said); ok {
+	if seen, ok := operation.Successor(r.proc.Runtime.Process, said); ok && r.alive(said) {
 		before := r.proc.Runtime.Process.PID
 		r.follows(seen)
 		r.stepAndTell(ctx, lifecycle.Found{}, func(c story.Change) []process.Event {

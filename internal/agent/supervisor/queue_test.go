@@ -336,7 +336,7 @@ func TestWhatIsNotWantedDoesNotBegin(t *testing.T) {
 		r.pass(time.Second)
 		kill := r.submit(process.Kill, "a", s)
 		r.pass(time.Second)
-		r.expect(overtaken, process.Failed, "ended by kill "+kill)
+		r.expect(overtaken, process.Failed, "ended by a kill")
 		said <- true
 		r.pass(time.Minute)
 		r.expect(kill, process.None, "success")

@@ -218,3 +218,37 @@ func TestARelaunchMustStayAlive(t *testing.T) {
 		}
 	})
 }
+
+// TestAWordBetweenCheckAndWatchCounts: the check of the start has seen its last, and the outcome is being stored.
+func TestAWordBetweenCheckAndWatchCounts(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s, run := r.copy("web", 0), ""
+		s.Ready, s.Policy.StartCheckBegin = &process.Readiness{Notify: true}, 30
+		r.Script("exec ./web", operationtest.Script{Takes: time.Hour, Begin: func(of string) { run = of }})
+		r.handle.onFinish = func(string) {
+			r.says(run, func(said *notify.Said) { said.Ready = true })
+			<-time.After(time.Second) // whoever listens has heard it
+		}
+		r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")
+		r.pass(time.Minute)
+		if s := r.state("web", "running", true); s.Cause.ID == process.CauseNotReady {
+			t.Errorf("cause %+v of what is ready", s.Cause)
+		}
+		if all := strings.Join(r.sink.history(id("web")), ", "); !strings.HasPrefix(all, "operation-failed ") ||
+			!strings.HasSuffix(all, ", ready running→running") {
+			t.Errorf("events %s", all)
+		}
+	})
+}
+
+// TestAWordNotYetReadCountsAtTheEnd: it was sent in time, and a relaunch that is late would be ended.
+func TestAWordNotYetReadCountsAtTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		runs := r.relaunched(true)
+		r.OnSettle(func() { r.says(last(runs), func(said *notify.Said) { said.Ready = true }) })
+		r.pass(5 * time.Minute)
+		if r.state("a", "running", true); len(*runs) != 2 {
+			t.Errorf("%d runs", len(*runs))
+		}
+	})
+}

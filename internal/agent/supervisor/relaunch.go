@@ -27,7 +27,15 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 		return
 	}
 	r.cancelPlace = nil
-	if r.proc.Record.Spec.Policy.Kind == process.Resident {
+	spec := &r.proc.Record.Spec
+	if spec.Policy.Kind == process.Periodic && len(r.sup.afterStart(r.id, spec).unmet) > 0 {
+		r.post(func(ctx context.Context, r *runner) {
+			r.step(ctx, lifecycle.PutOff{})
+			r.beginRun(ctx)
+		})
+		return
+	}
+	if spec.Policy.Kind == process.Resident {
 		if r.keepsOrder() && r.heldByOrder() {
 			r.post(func(ctx context.Context, r *runner) {
 				r.step(ctx, lifecycle.Held{})
@@ -82,6 +90,7 @@ func (r *runner) relaunch(
 ) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.hold()
+	r.proc.Relaunching()
 	r.work.cancel = cancel
 	ctx, r.work.endPreparation = operation.Stoppable(ctx)
 	// An earlier agent may have died before it recorded the end by policy. The instance that it was ending is gone.

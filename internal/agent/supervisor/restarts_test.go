@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -129,4 +130,40 @@ func TestCauseOverRestarts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestACommandThatGoesToTheBackground: its end says what it has left running.
+func TestACommandThatGoesToTheBackground(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.copy("web", 0)
+		r.Script("exec ./web", operationtest.Script{Takes: time.Second, Begin: func(run string) { r.Spawn("child", "", run) }})
+		r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")
+		r.pass(1500 * time.Millisecond)
+		for _, e := range r.sink.all(id("web")) {
+			if e.Kind == process.EventExited && strings.Contains(e.Cause.Text, "exit status 0 at ") &&
+				strings.Contains(e.Cause.Text, "; it has left pid ") {
+				return
+			}
+		}
+		t.Errorf("events %+v", r.sink.all(id("web")))
+	})
+}
+
+// TestNobodyRequestsARelaunch: the cause says who has requested the start that has failed, until the relaunch begins.
+func TestNobodyRequestsARelaunch(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.copy("web", time.Second)
+		r.Script("exec ./web", operationtest.Script{Takes: 100 * time.Millisecond, Code: 3})
+		s.BeforeStart = &process.Hook{Run: "prepare", Time: 60_000}
+		r.Script("prepare", operationtest.Script{Takes: 5 * time.Second})
+		r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")
+		r.pass(8 * time.Second)
+		if s := r.state("web", "backoff", true); len(s.Cause.Evidence) != 1 {
+			t.Errorf("cause %+v", s.Cause)
+		}
+		r.pass(10 * time.Second)
+		if s := r.state("web", "starting", true); len(s.Cause.Evidence) > 0 {
+			t.Errorf("cause %+v", s.Cause)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -41,6 +42,7 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	r.proc.Runtime.LastExit = how
 	if r.proc.Runtime.Ending == nil {
 		r.proc.BlameExit(time.Now(), who.PID, how, exit.String())
+		r.proc.Left(r.leftBy(who, how))
 	}
 	if r.proc.Machine.Busy() {
 		r.publish() // the operation under way looks for itself
@@ -57,6 +59,17 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		return
 	}
 	r.ended(ctx, who, seen, was)
+}
+
+// leftBy returns what a foreground command that has ended with status 0 has left running: it may be a daemon.
+func (r *runner) leftBy(who procfs.Identity, how *process.Exit) []procfs.Identity {
+	rec := r.proc.Record
+	if rec == nil || !rec.Spec.Foreground() || r.proc.KeepsRuns() || how.Cause() != process.CauseExited {
+		return nil
+	}
+	all := r.sup.operator.Trees.Survivors(instance.Scope{Root: who, Run: r.proc.Runtime.Run})
+	others := r.sup.Claimed(r.id, all)
+	return slices.DeleteFunc(all, func(p procfs.Identity) bool { return p == who || slices.Contains(others, p) })
 }
 
 // endOf returns what drover knows of an instance that has ended; rt is from the time when it ran.

@@ -407,10 +407,7 @@ func (p *whyPrinter) remedy(b *strings.Builder, f client.Finding) {
 	if !ok {
 		return
 	}
-	remedy := c.Remedy
-	if known := words.Causes[f.Cause.ID]; p.lang != words.English && known.Remedy != (words.Text{}) {
-		remedy = known.Remedy.In(p.lang)
-	}
+	remedy := words.Remedy(f.Cause.ID, f.Cause.Text, c.Remedy, p.lang)
 	text := namedCommand.ReplaceAllStringFunc(remedy, func(line string) string {
 		return "`" + p.complete(strings.TrimPrefix(strings.Trim(line, "`"), "drover "), f) + "`"
 	})

@@ -112,7 +112,7 @@ func (s *State) whyText(answer client.Why) (lines []string) {
 		}
 		for _, c := range answer.Causes {
 			if c.ID == f.Cause.ID {
-				lines = append(lines, field(words.Head.Remedy.In(s.lang), s.remedy(c)))
+				lines = append(lines, field(words.Head.Remedy.In(s.lang), s.remedy(c, f.Cause.Text)))
 			}
 		}
 		lines = append(lines, "")
@@ -123,13 +123,9 @@ func (s *State) whyText(answer client.Why) (lines []string) {
 	return lines
 }
 
-// remedy says what to do about a cause.
-func (s *State) remedy(c client.CauseCount) string {
-	text := c.Remedy
-	if known := words.Causes[c.ID].Remedy; s.lang != words.English && known != (words.Text{}) {
-		text = known.In(s.lang)
-	}
-	return strings.ReplaceAll(text, "`", "'")
+// remedy says what to do about a cause with that sentence.
+func (s *State) remedy(c client.CauseCount, sentence string) string {
+	return strings.ReplaceAll(words.Remedy(c.ID, sentence, c.Remedy, s.lang), "`", "'")
 }
 
 // kindOf is the word of a kind of event, and the id by which a person filters.

@@ -17,7 +17,7 @@ import (
 func spoken(lang words.Lang) template.FuncMap {
 	return template.FuncMap{
 		"about":  func(id string) words.Cause { return words.Causes[id] },
-		"remedy": func(id string) []span { return spans(words.Causes[id].Remedy.In(lang)) },
+		"remedy": func(id, sentence string) []span { return spans(words.Remedy(id, sentence, "", lang)) },
 		"said":   func(id, text string) string { return visible(words.CauseSentence(id, text, lang)) },
 		"sentence": func(text string) string {
 			text, _ = words.Sentence(text, lang)

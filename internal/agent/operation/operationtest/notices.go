@@ -49,7 +49,21 @@ func (w *World) Said(run string) (said notify.Said, changed <-chan struct{}) {
 }
 
 // Settle implements operation.Notices.
-func (w *World) Settle() {}
+func (w *World) Settle() {
+	w.mu.Lock()
+	settle := w.settle
+	w.mu.Unlock()
+	if settle != nil {
+		settle()
+	}
+}
+
+// OnSettle has fn take in what was sent before and is not read yet.
+func (w *World) OnSettle(fn func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settle = fn
+}
 
 // Heard implements operation.Notices.
 func (w *World) Heard(ctx context.Context) (run string, ok bool) {

@@ -60,6 +60,7 @@ type World struct {
 	scripts  map[string]Script
 	talks    map[string]*talk
 	heard    chan string
+	settle   func()
 	runs     map[string]*command
 	pids     int
 	runCount int
