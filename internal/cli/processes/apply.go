@@ -185,14 +185,18 @@ func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []proces
 		return err
 	}
 	todo := slices.ContainsFunc(parts, func(p part) bool { return steps(p.plan) > 0 })
+	all, refusal := refusals(parts)
+	ends := cmd.Name() != "diff" && refusal != nil && (a.dryRun || all)
 	if a.Form == term.AsTable || a.dryRun || !todo {
-		if err := a.print(cmd.OutOrStdout(), parts); err != nil {
+		if err := a.print(cmd.OutOrStdout(), parts, ends); err != nil {
 			return err
 		}
 	}
 	switch {
 	case !todo && cmd.Name() == "diff":
 		return errNothing
+	case ends:
+		return refusal
 	case !todo || a.dryRun:
 		return nil
 	}
@@ -206,6 +210,16 @@ func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []proces
 		}
 	}
 	return failed
+}
+
+// refusals returns whether the server would refuse all of the plans, and the error with which it would answer.
+func refusals(parts []part) (all bool, refusal error) {
+	all = true
+	for _, p := range parts {
+		err := refused(p.plan.Refused, p.plan.Reason)
+		refusal, all = worse(refusal, err), all && (err != nil || steps(p.plan) == 0)
+	}
+	return all, refusal
 }
 
 // worse returns the error of two parts together.
@@ -439,8 +453,8 @@ const (
 	actionKept   = "kept"
 )
 
-// print prints the plans.
-func (a *applyCommand) print(w io.Writer, parts []part) error {
+// print prints the plans. ends is whether the command ends with the refusal of them.
+func (a *applyCommand) print(w io.Writer, parts []part, ends bool) error {
 	t := term.Table{}
 	for _, p := range parts {
 		if a.Form != term.AsTable {
@@ -459,18 +473,27 @@ func (a *applyCommand) print(w io.Writer, parts []part) error {
 		return err
 	}
 	for _, p := range parts {
-		if p.plan.Reason != "" {
-			if _, err := fmt.Fprintln(w, words.Message(p.plan.Reason, a.Lang(w))); err != nil {
-				return err
-			}
-		}
-		for i := range p.plan.Rollouts {
-			if _, err := fmt.Fprintln(w, words.Message(plannedLine(&p.plan.Rollouts[i]), a.Lang(w))); err != nil {
+		for _, line := range planLines(&p.plan, ends) {
+			if _, err := fmt.Fprintln(w, words.Message(line, a.Lang(w))); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// planLines say how the server would carry out a plan. If the command ends with the refusal, they leave it out.
+func planLines(p *client.Plan, ends bool) (lines []string) {
+	if len(p.Away) > 0 {
+		lines = append(lines, "not connected: "+firstOf(p.Away, 10))
+	}
+	if p.Reason != "" && (p.Refused == 0 || !ends) {
+		lines = append(lines, p.Reason)
+	}
+	for i := range p.Rollouts {
+		lines = append(lines, plannedLine(&p.Rollouts[i]))
+	}
+	return lines
 }
 
 // what says what a change does.

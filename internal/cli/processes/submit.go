@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,8 +125,9 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 
 // showPlan prints what a request would do.
 func (a *operateCommand) showPlan(cmd *cobra.Command, p client.OperationPlan) error {
+	refusal := refused(p.Refused, p.Reason)
 	if a.Form == term.AsJSON || a.Form == term.AsYAML {
-		return term.PrintValue(cmd.OutOrStdout(), a.Form, p)
+		return cmp.Or(term.PrintValue(cmd.OutOrStdout(), a.Form, p), refusal)
 	}
 	t := term.Table{}
 	for _, target := range p.Targets {
@@ -142,10 +144,18 @@ func (a *operateCommand) showPlan(cmd *cobra.Command, p client.OperationPlan) er
 	if len(p.Away) > 0 {
 		term.Say(cmd, "not connected: %s\n", firstOf(p.Away, 10))
 	}
-	if p.Reason != "" {
+	if p.Reason != "" && refusal == nil {
 		term.Say(cmd, "%s\n", p.Reason)
 	}
-	return nil
+	return refusal
+}
+
+// refused returns the error with which the server would answer the call of a plan; nil if the status is 0.
+func refused(status int, reason string) error {
+	if status == 0 {
+		return nil
+	}
+	return remote.ExitOf(&client.Error{Status: status, Detail: reason})
 }
 
 // submit submits an operation. Ctrl-C does not interrupt it, because the caller must know whether the server accepted

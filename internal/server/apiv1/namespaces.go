@@ -264,20 +264,6 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 	return f, err
 }
 
-// broad says that a plan reaches more hosts than one person may change; empty if it does not.
-func (h *Handler) broad(steps []plan.Step, rollouts []*store.Rollout) string {
-	if requests, _ := requestsFor(steps); len(rollouts) == 0 {
-		if err := h.narrow(hostsIn(requests), store.OpApply); err != nil {
-			return err.Error()
-		}
-		return ""
-	}
-	if !slices.ContainsFunc(rollouts, func(r *store.Rollout) bool { return r.Plan.Breadth != 0 }) {
-		return ""
-	}
-	return fmt.Sprintf("a rollout of more than %d hosts waits for the approval of a second person", h.Breadth)
-}
-
 // narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
 func (h *Handler) narrow(hosts int, op process.Op) error {
 	if h.Breadth == 0 || hosts <= h.Breadth {
@@ -313,14 +299,15 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
 	selections := h.selectionsOf(t, f.docs, f.wanted, f.standing, f.options.Prune != plan.PruneNone)
-	if err := h.maySelect(c, selections, f.standing); err != nil {
-		return reply{}, err
+	refusal := h.maySelect(c, selections, f.standing)
+	if refusal != nil && !f.dry {
+		return reply{}, refusal
 	}
 	switch {
 	case f.dry || len(steps) == 0 && selections == nil:
 		c.w.Header().Set("ETag", f.tag)
 		answer.Rollouts = viewPlanned(rollouts)
-		answer.Reason, err = h.hindrance(ctx, steps, rollouts)
+		err = h.foresee(ctx, c, &answer, steps, rollouts, refusal)
 		return reply{status: http.StatusOK, body: answer}, err
 	case len(steps) == 0:
 		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, t, f.wanted, selections)

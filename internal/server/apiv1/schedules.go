@@ -160,7 +160,7 @@ func (h *Handler) planOperation(ctx context.Context, c *call, req *operationRequ
 	p.Away = h.away(agents)
 	if req.Rollout == nil && !req.OneOf {
 		if err := h.narrow(hostsIn(requests), req.Op); err != nil {
-			p.Reason = err.Error()
+			p.Reason, p.Refused = err.Error(), http.StatusForbidden
 		}
 		return ok(p)
 	}
