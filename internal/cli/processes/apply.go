@@ -187,6 +187,7 @@ func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []proces
 	todo := slices.ContainsFunc(parts, func(p part) bool { return steps(p.plan) > 0 })
 	all, refusal := refusals(parts)
 	ends := cmd.Name() != "diff" && refusal != nil && (a.dryRun || all)
+	calls := a.yes && !a.dryRun // the server then refuses the call itself, and records it
 	if a.Form == term.AsTable || a.dryRun || !todo {
 		if err := a.print(cmd.OutOrStdout(), parts, ends); err != nil {
 			return err
@@ -195,7 +196,7 @@ func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []proces
 	switch {
 	case !todo && cmd.Name() == "diff":
 		return errNothing
-	case ends:
+	case ends && !calls:
 		return refusal
 	case !todo || a.dryRun:
 		return nil
