@@ -28,6 +28,7 @@ import (
 type applyCommand struct {
 	operateCommand
 	files     []string
+	docs      []processfile.Document
 	noRestart bool
 	prune     string
 	copies    copyFlags
@@ -140,13 +141,18 @@ func (a *applyCommand) fileFlags(cmd *cobra.Command) {
 	f.StringVar(&a.prune, "prune", "",
 		"stop and remove processes that are not in the files; all also removes those of GSE and JOB callers")
 	f.Lookup("prune").NoOptDefVal = client.PruneOwn
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 		var faults []error
 		if !cmd.Flags().Changed("file") && a.revision == "" {
 			faults = append(faults, term.Usagef("%s: -f FILE is needed", cmd.CommandPath()))
 		}
 		if a.prune != "" {
 			faults = append(faults, term.OneOf("--prune", a.prune, client.PruneOwn, client.PruneAll))
+		}
+		if a.revision == "" { // arguments are further files, so that a pattern of the shell can follow -f
+			var err error
+			a.docs, err = readFiles(cmd.InOrStdin(), append(a.files, args...))
+			faults = append(faults, err)
 		}
 		return errors.Join(faults...)
 	})
@@ -164,18 +170,13 @@ type part struct {
 	peers []string
 }
 
-// run reads the files, shows the plan and carries it out. Arguments are further files, so that a pattern of the shell
-// can follow -f.
-func (a *applyCommand) run(cmd *cobra.Command, args []string) error {
-	docs, err := readFiles(cmd.InOrStdin(), append(a.files, args...))
-	if err != nil {
-		return err
-	}
+// run shows the plan of the files and carries it out.
+func (a *applyCommand) run(cmd *cobra.Command, _ []string) error {
 	c, err := a.Client(cmd)
 	if err != nil {
 		return err
 	}
-	return a.carry(cmd, c, docs)
+	return a.carry(cmd, c, a.docs)
 }
 
 // carry shows the plan of documents and carries it out.
@@ -385,16 +386,17 @@ func readFiles(in io.Reader, names []string) ([]processfile.Document, error) {
 	var unread []error
 	for _, name := range all {
 		data, err := readFile(in, name)
-		sources, unread = append(sources, processfile.Source{File: name, Data: data}), append(unread, err)
-	}
-	if err := errors.Join(unread...); err != nil {
-		return nil, err
+		if err != nil {
+			unread = append(unread, err)
+			continue
+		}
+		sources = append(sources, processfile.Source{File: name, Data: data})
 	}
 	docs, err := processfile.ReadAll(sources...)
 	if err != nil && docs == nil {
-		return nil, wrongFile(err)
+		unread = append(unread, wrongFile(err))
 	}
-	return docs, nil
+	return docs, errors.Join(unread...)
 }
 
 // expand replaces each directory by its files.

@@ -3,6 +3,7 @@ package apiv1_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,6 +141,19 @@ func TestApplyRefuses(t *testing.T) {
 	} {
 		r.refused(r.call(tt.app, "PUT", tt.path, tt.body), tt.status, tt.field)
 	}
+	for path, want := range map[string][]string{ // all faults at once
+		"/namespaces/a?dry_run=maybe&nosuch=1&batch=x&at=noon&peer=p&take_over=x": {
+			"at", "batch", "dry_run", "nosuch", "peer", "processes.x.hosts[0]", "take_over",
+		},
+		"/namespaces/b?prune=some": {"namespace", "processes.x.hosts[0]", "prune"},
+	} {
+		got := r.want(422, r.call("admin", "PUT", path, file("", "web-9"))).faults()
+		slices.Sort(got)
+		same(t, path, want, got)
+	}
+	got := r.want(422, r.call("admin", "PUT", "/namespaces/b", file(`,"nicee":1`, "web-1"))).faults()
+	slices.Sort(got)
+	same(t, "another namespace", []string{"namespace", "processes.x.nicee"}, got)
 	r.want(202, r.call("starter", "PUT", "/namespaces/a", file("", "web-1"))) // a restart
 	r.refused(r.call("admin", "GET", "/namespaces/none", nil), 404, "")
 }
