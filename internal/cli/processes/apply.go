@@ -194,6 +194,11 @@ func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []proces
 			return err
 		}
 	}
+	for _, p := range parts {
+		for i := 0; a.dryRun && i < len(p.plan.Rollouts); i++ { // a rollout that begins says it itself
+			sayOrder(cmd, c, &p.plan.Rollouts[i])
+		}
+	}
 	switch {
 	case !todo && cmd.Name() == "diff":
 		return errNothing

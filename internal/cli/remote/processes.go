@@ -144,7 +144,8 @@ func NoProcess(ctx context.Context, c *client.Client, args []string, where strin
 	if unmatched := UnmatchedHosts(ctx, c, hosts); unmatched != nil {
 		args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
 			namespace, name, _ := strings.Cut(arg, "/")
-			found, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Namespace: namespace, Name: name, Limit: 1}))
+			f := client.ProcessFilter{Namespace: namespace, Name: name, Limit: 1}
+			found, err := client.Collect(c.Processes(ctx, f))
 			return err != nil || len(found) > 0
 		})
 		if len(args) == 0 {
