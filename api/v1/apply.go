@@ -8,9 +8,13 @@ type Plan struct {
 	// empty if there is nothing to do. The answer to a dry run has no operation, and its rollouts have no id.
 	Operation *Operation `json:"operation,omitempty"`
 	Rollouts  []Rollout  `json:"rollouts,omitempty"`
-	// Reason says why the server would refuse the plan without its dry run, or hold its rollouts: it reaches more hosts
-	// than one person may change at once, or a rollout over one of its processes is active.
+	// Away are the hosts that are not connected now and have a change. Only the answer to a dry run has them.
+	Away []string `json:"away,omitempty"`
+	// Reason says why the server would refuse the plan without its dry run, or hold its rollouts: the caller may not do
+	// it, it reaches more hosts than one person may change at once, or a rollout over one of its processes is active.
 	Reason string `json:"reason,omitempty"`
+	// Refused is the status of that refusal, such as 409; 0 if the server would not refuse the plan.
+	Refused int `json:"refused,omitempty"`
 }
 
 // Change is what happens to one process on some hosts.

@@ -109,6 +109,8 @@ type OperationPlan struct {
 	// more hosts than one person may change, or a rollout over one of its processes is active. It is empty if there is
 	// nothing of the kind.
 	Reason string `json:"reason,omitempty"`
+	// Refused is the status of that refusal, such as 409; 0 if the server would not refuse the request.
+	Refused int `json:"refused,omitempty"`
 }
 
 // Operation is a task: the request of one call, and its progress.

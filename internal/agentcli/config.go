@@ -35,7 +35,8 @@ If the file has an error, the exit code is 1.`,
 			told := &cobra.Command{}
 			r.declare(told)
 			if _, err := r.read(told); err != nil {
-				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("%s is not valid: %w", args[0], err)}
+				text := fmt.Sprintf("%s is not valid:\n%v", args[0], err) // to find errors is no wrong use
+				return &command.ExitError{Code: command.Failed, Err: errors.New(text)}
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is valid\n", args[0])
 			return err

@@ -51,6 +51,23 @@ func TestConfigCheck(t *testing.T) {
 			t.Errorf("%q: %v, want exit code 1 and a word about %s", text, err, want)
 		}
 	}
+	_, err := call(t, "config", "check", settings(t, "bogus: 1\nevent-age: 1s\nrelaunch-rate: x\nflap-relaunches: 0\nlog-level: loud\n"))
+	for _, want := range []string{`:1: unknown setting "bogus"`, "--event-age 1s", `:3: relaunch-rate "x"`, "--flap-relaunches 0", `--log-level "loud"`} {
+		if err == nil || strings.Count(err.Error(), want) != 1 {
+			t.Errorf("of all faults it says %v, want %s", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), "relaunch-rate 0") {
+		t.Errorf("a fault of a value that nobody has given: %v", err)
+	}
+	var out bytes.Buffer
+	root := agentcli.NewRoot()
+	root.SetErr(&out)
+	for _, path := range []string{settings(t, "bogus: 1\n"), "/none"} {
+		if code := command.Main(root, []string{"config", "check", path}, nil); code != command.Failed {
+			t.Errorf("%s: exit code %d, want 1: %s", path, code, out.String())
+		}
+	}
 	if _, err := call(t, "config", "check"); !errors.As(err, new(*command.UsageError)) {
 		t.Errorf("without a file: %v, want a wrong use", err)
 	}

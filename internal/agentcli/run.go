@@ -1,7 +1,7 @@
 package agentcli
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -46,13 +46,13 @@ func (r *runFlags) read(cmd *cobra.Command) (log *slog.Logger, fault error) {
 	if r.file != "" {
 		fault = command.ReadSettings(cmd, r.file)
 	}
-	if err := r.settings.Validate(); err != nil && fault == nil {
-		fault = &command.UsageError{Err: err}
-	}
+	wrong := r.settings.Validate()
 	log, err := command.Log(cmd.ErrOrStderr(), r.level)
 	if err != nil {
 		log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-		fault = cmp.Or(fault, err)
+	}
+	if fault = errors.Join(fault, wrong, err); fault != nil {
+		fault = &command.UsageError{Err: fault}
 	}
 	return log, fault
 }

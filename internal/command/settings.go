@@ -41,6 +41,7 @@ func ReadSettings(cmd *cobra.Command, path string) error {
 		default:
 			if err := flags.Set(name, value); err != nil {
 				fault = fmt.Sprintf("%s %q: expected a value of type %s", name, value, flag.Value.Type())
+				_ = flag.Value.Set(flag.DefValue) // which has been taken before
 			}
 		}
 		if fault != "" {

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nkeys"
 )
@@ -59,6 +62,24 @@ func SealJoin(r JoinRequest, key nkeys.KeyPair) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(sealedJoin{Request: body, Signature: made})
+}
+
+// mostID is the length of the longest id of a host, in bytes.
+const mostID = 64
+
+// NameFaults returns what is wrong with the names that a host asks for: its address, which is empty if it finds the
+// address itself, and its id.
+func NameFaults(ip, id string) error {
+	var faults []error
+	if _, err := netip.ParseAddr(ip); ip != "" && err != nil {
+		faults = append(faults, fmt.Errorf("--ip %.40q is not an IP address", ip))
+	}
+	if len(id) > mostID ||
+		strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) || strings.ContainsRune(" *?", c) }) {
+		faults = append(faults,
+			fmt.Errorf("--id is longer than %d bytes or holds a blank, a control character, * or ?", mostID))
+	}
+	return errors.Join(faults...)
 }
 
 // OpenJoin reads a request and verifies that its sender holds the private half of its key. It does not decide whether

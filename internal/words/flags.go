@@ -84,7 +84,7 @@ var Flags = []Text{
 	{"only processes of this namespace, or of a pattern", "仅该命名空间（或通配符）的进程"},
 	{"only processes whose own labels match, such as tier=front", "仅自身标签符合表达式的进程，例如 tier=front"},
 	{"only running processes of this version, or of a pattern", "仅正在运行该版本（或通配符）的进程"},
-	{"only on the first hosts, at most this number; 0 is no limit", "仅限前若干台主机，最多该数；0 为不限"},
+	{"only on the first hosts, at most this number", "仅限前若干台主机，最多该数"},
 	{"only the hosts on which the task or rollout with this id failed", "仅该 ID 的任务或分批发布失败的主机"},
 	{
 		"the failed targets of the task or rollout with this id, instead of names",

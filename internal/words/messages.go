@@ -150,6 +150,8 @@ var Messages = []Text{
 	},
 	{"{id}: {state}, {ok}/{all} ok, {failed} failed", "{id}：{state}，{ok}/{all} 成功，{failed} 失败"},
 	{"{n} failed, {cause}: {text} ({output})", "{n} 个失败，{cause}：{text}（{output}）"},
+	{"{n} skipped, {cause}: {text} ({output})", "{n} 个跳过，{cause}：{text}（{output}）"},
+	{"--order {key} sorts nothing: no host has this label or fact", "--order {key} 未起作用：没有主机有该标签或事实"},
 	{"batch {output}", "批次 {output}"},
 	{"and {n} more batch{s}", "还有 {n} 批"},
 	{"in {n} batch{s}: {processes} on {hosts} host{s}", "分 {n} 批：{hosts} 台主机上的 {processes}"},

@@ -38,12 +38,12 @@ type Config struct {
 // that has joined before keeps its key, and the server recognises it. If Join fails, it changes nothing, except that
 // there is a key. No error contains the token.
 func Join(ctx context.Context, cfg Config) (wire.Enrolment, error) {
-	token, err := wire.ParseJoinToken(cfg.Token)
-	if err != nil {
-		return wire.Enrolment{}, fmt.Errorf("cannot use the token: %w", err)
+	token, unusable := wire.ParseJoinToken(cfg.Token)
+	if unusable != nil {
+		unusable = fmt.Errorf("cannot use the token: %w", unusable)
 	}
 	server, err := joining.ServerURL(cfg.Server, cfg.InsecureHTTP)
-	if err != nil {
+	if err := errors.Join(err, unusable, wire.NameFaults(cfg.IP, cfg.ID)); err != nil {
 		return wire.Enrolment{}, err
 	}
 	if cfg.IP == "" {

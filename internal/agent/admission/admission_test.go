@@ -214,6 +214,12 @@ func TestWrongUse(t *testing.T) {
 		change func(*admission.Config)
 		want   string
 	}{
+		"all at once": {func(c *admission.Config) {
+			c.Token, c.Server, c.IP, c.ID = "hunter2", "ftp://x", "999.1", "a b"
+		}, `expected https://HOST:PORT
+cannot use the token: not a token: expected the output of 'drover token create', which begins with dvt1
+--ip "999.1" is not an IP address
+--id is longer than`},
 		"no token": {func(c *admission.Config) { c.Token = "hunter2" }, "cannot use the token"},
 		"no URL": {
 			func(c *admission.Config) { c.Server = "drover.example.com" },

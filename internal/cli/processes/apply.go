@@ -28,6 +28,7 @@ import (
 type applyCommand struct {
 	operateCommand
 	files     []string
+	docs      []processfile.Document
 	noRestart bool
 	prune     string
 	copies    copyFlags
@@ -140,13 +141,18 @@ func (a *applyCommand) fileFlags(cmd *cobra.Command) {
 	f.StringVar(&a.prune, "prune", "",
 		"stop and remove processes that are not in the files; all also removes those of GSE and JOB callers")
 	f.Lookup("prune").NoOptDefVal = client.PruneOwn
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 		var faults []error
 		if !cmd.Flags().Changed("file") && a.revision == "" {
 			faults = append(faults, term.Usagef("%s: -f FILE is needed", cmd.CommandPath()))
 		}
 		if a.prune != "" {
 			faults = append(faults, term.OneOf("--prune", a.prune, client.PruneOwn, client.PruneAll))
+		}
+		if a.revision == "" { // arguments are further files, so that a pattern of the shell can follow -f
+			var err error
+			a.docs, err = readFiles(cmd.InOrStdin(), append(a.files, args...))
+			faults = append(faults, err)
 		}
 		return errors.Join(faults...)
 	})
@@ -164,18 +170,13 @@ type part struct {
 	peers []string
 }
 
-// run reads the files, shows the plan and carries it out. Arguments are further files, so that a pattern of the shell
-// can follow -f.
-func (a *applyCommand) run(cmd *cobra.Command, args []string) error {
-	docs, err := readFiles(cmd.InOrStdin(), append(a.files, args...))
-	if err != nil {
-		return err
-	}
+// run shows the plan of the files and carries it out.
+func (a *applyCommand) run(cmd *cobra.Command, _ []string) error {
 	c, err := a.Client(cmd)
 	if err != nil {
 		return err
 	}
-	return a.carry(cmd, c, docs)
+	return a.carry(cmd, c, a.docs)
 }
 
 // carry shows the plan of documents and carries it out.
@@ -185,14 +186,24 @@ func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []proces
 		return err
 	}
 	todo := slices.ContainsFunc(parts, func(p part) bool { return steps(p.plan) > 0 })
+	all, refusal := refusals(parts)
+	ends := cmd.Name() != "diff" && refusal != nil && (a.dryRun || all)
+	calls := a.yes && !a.dryRun // the server then refuses the call itself, and records it
 	if a.Form == term.AsTable || a.dryRun || !todo {
-		if err := a.print(cmd.OutOrStdout(), parts); err != nil {
+		if err := a.print(cmd.OutOrStdout(), parts, ends); err != nil {
 			return err
+		}
+	}
+	for _, p := range parts {
+		for i := 0; a.dryRun && i < len(p.plan.Rollouts); i++ { // a rollout that begins says it itself
+			sayOrder(cmd, c, &p.plan.Rollouts[i])
 		}
 	}
 	switch {
 	case !todo && cmd.Name() == "diff":
 		return errNothing
+	case ends && !calls:
+		return refusal
 	case !todo || a.dryRun:
 		return nil
 	}
@@ -206,6 +217,16 @@ func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []proces
 		}
 	}
 	return failed
+}
+
+// refusals returns whether the server would refuse all of the plans, and the error with which it would answer.
+func refusals(parts []part) (all bool, refusal error) {
+	all = true
+	for _, p := range parts {
+		err := refused(p.plan.Refused, p.plan.Reason)
+		refusal, all = worse(refusal, err), all && (err != nil || steps(p.plan) == 0)
+	}
+	return all, refusal
 }
 
 // worse returns the error of two parts together.
@@ -390,16 +411,17 @@ func readFiles(in io.Reader, names []string) ([]processfile.Document, error) {
 	var unread []error
 	for _, name := range all {
 		data, err := readFile(in, name)
-		sources, unread = append(sources, processfile.Source{File: name, Data: data}), append(unread, err)
-	}
-	if err := errors.Join(unread...); err != nil {
-		return nil, err
+		if err != nil {
+			unread = append(unread, err)
+			continue
+		}
+		sources = append(sources, processfile.Source{File: name, Data: data})
 	}
 	docs, err := processfile.ReadAll(sources...)
 	if err != nil && docs == nil {
-		return nil, wrongFile(err)
+		unread = append(unread, wrongFile(err))
 	}
-	return docs, nil
+	return docs, errors.Join(unread...)
 }
 
 // expand replaces each directory by its files.
@@ -459,8 +481,8 @@ const (
 	actionKept   = "kept"
 )
 
-// print prints the plans.
-func (a *applyCommand) print(w io.Writer, parts []part) error {
+// print prints the plans. ends is whether the command ends with the refusal of them.
+func (a *applyCommand) print(w io.Writer, parts []part, ends bool) error {
 	t := term.Table{}
 	for _, p := range parts {
 		if a.Form != term.AsTable {
@@ -479,18 +501,27 @@ func (a *applyCommand) print(w io.Writer, parts []part) error {
 		return err
 	}
 	for _, p := range parts {
-		if p.plan.Reason != "" {
-			if _, err := fmt.Fprintln(w, words.Message(p.plan.Reason, a.Lang(w))); err != nil {
-				return err
-			}
-		}
-		for i := range p.plan.Rollouts {
-			if _, err := fmt.Fprintln(w, words.Message(plannedLine(&p.plan.Rollouts[i]), a.Lang(w))); err != nil {
+		for _, line := range planLines(&p.plan, ends) {
+			if _, err := fmt.Fprintln(w, words.Message(line, a.Lang(w))); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// planLines say how the server would carry out a plan. If the command ends with the refusal, they leave it out.
+func planLines(p *client.Plan, ends bool) (lines []string) {
+	if len(p.Away) > 0 {
+		lines = append(lines, "not connected: "+firstOf(p.Away, 10))
+	}
+	if p.Reason != "" && (p.Refused == 0 || !ends) {
+		lines = append(lines, p.Reason)
+	}
+	for i := range p.Rollouts {
+		lines = append(lines, plannedLine(&p.Rollouts[i]))
+	}
+	return lines
 }
 
 // what says what a change does.

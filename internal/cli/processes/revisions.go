@@ -206,7 +206,7 @@ func (a *applyCommand) compare(cmd *cobra.Command, args []string) error {
 	if named {
 		p.Changes = changesOf(p.Changes, name)
 	}
-	if err := a.print(cmd.OutOrStdout(), []part{{plan: p}}); err != nil {
+	if err := a.print(cmd.OutOrStdout(), []part{{plan: p}}, false); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(p.Changes, func(c client.Change) bool { return c.Action != actionNone }) {

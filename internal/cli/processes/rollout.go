@@ -31,8 +31,27 @@ func (a *operateCommand) rollOut(cmd *cobra.Command, c *client.Client, request c
 	return attend(cmd, &a.Session, c, r, a.noWait)
 }
 
+// sayOrder says that none of the hosts of a rollout has the label or fact that sorts them.
+func sayOrder(cmd *cobra.Command, c *client.Client, r *client.Rollout) {
+	if r.Plan.Order == "" {
+		return
+	}
+	f := client.AgentFilter{Selector: r.Plan.Order, Limit: 1}
+	for i := range r.Hosts {
+		f.Hosts = append(f.Hosts, r.Hosts[i].Host)
+	}
+	if len(f.Hosts) > remote.MostAsked {
+		f.Hosts = nil
+	}
+	// Without an answer, as for a person who may not read hosts, there is nothing to say.
+	if found, err := client.Collect(c.Agents(cmd.Context(), f)); err == nil && len(found) == 0 {
+		term.Say(cmd, "--order %s sorts nothing: no host has this label or fact\n", r.Plan.Order)
+	}
+}
+
 // attend follows a rollout that has just begun. With noWait it prints the id. Nobody waits for a scheduled rollout.
 func attend(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.Rollout, noWait bool) error {
+	sayOrder(cmd, c, &r)
 	switch {
 	case noWait:
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.ID)
@@ -223,6 +242,29 @@ func failureLine(f *client.RolloutFailure) string {
 		firstOf(f.Hosts, 3))
 }
 
+// skippedLines say why a rollout that has come to its end has done nothing: no host of it got the operation.
+func skippedLines(r *client.Rollout) (lines []string) {
+	if r.State != client.RolloutDone || r.Counts.OK > 0 {
+		return nil
+	}
+	hosts := map[string][]string{}
+	var whys []string
+	for _, h := range r.Hosts {
+		if h.State != client.RolloutHostSkipped || h.Cause == client.RolloutCauseChanged {
+			continue
+		}
+		why := term.Printable(h.Cause) + ": " + term.Printable(h.Message)
+		if hosts[why] == nil {
+			whys = append(whys, why)
+		}
+		hosts[why] = append(hosts[why], h.Host)
+	}
+	for _, why := range whys {
+		lines = append(lines, fmt.Sprintf("  %d skipped, %s (%s)", len(hosts[why]), why, firstOf(hosts[why], 3)))
+	}
+	return lines
+}
+
 // firstOf names at most a number of a list, and counts the others.
 func firstOf(names []string, most int) string {
 	text := term.Printable(strings.Join(names[:min(most, len(names))], ", "))
@@ -244,6 +286,7 @@ func rolloutLines(r *client.Rollout) []string {
 	for _, f := range r.Failures {
 		lines = append(lines, "  "+failureLine(&f))
 	}
+	lines = append(lines, skippedLines(r)...)
 	for _, o := range r.Others {
 		lines = append(lines, fmt.Sprintf("  beside it: %s %s by %s at %s (%s)", o.Op, term.Printable(o.Subject),
 			term.Printable(term.Caller(o.App, o.User)), term.Stamp(&o.CreatedAt), o.ID))

@@ -2,6 +2,7 @@ package processes
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,21 @@ func TestLanes(t *testing.T) {
 	}
 	if text := pace(rolloutOf("begun", "waiting"), r.CreatedAt.Add(time.Minute)); text != "" {
 		t.Errorf("before the first host the pace is %q", text)
+	}
+}
+
+// TestNothingWasDone: a rollout that has come to its end without a host that got the operation says why.
+func TestNothingWasDone(t *testing.T) {
+	r := rolloutOf("skipped", "skipped")
+	for i := range r.Hosts {
+		r.Hosts[i].Cause, r.Hosts[i].Message = "away", "agent not found or offline"
+	}
+	want := "  2 skipped, away: agent not found or offline (h, h)"
+	if r.State = "done"; !slices.Contains(rolloutLines(r), want) {
+		t.Errorf("it says %q, want %q", rolloutLines(r), want)
+	}
+	if r.Counts.OK = 1; slices.Contains(rolloutLines(r), want) {
+		t.Errorf("with a host that is ok it says %q", rolloutLines(r))
 	}
 }
 

@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 		if err != nil {
 			return remote.ExitOf(err)
 		}
-		return a.showPlan(cmd, p)
+		return a.showPlan(cmd, c, p)
 	case request.Rollout != nil || request.OneOf:
 		return a.rollOut(cmd, c, request)
 	}
@@ -123,9 +124,10 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 }
 
 // showPlan prints what a request would do.
-func (a *operateCommand) showPlan(cmd *cobra.Command, p client.OperationPlan) error {
+func (a *operateCommand) showPlan(cmd *cobra.Command, c *client.Client, p client.OperationPlan) error {
+	refusal := refused(p.Refused, p.Reason)
 	if a.Form == term.AsJSON || a.Form == term.AsYAML {
-		return term.PrintValue(cmd.OutOrStdout(), a.Form, p)
+		return cmp.Or(term.PrintValue(cmd.OutOrStdout(), a.Form, p), refusal)
 	}
 	t := term.Table{}
 	for _, target := range p.Targets {
@@ -136,16 +138,30 @@ func (a *operateCommand) showPlan(cmd *cobra.Command, p client.OperationPlan) er
 	if err := t.Write(cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	if p.Rollout != nil && !p.Rollout.OneOf {
-		term.Say(cmd, "%s\n", plannedLine(p.Rollout))
+	switch r := p.Rollout; {
+	case r == nil:
+	case r.OneOf:
+		term.Say(cmd, "%s the process %s on one of %s\n", r.Op, processesOf(r.Processes),
+			process.Count(r.Counts.Hosts, "host", "hosts"))
+	default:
+		term.Say(cmd, "%s\n", plannedLine(r))
+		sayOrder(cmd, c, r)
 	}
 	if len(p.Away) > 0 {
 		term.Say(cmd, "not connected: %s\n", firstOf(p.Away, 10))
 	}
-	if p.Reason != "" {
+	if p.Reason != "" && refusal == nil {
 		term.Say(cmd, "%s\n", p.Reason)
 	}
-	return nil
+	return refusal
+}
+
+// refused returns the error with which the server would answer the call of a plan; nil if the status is 0.
+func refused(status int, reason string) error {
+	if status == 0 {
+		return nil
+	}
+	return remote.ExitOf(&client.Error{Status: status, Detail: reason})
 }
 
 // submit submits an operation. Ctrl-C does not interrupt it, because the caller must know whether the server accepted

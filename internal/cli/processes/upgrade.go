@@ -61,7 +61,7 @@ Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 n
 				if err != nil {
 					return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), remote.ExitOf(err))
 				}
-				return a.showPlan(cmd, p)
+				return a.showPlan(cmd, c, p)
 			}
 			if err := a.confirmUpgrade(cmd, c, r); err != nil {
 				return err

@@ -71,10 +71,10 @@ func (h *Hosts) ChangeFlags(cmd *cobra.Command, s *Session, help string) {
 
 // LimitFlag adds --limit.
 func (h *Hosts) LimitFlag(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&h.Limit, "limit", 0, "only on the first hosts, at most this number; 0 is no limit")
-	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if h.Limit < 0 {
-			return term.Usagef("--limit %d: expected 0 or more", h.Limit)
+	cmd.Flags().IntVar(&h.Limit, "limit", 0, "only on the first hosts, at most this number")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
+		if h.Limit < 1 && cmd.Flags().Changed("limit") { // a script that counts no host must not get all
+			return term.Usagef("--limit %d: expected 1 or more", h.Limit)
 		}
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -137,10 +138,20 @@ func (s *Choice) NoMatch(ctx context.Context, c *client.Client, args []string) e
 	return term.NoSuchf("no process matches%s", s.Where())
 }
 
-// NoProcess reports that names match nothing on hosts, or that hosts do not exist. It suggests similar names.
+// NoProcess reports that names match nothing on hosts, or that hosts do not exist. It suggests similar names. Of hosts
+// that do not exist, it also reports the names that match nothing on any host.
 func NoProcess(ctx context.Context, c *client.Client, args []string, where string, hosts []string) error {
-	if err := UnmatchedHosts(ctx, c, hosts); err != nil {
-		return err
+	if unmatched := UnmatchedHosts(ctx, c, hosts); unmatched != nil {
+		args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+			namespace, name, _ := strings.Cut(arg, "/")
+			f := client.ProcessFilter{Namespace: namespace, Name: name, Limit: 1}
+			found, err := client.Collect(c.Processes(ctx, f))
+			return err != nil || len(found) > 0
+		})
+		if len(args) == 0 {
+			return unmatched
+		}
+		return errors.Join(unmatched, NoProcess(ctx, c, args, "", nil))
 	}
 	known := sync.OnceValue(func() []string {
 		// The list only improves the message: its own error would hide that message.

@@ -9,6 +9,7 @@ import (
 	"drover/internal/command"
 	"drover/internal/config/proxyconfig"
 	"drover/internal/config/serverconfig"
+	"drover/internal/config/settings"
 )
 
 // NewConfig returns 'drover config'.
@@ -43,11 +44,7 @@ code is 1.`,
 			if role == "proxy" {
 				cfg = &proxy
 			}
-			err := cfg.ReadFile(args[0])
-			if err == nil {
-				err = cfg.Validate()
-			}
-			if err != nil {
+			if err := settings.Wrong(cfg.ReadFile(args[0]), cfg.Validate); err != nil {
 				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("%s is not valid:\n%w", args[0], err)}
 			}
 			term.Say(cmd, "%s is valid\n", args[0])

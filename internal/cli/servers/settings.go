@@ -42,12 +42,13 @@ type roleSettings interface {
 // readSettings applies the file, the environment and the given flags to a configuration, and validates it. An empty
 // file name means no file.
 func readSettings(cmd *cobra.Command, given, into roleSettings, file string) error {
+	var read error
 	if file != "" {
-		if err := into.ReadFile(file); err != nil {
-			return err
-		}
+		read = into.ReadFile(file)
 	}
-	faults := into.ReadEnvironment()
-	givenFlags(cmd, given.Settings(), into.Settings())
-	return errors.Join(faults, into.Validate())
+	return settings.Wrong(read, func() error {
+		faults := into.ReadEnvironment()
+		givenFlags(cmd, given.Settings(), into.Settings())
+		return errors.Join(faults, into.Validate())
+	})
 }

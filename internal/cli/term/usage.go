@@ -32,11 +32,15 @@ func Noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 func Args(cmd *cobra.Command, given []string) error {
 	usage, _, _ := strings.Cut(cmd.Use, " --")
 	names := strings.Fields(usage)[1:]
+	var faults []error
 	for i, name := range names {
 		name, _, _ = strings.Cut(name, "|")
 		if i >= len(given) && !strings.HasPrefix(name, "[") {
-			return Usagef("%s: %s is missing", cmd.CommandPath(), strings.TrimSuffix(name, "..."))
+			faults = append(faults, Usagef("%s: %s is missing", cmd.CommandPath(), strings.TrimSuffix(name, "...")))
 		}
+	}
+	if len(faults) > 0 {
+		return errors.Join(faults...)
 	}
 	if n := len(names); len(given) > n && (n == 0 || !strings.Contains(names[n-1], "...")) {
 		return Usagef("%s: unexpected argument %q", cmd.CommandPath(), given[n])

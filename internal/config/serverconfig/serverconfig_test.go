@@ -58,6 +58,16 @@ func TestReadFile(t *testing.T) {
 		}
 	}
 	c = serverconfig.Default()
+	err := c.ReadFile(write(t, "bogus: 1\nhttp: a:1\nnats: {a: b}\ncluster: c:1\nother: 2\n"))
+	for _, want := range []string{`:1: unknown field "bogus"`, ":3: nats: mapping", `:5: unknown field "other"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("of all faults it says %v, want %s", err, want)
+		}
+	}
+	if c.HTTP != "a:1" || c.Cluster != "c:1" {
+		t.Errorf("beside wrong entries it has read %+v", c)
+	}
+	c = serverconfig.Default()
 	if err := c.ReadFile(write(t, "# nothing yet\n")); err != nil {
 		t.Errorf("an empty file: %v", err)
 	}

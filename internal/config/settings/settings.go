@@ -4,10 +4,8 @@
 package settings
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -17,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 )
 
 // Setting is one of the settings, with its flag.
@@ -47,18 +47,101 @@ func (s Setting) Take(other Setting) {
 	}
 }
 
-// ReadFile reads a YAML file into the structure; missing keys keep their values. An unknown key is an error.
+// ReadFile reads a YAML file into the structure; missing keys keep their values. An unknown key is an error. If only
+// entries are wrong, the error is a *Faults with all of them, and the structure has the other entries.
 func ReadFile(path string, into any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("cannot read configuration: %w", err)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
-	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) { // an empty file changes nothing
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
 		return fmt.Errorf("cannot read configuration %s: %s", path,
 			strings.TrimSpace(yaml.FormatError(err, false, true)))
 	}
-	return nil
+	faults := Faults{path: path}
+	for len(file.Docs) > 0 && file.Docs[0].Body != nil { // an empty file changes nothing
+		body := file.Docs[0].Body
+		err := yaml.NodeToValue(body, into, yaml.Strict())
+		wrong, placed := errors.AsType[yaml.Error](err)
+		switch {
+		case err == nil:
+		case !placed || wrong.GetToken() == nil:
+			return fmt.Errorf("cannot read configuration %s: %w", path, err)
+		default:
+			at := wrong.GetToken().Position
+			text, key := wrong.GetMessage(), drop(body, at.Offset)
+			if _, unknown := errors.AsType[*yaml.UnknownFieldError](err); !unknown && key != "" {
+				text = key + ": " + text
+			}
+			if faults.all = append(faults.all, fault{at.Line, text}); key != "" {
+				continue
+			}
+		}
+		break
+	}
+	if len(faults.all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(faults.all, func(a, b fault) int { return a.line - b.line })
+	return &faults
+}
+
+// Faults is the error of a file that has been read but for some of its entries.
+type Faults struct {
+	path string
+	all  []fault
+}
+
+// Error names all entries.
+func (f *Faults) Error() string {
+	lines := []string{"cannot read configuration:"}
+	for _, one := range f.all {
+		lines = append(lines, fmt.Sprintf("%s:%d: %s", f.path, one.line, one.text))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Wrong returns the error of ReadFile together with what is wrong in the settings otherwise. If the file is missing or
+// not YAML, it does not ask for the latter.
+func Wrong(read error, otherwise func() error) error {
+	if _, entries := errors.AsType[*Faults](read); read != nil && !entries {
+		return read
+	}
+	return errors.Join(read, otherwise())
+}
+
+// fault is what is wrong in a line of a file.
+type fault struct {
+	line int
+	text string
+}
+
+// drop removes the innermost entry of a mapping that has a place of the file, and returns its key; empty if there is
+// none.
+func drop(body ast.Node, offset int) (key string) {
+	m, ok := body.(*ast.MappingNode)
+	if !ok {
+		return ""
+	}
+	at := -1
+	for i, entry := range m.Values {
+		if entry.Key.GetToken().Position.Offset <= offset {
+			at = i
+		}
+	}
+	if at < 0 {
+		return ""
+	}
+	entry := m.Values[at]
+	if entry.Key.GetToken().Position.Offset < offset {
+		key = drop(entry.Value, offset)
+	}
+	if key == "" {
+		m.Values = slices.Delete(m.Values, at, at+1)
+		return entry.Key.GetToken().Value
+	}
+	return entry.Key.GetToken().Value + "." + key
 }
 
 // ReadEnvironment reads the environment over the settings. Lists have commas.

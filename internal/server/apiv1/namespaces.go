@@ -234,48 +234,34 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 	dry := c.params.flag("dry_run")
 	f.dry = dry != nil && *dry
 	t.Message, t.Through = c.params.message(), cmp.Or(c.params.choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
-	if f.options, err = applyOptions(c); err != nil {
+	var faults [5]error
+	f.options, faults[0] = applyOptions(c)
+	f.rolls, faults[1] = h.planOptions(&c.params)
+	f.peers, faults[2] = peersOf(c)
+	faults[3] = c.params.done()
+	f.docs, faults[4] = readFile(ctx, c, namespace)
+	err = together(faults[:]...)
+	if f.docs == nil || err != nil && len(problemOf(err).Fields) == 0 {
 		return f, err
 	}
-	if f.rolls, err = h.planOptions(&c.params); err != nil {
+	latest, known, failed := h.present(ctx, c, namespace)
+	if failed != nil {
+		return f, cmp.Or(err, failed)
+	}
+	f.known, f.tag = known, h.etag(fileOf(namespace, known, latest))
+	if err == nil {
+		t.Known, err = h.matched(ctx, c, namespace, f.tag, latest)
+	}
+	if err != nil && len(problemOf(err).Fields) == 0 {
 		return f, err
 	}
-	if f.peers, err = peersOf(c); err != nil {
+	wanted, failed := h.inOrder(ctx, c, namespace, &f)
+	if err = together(err, failed); err != nil {
 		return f, err
 	}
-	if err = c.params.done(); err != nil {
-		return f, err
-	}
-	if f.docs, err = readFile(ctx, c, namespace); err != nil {
-		return f, err
-	}
-	var latest int64
-	if latest, f.known, err = h.present(ctx, c, namespace); err != nil {
-		return f, err
-	}
-	f.tag = h.etag(fileOf(namespace, f.known, latest))
-	if t.Known, err = h.matched(ctx, c, namespace, f.tag, latest); err != nil {
-		return f, err
-	}
-	if f.wanted, err = h.inOrder(ctx, c, namespace, &f); err != nil {
-		return f, err
-	}
+	f.wanted = wanted
 	f.standing, err = h.selected(ctx, namespace, f.known)
 	return f, err
-}
-
-// broad says that a plan reaches more hosts than one person may change; empty if it does not.
-func (h *Handler) broad(steps []plan.Step, rollouts []*store.Rollout) string {
-	if requests, _ := requestsFor(steps); len(rollouts) == 0 {
-		if err := h.narrow(hostsIn(requests), store.OpApply); err != nil {
-			return err.Error()
-		}
-		return ""
-	}
-	if !slices.ContainsFunc(rollouts, func(r *store.Rollout) bool { return r.Plan.Breadth != 0 }) {
-		return ""
-	}
-	return fmt.Sprintf("a rollout of more than %d hosts waits for the approval of a second person", h.Breadth)
 }
 
 // narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
@@ -313,14 +299,15 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
 	selections := h.selectionsOf(t, f.docs, f.wanted, f.standing, f.options.Prune != plan.PruneNone)
-	if err := h.maySelect(c, selections, f.standing); err != nil {
-		return reply{}, err
+	refusal := h.maySelect(c, selections, f.standing)
+	if refusal != nil && !f.dry {
+		return reply{}, refusal
 	}
 	switch {
 	case f.dry || len(steps) == 0 && selections == nil:
 		c.w.Header().Set("ETag", f.tag)
 		answer.Rollouts = viewPlanned(rollouts)
-		answer.Reason, err = h.hindrance(ctx, steps, rollouts)
+		err = h.foresee(ctx, c, &answer, steps, rollouts, refusal)
 		return reply{status: http.StatusOK, body: answer}, err
 	case len(steps) == 0:
 		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, t, f.wanted, selections)
@@ -356,6 +343,7 @@ func applyOptions(c *call) (o plan.Options, err error) {
 		o.NoRestart = *no
 	}
 	if o.Beside, err = besideOf(c); err != nil {
+		c.params.list("pid") // what it takes depends on the other
 		return o, err
 	}
 	o.PIDs, err = pidsOf(c, o.Beside)
@@ -368,14 +356,16 @@ func readFile(ctx context.Context, c *call, namespace string) ([]processfile.Doc
 	if err != nil {
 		return nil, err
 	}
+	var named struct{ Namespace string }
+	var other error
+	if json.Unmarshal(text, &named) == nil && named.Namespace != "" && named.Namespace != namespace {
+		other = invalid("namespace", "is %.100q: expected %.100q, as in the path", named.Namespace, namespace)
+	}
 	docs, err := processfile.ReadJSON(text)
 	if docs == nil { // inOrder tells what waits for itself, with the faults that it finds
-		return nil, invalidFile("", err)
+		return nil, together(other, invalidFile("", err))
 	}
-	if docs[0].Namespace != namespace {
-		return nil, invalid("namespace", "is %.100q: expected %.100q, as in the path", docs[0].Namespace, namespace)
-	}
-	return docs, nil
+	return docs, other
 }
 
 // matched checks If-Match against the tag and the latest revision of a namespace. It returns that revision if the

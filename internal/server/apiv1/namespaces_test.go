@@ -3,6 +3,7 @@ package apiv1_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,8 +141,49 @@ func TestApplyRefuses(t *testing.T) {
 	} {
 		r.refused(r.call(tt.app, "PUT", tt.path, tt.body), tt.status, tt.field)
 	}
+	for path, want := range map[string][]string{ // all faults at once
+		"/namespaces/a?dry_run=maybe&nosuch=1&batch=x&at=noon&peer=p&take_over=x": {
+			"at", "batch", "dry_run", "nosuch", "peer", "processes.x.hosts[0]", "take_over",
+		},
+		"/namespaces/b?prune=some": {"namespace", "processes.x.hosts[0]", "prune"},
+	} {
+		got := r.want(422, r.call("admin", "PUT", path, file("", "web-9"))).faults()
+		slices.Sort(got)
+		same(t, path, want, got)
+	}
+	got := r.want(422, r.call("admin", "PUT", "/namespaces/b", file(`,"nicee":1`, "web-1"))).faults()
+	slices.Sort(got)
+	same(t, "another namespace", []string{"namespace", "processes.x.nicee"}, got)
 	r.want(202, r.call("starter", "PUT", "/namespaces/a", file("", "web-1"))) // a restart
 	r.refused(r.call("admin", "GET", "/namespaces/none", nil), 404, "")
+}
+
+// TestDryRunOfAnApply: it tells the hosts that are away and have a change, and the answer without dry_run if that is a
+// refusal.
+func TestDryRunOfAnApply(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("reader", "query on a")
+	r.place("x", web, "running", `{`+daemon+`}`)
+	r.place("x", gone, "running", `{`+daemon+`}`)
+	file := func(fields, hosts string) string {
+		return `{"namespace":"a","processes":{"x":{` + daemon + fields + `,"hosts":[` + hosts + `]}}}`
+	}
+	dry := func(app, more, file string) string {
+		body := r.want(200, r.call(app, "PUT", "/namespaces/a?dry_run=true"+more, file)).body
+		return fmt.Sprint(body["away"], " ", body["refused"], " ", body["reason"])
+	}
+	same(t, "no change", "<nil> <nil> <nil>", dry("admin", "", file("", `"web-1","3:10.0.0.3"`)))
+	same(t, "a change", "[3:10.0.0.3] <nil> <nil>", dry("admin", "", file(`,"nice":1`, `"web-1","3:10.0.0.3"`)))
+	same(t, "no right", "[3:10.0.0.3] 403 not allowed: restart a/x, and 3 more", dry("reader", "", file(`,"nice":1`, `"web-1","3:10.0.0.3"`)))
+	ro := r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=1", file(`,"nice":1`, `"web-1"`))).body["rollouts"].([]any)[0].(map[string]any)
+	same(t, "busy", fmt.Sprintf("<nil> 409 rollout %s over a/x is not finished: wait for it, or abort it", ro["id"]),
+		dry("admin", "&batch=1", file(`,"nice":2`, `"web-1"`)))
+	r.want(409, r.call("admin", "PUT", "/namespaces/a?batch=1", file(`,"nice":2`, `"web-1"`)))
+	busy := r.want(200, r.call("admin", "POST", "/operations?dry_run=true", map[string]any{
+		"op": "restart", "processes": []string{"a/x"}, "rollout": map[string]any{"batch": 1},
+	})).body
+	same(t, "operation", "409", fmt.Sprint(busy["refused"]))
 }
 
 // TestEnvironmentIsHidden from callers who may not set it; what they got changes nothing.

@@ -582,3 +582,16 @@ func (h *Handler) sayNeverBegins(ctx context.Context, id, app string, results []
 		results[i].Message = task.Asked(results[i].Message)
 	}
 }
+
+// leavingOut is the answer to a request whose selection leaves out n processes.
+func leavingOut(answer any, n int) any {
+	switch body := answer.(type) {
+	case v1.Operation:
+		body.LeftOut = n
+		return body
+	case v1.Rollout:
+		body.LeftOut = n
+		return body
+	}
+	return answer
+}

@@ -76,6 +76,11 @@ func TestDryRunOfAnOperation(t *testing.T) {
 			batches = len(planned["hosts"].([]any))
 		}
 		same(t, more, want, []any{batches, plan["reason"]})
+		if more == "" {
+			same(t, "refused", any(403.0), plan["refused"])
+		} else {
+			same(t, more+": refused", nil, plan["refused"]) // a second person may let it begin
+		}
 		same(t, more+": away", nil, plan["away"])
 	}
 	r.observe("a/x@" + gone + " running")

@@ -74,7 +74,7 @@ func TestUnreadableValues(t *testing.T) {
 			"POST", "/schedules", `{"name":"s","cron":"@daily","request":{"op":"x","rollout":{"batch":0,"canary":-1}}}`,
 			"request.processes request.op request.rollout.batch request.rollout.canary",
 		},
-		{"PUT", "/namespaces/a?bake=x&batch=0&canary=-1", `{}`, "bake batch canary"},
+		{"PUT", "/namespaces/a?bake=x&batch=0&canary=-1", `{}`, "bake batch canary namespace processes"},
 	} {
 		a := r.call("admin", c.method, c.path, json.RawMessage(c.body))
 		if got := strings.Join(a.faults(), " "); got != c.fields {

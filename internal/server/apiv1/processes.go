@@ -271,6 +271,21 @@ func forbidden(m access.Missing) error {
 	return problemf(http.StatusForbidden, "not allowed: %s", m.What())
 }
 
+// within adds the name of an object to the fields of a problem.
+func within(object string, err error) error {
+	p := problemOf(err)
+	texts := make([]string, len(p.Fields))
+	for i := range p.Fields {
+		f := &p.Fields[i]
+		f.Field = object + "." + f.Field
+		texts[i] = f.Field + ": " + f.Detail
+	}
+	if len(texts) > 0 {
+		p.Detail = strings.Join(texts, "; ")
+	}
+	return p
+}
+
 // countProcesses counts the processes that the caller may query.
 func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	p := &c.params

@@ -541,10 +541,34 @@ func (h *Handler) available(ctx context.Context, version string, agents []store.
 func (h *Handler) planRollout(ctx context.Context, p v1.OperationPlan, r *store.Rollout) (answer reply, err error) {
 	planned := []*store.Rollout{r}
 	p.Rollout = &viewPlanned(planned)[0]
-	if p.Reason, err = h.hindrance(ctx, nil, planned); err != nil {
+	if p.Reason, p.Refused, err = h.hindrance(ctx, nil, planned); err != nil {
 		return reply{}, err
 	}
 	return ok(p)
+}
+
+// foresee completes the plan of an apply with the hosts that are away, and with what the server would say to the apply.
+// refusal is what it would say first; nil if the rights to the steps and the rollouts decide.
+func (h *Handler) foresee(ctx context.Context, c *call, p *v1.Plan, steps []plan.Step, rollouts []*store.Rollout,
+	refusal error,
+) (err error) {
+	agents := make([]string, len(steps))
+	for i := range steps {
+		agents[i] = steps[i].Agent
+	}
+	p.Away = h.away(agents)
+	if refusal == nil {
+		refusal = h.mayApply(c, steps)
+	}
+	if refused, ok := errors.AsType[*problem](refusal); ok && refused.Status == http.StatusForbidden {
+		p.Reason, p.Refused = refused.Detail, refused.Status
+		return nil
+	}
+	if refusal != nil {
+		return refusal
+	}
+	p.Reason, p.Refused, err = h.hindrance(ctx, steps, rollouts)
+	return err
 }
 
 // away returns the names of the hosts that are not connected, each once.

@@ -76,19 +76,6 @@ func (h *Handler) createRollout(ctx context.Context, c *call, req *operationRequ
 	}, nil
 }
 
-// leavingOut is the answer to a request whose selection leaves out n processes.
-func leavingOut(answer any, n int) any {
-	switch body := answer.(type) {
-	case v1.Operation:
-		body.LeftOut = n
-		return body
-	case v1.Rollout:
-		body.LeftOut = n
-		return body
-	}
-	return answer
-}
-
 // store stores the rollouts of a call with its audit row.
 func (h *Handler) store(ctx context.Context, c *call, list []*store.Rollout) error {
 	ops := map[process.Op]int{}
@@ -324,11 +311,14 @@ func viewPlanned(list []*store.Rollout) (views []v1.Rollout) {
 	return views
 }
 
-// hindrance says why the server would refuse a plan without its dry run, or hold its rollouts; empty if it would not.
-func (h *Handler) hindrance(ctx context.Context, steps []plan.Step, rollouts []*store.Rollout) (string, error) {
+// hindrance says why the server would refuse a plan without its dry run, with the status of that answer, or hold its
+// rollouts, with the status 0. The reason is empty if it would do neither.
+func (h *Handler) hindrance(ctx context.Context, steps []plan.Step, rollouts []*store.Rollout) (
+	reason string, status int, err error,
+) {
 	rolling, err := store.Rolling(ctx, h.Rollouts)
 	if err != nil {
-		return "", failure("list the rollouts", err)
+		return "", 0, failure("list the rollouts", err)
 	}
 	var processes []process.ID
 	for i := range steps {
@@ -339,10 +329,17 @@ func (h *Handler) hindrance(ctx context.Context, steps []plan.Step, rollouts []*
 	}
 	for _, id := range processes {
 		if busy := rolling[id]; busy != nil {
-			return busy.Error(), nil
+			return busy.Error(), http.StatusConflict, nil
 		}
 	}
-	return h.broad(steps, rollouts), nil
+	requests, _ := requestsFor(steps)
+	switch err := h.narrow(hostsIn(requests), store.OpApply); {
+	case len(rollouts) == 0 && err != nil:
+		return err.Error(), http.StatusForbidden, nil
+	case !slices.ContainsFunc(rollouts, func(r *store.Rollout) bool { return r.Plan.Breadth != 0 }):
+		return "", 0, nil
+	}
+	return fmt.Sprintf("a rollout of more than %d hosts waits for the approval of a second person", h.Breadth), 0, nil
 }
 
 // rollOut stores the rollouts that carry out an apply.

@@ -160,7 +160,7 @@ func (h *Handler) planOperation(ctx context.Context, c *call, req *operationRequ
 	p.Away = h.away(agents)
 	if req.Rollout == nil && !req.OneOf {
 		if err := h.narrow(hostsIn(requests), req.Op); err != nil {
-			p.Reason = err.Error()
+			p.Reason, p.Refused = err.Error(), http.StatusForbidden
 		}
 		return ok(p)
 	}
@@ -278,27 +278,14 @@ func (r *scheduleRequest) schedule(now time.Time) (s store.Schedule, err error) 
 	}, err
 }
 
-// within adds the name of an object to the fields of a problem.
-func within(object string, err error) error {
-	p := problemOf(err)
-	texts := make([]string, len(p.Fields))
-	for i := range p.Fields {
-		f := &p.Fields[i]
-		f.Field = object + "." + f.Field
-		texts[i] = f.Field + ": " + f.Detail
-	}
-	if len(texts) > 0 {
-		p.Detail = strings.Join(texts, "; ")
-	}
-	return p
-}
-
-// mayNowhere returns the right that the caller has on no host, for one of the patterns.
-func mayNowhere(who *access.Principal, op process.Op, patterns []string) (missing access.Missing) {
-	right := access.OperationOf(op)
+// mayNowhere returns a right of the caller that it has on no host, for one of the patterns.
+func mayNowhere(who *access.Principal, right access.Operation, patterns []string) (missing access.Missing) {
 	for _, pattern := range patterns {
-		namespace, _, _ := strings.Cut(pattern, "/")
-		if !wildcard.IsPattern(namespace) && who.On(right, namespace).Nowhere() {
+		reach := who.Anywhere(right)
+		if namespace, _, _ := strings.Cut(pattern, "/"); !wildcard.IsPattern(namespace) {
+			reach = who.On(right, namespace)
+		}
+		if reach.Nowhere() {
 			missing.Found(right, pattern, "")
 		}
 	}
@@ -363,7 +350,8 @@ func (h *Handler) createSchedule(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.Audit.Detail, _ = json.Marshal(map[string]any{"cron": s.Cron, "time_zone": s.Zone, "request": s.Request})
-	if missing := mayNowhere(&c.Principal, req.Request.Op, req.Request.Processes); missing.Any() {
+	right := access.OperationOf(req.Request.Op)
+	if missing := mayNowhere(&c.Principal, right, req.Request.Processes); missing.Any() {
 		return reply{}, forbidden(missing)
 	}
 	if err := h.mayRun(ctx, &c.Principal, req.Request); err != nil {
@@ -551,6 +539,14 @@ func (h *Handler) begin(ctx context.Context, c *call, s *store.Schedule, run *st
 		return err
 	}
 	_, err := h.operate(ctx, c, &req, run)
+	if err == nil || !problemOf(err).nothing {
+		return err
+	}
+	for _, right := range []process.Op{req.Op, process.Query} { // patterns match only what the caller may query
+		if missing := mayNowhere(&c.Principal, access.OperationOf(right), req.Processes); missing.Any() {
+			return forbidden(missing)
+		}
+	}
 	return err
 }
 

@@ -181,6 +181,12 @@ func TestRunsAreResolvedWhenTheyBegin(t *testing.T) {
 		!strings.HasPrefix(denied[0].Message, "not allowed: restart a/x") {
 		t.Errorf("the audit rows of a refused run are %+v", denied)
 	}
+	for _, pattern := range []string{"a/*", "*/x"} { // a creator without any right does not even see what matches
+		name := "of-nobody-" + strings.Trim(pattern, "/*")
+		r.want(201, r.call("admin", "POST", "/schedules", nightly(name, restart(pattern))))
+		state, text := r.begin(name, due, access.Principal{App: "viewer", User: "nora"})
+		same(t, pattern, "missed: not allowed: restart "+pattern, fmt.Sprintf("%s: %s", state, text))
+	}
 	if state, text := r.begin("nightly", due, admin); state != store.RunRunning || text != "" {
 		t.Errorf("it is %s, %s", state, text)
 	}

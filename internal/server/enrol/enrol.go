@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-	"unicode"
 
 	"drover/internal/server/access"
 	"drover/internal/server/audit"
@@ -388,12 +387,11 @@ func punctual(r wire.JoinRequest, now time.Time) error {
 // depend on the spelling.
 func fit(r wire.JoinRequest) (ip string, err error) {
 	addr, err := netip.ParseAddr(r.IP)
-	if err != nil {
-		return "", refuse(Unfit, "--ip %q is not an IP address", clip(r.IP))
+	if wrong := wire.NameFaults(r.IP, r.ID); wrong != nil {
+		return "", refuse(Unfit, "%s", strings.ReplaceAll(wrong.Error(), "\n", "; "))
 	}
-	if len(r.ID) > maxID ||
-		strings.ContainsFunc(r.ID, func(c rune) bool { return !unicode.IsPrint(c) || strings.ContainsRune(" *?", c) }) {
-		return "", refuse(Unfit, "--id is longer than %d bytes or holds a blank, a control character, * or ?", maxID)
+	if err != nil {
+		return "", refuse(Unfit, "--ip %q is not an IP address", r.IP)
 	}
 	return addr.Unmap().WithZone("").String(), nil
 }
