@@ -18,6 +18,7 @@ func (n *session) beforeStart() error {
 		return nil
 	}
 	if st := n.step(stepBeforeStart); st != nil && st.Phase == specstore.Done && succeeded(st.Result) {
+		n.noteLeft(st)
 		return nil // an earlier agent may have gone further
 	} else if st == nil && n.runtime.Process == nil {
 		n.endLeft(n.runtime.Left) // it may hold what the command needs

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -72,6 +73,26 @@ func TestLeftByCommandsBeforeARelaunch(t *testing.T) {
 				if err := w.Signal(*rt.Ended, 9); err != nil {
 					t.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+// TestLeftByCommandsOfAnEarlierAgent: what before_start has left for an agent that died in the start ends with the
+// process, too.
+func TestLeftByCommandsOfAnEarlierAgent(t *testing.T) {
+	for n, over := 1, false; !over; n++ {
+		bubble(t, func(t *testing.T, w *world) {
+			s, left := leaver(w)
+			e := entry(process.Start, s)
+			e.Ordered = true
+			r, killed := w.life(t, e, operation.Subject{}, n)
+			if over = !killed; killed {
+				r, _ = w.life(t, e, operation.Subject{}, 1000)
+			}
+			r, _ = w.operate(t, process.Stop, s, r.Runtime)
+			if r.Outcome.Fault != process.None || left("before start") != 0 {
+				t.Errorf("killed at write %d: %+v, %d processes", n, r.Outcome, left("before start"))
 			}
 		})
 	}
