@@ -103,10 +103,6 @@ func checkEach(docs []Document) (faults []Fault) {
 		d := &docs[i]
 		for j := range d.Processes {
 			p := &d.Processes[j]
-			if p.Name == "" && d.Namespace != "" {
-				faults = append(faults, Fault{Line: p.Line, Path: "processes", Text: "name is empty"})
-				continue
-			}
 			c := &checker{Named: p, path: "processes." + p.Name, hostless: d.hostless, among: among}
 			for _, name := range slices.Compact([]string{p.Name, longest(*p)}) {
 				err := process.ValidateID(process.ID{Namespace: d.Namespace, Name: name})
@@ -165,12 +161,10 @@ func (c *checker) command() {
 	}
 	switch {
 	case c.Run == "" && c.Start == "" && c.Compat != nil:
-	case c.Run == "" && c.Start == "" && (c.given("run") || c.given("start")):
-		field := "run"
-		if c.given("start") {
-			field = "start"
-		}
-		c.fault(field, "is blank: expected a command line")
+	case c.Run == "" && c.Start == "" && c.given("start"):
+		c.fault("start", "is blank: expected a command line")
+	case c.Run == "" && c.Start == "" && c.given("run"):
+		c.fault("run", "is blank: expected a command line")
 	case c.Run == "" && c.Start == "":
 		c.fault("run", "is missing: expected run (a foreground command) or start (a command that leaves a daemon)")
 	case c.Run != "" && c.Start != "":

@@ -213,6 +213,10 @@ func (r *reader) document(file string, n *node) Document {
 	doc.defaults = r.lines
 	doc.hostless = len(r.faults) > before // the hosts may be in defaults that have faults
 	for _, name := range processes.keys {
+		if name == "" {
+			r.fault(&node{line: processes.lines[name]}, "processes", "name is empty")
+			continue
+		}
 		doc.Processes = append(doc.Processes, r.process(name, processes, defaults))
 	}
 	return doc

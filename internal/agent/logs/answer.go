@@ -196,7 +196,7 @@ func (v *view) start() (c cursor, err error) {
 		if v.q.Since > v.now || v.q.New {
 			c[i].at = v.readers[i].end()
 		}
-		c[i].at = v.readers[i].begin(c[i].at)
+		c[i].at = v.begin(i, c[i])
 	}
 	for i, name := range streamNames() {
 		if v.q.Stream != "" && v.q.Stream != name {
@@ -212,6 +212,17 @@ func (v *view) start() (c cursor, err error) {
 		v.startOfTail(&c)
 	}
 	return c, nil
+}
+
+// begin returns where the text of a place begins. That of a run begins with a loss if nothing of it is left, or if its
+// first text follows a loss: the loss then has all that is missing of the run.
+func (v *view) begin(stream int, p place) int64 {
+	first, begin := v.readers[stream].first(p.at), v.readers[stream].begin(p.at)
+	ofRun := v.q.Since == 0 || v.q.Run != 0
+	if ofRun && (begin < first || p.until != open && first >= p.until) {
+		return p.at
+	}
+	return begin
 }
 
 // startOfRun sets the bounds of the run that the question is about.

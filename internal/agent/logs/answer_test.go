@@ -502,3 +502,46 @@ func TestLogsOfUnknownProcesses(t *testing.T) {
 		return !exists(r.path(""))
 	})
 }
+
+// TestARunThatIsGone: its loss has all of its bytes, also if others after it have been kept.
+func TestARunThatIsGone(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	rotate := func(out *os.File, from int) {
+		t.Helper()
+		write(t, out, numbered(from, from+5999))
+		harness.Eventually(t, "the file to be rotated", func() bool { return held(r.path("stdout")) <= 64<<10 })
+	}
+	out, _, _ := r.begin(policy(64<<10, 2))
+	rotate(out, 1)
+	next, _, _ := r.begin(policy(64<<10, 2))
+	for n := range 6 {
+		rotate(next, 6000*(n+1)+1)
+	}
+	gone := r.ask(wire.LogQuestion{Process: api(), Run: -1})
+	if want := len(numbered(1, 6000)); gone.err != "" || int(gone.lost) != want || len(gone.lines) > 0 {
+		t.Errorf("%d bytes lost, %d lines, %q, want %d lost", gone.lost, len(gone.lines), gone.err, want)
+	}
+}
+
+// TestALossAtTheBeginOfARun: it has the bytes that were rotated away before drover dropped some, too.
+func TestALossAtTheBeginOfARun(t *testing.T) {
+	r := newRig(t)
+	stop := r.run()
+	out, _, _ := r.begin(policy(64<<10, 0))
+	last := 0
+	for range 6 {
+		write(t, out, numbered(last+1, last+6000))
+		last += 6000
+		harness.Eventually(t, "the file to be rotated", func() bool { return held(r.path("stdout")) <= 64<<10 })
+	}
+	stop()
+	write(t, out, numbered(last+1, last+60_000))
+	last += 60_000
+	r.reopen()
+	a := r.ask(wire.LogQuestion{Process: api()})
+	read, whole := len(strings.Join(a.lines, "\n"))+1, len(numbered(1, last))
+	if a.err != "" || a.lost == 0 || read+int(a.lost) != whole {
+		t.Errorf("%d bytes are there, %d are lost: want %d, %q", read, a.lost, whole, a.err)
+	}
+}
