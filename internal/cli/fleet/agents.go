@@ -5,7 +5,6 @@ package fleet
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -219,15 +218,21 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 // sayReselected tells how labels change the hosts of selections.
 func sayReselected(cmd *cobra.Command, all []client.Reselected) {
 	for _, r := range all {
-		of := fmt.Sprintf("%q of %s", r.Select, strings.Join(r.Processes, ", "))
-		if len(r.Processes) == 0 {
-			of = "a selection that you may not read"
+		names := strings.Join(r.Processes, ", ")
+		switch {
+		case r.Come > 0 && names == "":
+			term.Say(cmd, "%s to match a selection that you may not read\n",
+				process.Count(r.Come, "host comes", "hosts come"))
+		case r.Come > 0:
+			term.Say(cmd, "%s to match %q of %s\n", process.Count(r.Come, "host comes", "hosts come"), r.Select, names)
 		}
-		if r.Come > 0 {
-			term.Say(cmd, "%s to match %s\n", process.Count(r.Come, "host comes", "hosts come"), of)
-		}
-		if r.Cease > 0 {
-			term.Say(cmd, "%s to match %s\n", process.Count(r.Cease, "host ceases", "hosts cease"), of)
+		switch {
+		case r.Cease > 0 && names == "":
+			term.Say(cmd, "%s to match a selection that you may not read\n",
+				process.Count(r.Cease, "host ceases", "hosts cease"))
+		case r.Cease > 0:
+			term.Say(cmd, "%s to match %q of %s\n",
+				process.Count(r.Cease, "host ceases", "hosts cease"), r.Select, names)
 		}
 	}
 }
