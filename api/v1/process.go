@@ -347,11 +347,14 @@ type AgentGroup struct {
 // Labelled names the hosts whose labels were set, or would be.
 type Labelled struct {
 	Hosts []string `json:"hosts"`
+	// Unchanged counts those of the hosts that had these labels already.
+	Unchanged int `json:"unchanged,omitempty"`
 	// Reselected are the changed hosts of selections in process files, by the expression.
 	Reselected []Reselected `json:"reselected,omitempty"`
 }
 
 // Reselected tells how many hosts come to match an expression, and so get the processes, and how many cease to match.
+// Select and Processes are empty for an expression of processes that the caller may not query.
 type Reselected struct {
 	Select    string   `json:"select"`
 	Processes []string `json:"processes"`

@@ -267,7 +267,9 @@ func ParseHostCount(text string) (HostCount, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.ParseUint(number, 10, 31)
 	switch {
-	case err != nil || percent && n > 100 || n > mostHosts:
+	case err == nil && percent && n > 100:
+		return HostCount{}, fmt.Errorf("%.40q is above 100%%: expected a share such as 10%%", text)
+	case err != nil || n > mostHosts:
 		return HostCount{}, fmt.Errorf("%.40q is not a number of hosts: expected a value such as 20, or a share such as 10%%",
 			text)
 	case percent:

@@ -106,6 +106,9 @@ func jsonTree(data []byte) (*node, []Fault) {
 		}
 		err = errors.New("text follows the value")
 	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		err = errors.New("expected a value, found none")
+	}
 	return nil, []Fault{{Text: fmt.Sprintf("not valid JSON: %v", err)}}
 }
 

@@ -41,7 +41,7 @@ processes:
 f:4: processes.a.rollout.canary: is -1: expected 0 to 10000
 f:4: processes.a.rollout.bake: is 500ms: expected whole seconds, at most 24h
 f:4: processes.a.rollout.order: the key "a b" is not the key of a label: expected at most 63 letters, digits, -, _ and ., with a letter or digit at both ends
-f:5: processes.b.rollout.batch: "101%" is not a number of hosts: expected a value such as 20, or a share such as 10%
+f:5: processes.b.rollout.batch: "101%" is above 100%: expected a share such as 10%
 f:5: processes.b.rollout.max_unavailable: "-3" is not a number of hosts: expected a value such as 20, or a share such as 10%
 f:5: processes.b.rollout.at: unknown field: expected batch, canary, bake, pause, max_failures, max_unavailable, order, skip_away, canary_approval`
 	if fmt.Sprint(err) != want {

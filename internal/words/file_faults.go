@@ -35,6 +35,8 @@ var FileFaults = []Text{
 	{"a list begins with [ and has no ] at its end", "列表以 [ 开头，但结尾缺少 ]"},
 	{"{value} begins with a character that YAML reserves: put the value in quotes", "{value} 以 YAML 的保留字符开头：请给值加引号"},
 	{"not valid JSON: {text}", "不是有效的 JSON：{text}"},
+	{"expected a value, found none", "应有一个值，实际没有"},
+	{"{value} is above 100%: expected a share such as 10%", "{value} 超过 100%：应为 10% 这样的比例"},
 	{"text follows the value", "值之后还有内容"},
 	{"more than {n} values, or more than {most} levels", "超过 {n} 个值，或超过 {most} 层"},
 	{"the file is empty: expected namespace and processes", "文件为空：应有 namespace 和 processes"},

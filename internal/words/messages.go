@@ -220,6 +220,12 @@ var Messages = []Text{
 	{"{n} hosts come to match {select} of {processes}", "{n} 台主机开始符合 {processes} 的选择表达式 {select}"},
 	{"{n} host ceases to match {select} of {processes}", "{n} 台主机不再符合 {processes} 的选择表达式 {select}"},
 	{"{n} hosts cease to match {select} of {processes}", "{n} 台主机不再符合 {processes} 的选择表达式 {select}"},
+	{"{n} host comes to match a selection that you may not read", "{n} 台主机开始符合一个无权查看的选择表达式"},
+	{"{n} hosts come to match a selection that you may not read", "{n} 台主机开始符合一个无权查看的选择表达式"},
+	{"{n} host ceases to match a selection that you may not read", "{n} 台主机不再符合一个无权查看的选择表达式"},
+	{"{n} hosts cease to match a selection that you may not read", "{n} 台主机不再符合一个无权查看的选择表达式"},
+	{"nothing changed: the labels of {n} host{s} were so already", "没有变化：{n} 台主机的标签早已如此"},
+	{"nothing would change: the labels of {n} host{s} are so already", "不会有变化：{n} 台主机的标签已经如此"},
 	{"{n} of {hosts} host{s} online use these keys", "在线的 {hosts} 台主机中有 {n} 台使用这些密钥"},
 	{
 		"the server announces the next key to all hosts; once they have it, run this command again to activate it",

@@ -345,6 +345,11 @@ var FieldFaults = []Text{
 		"is for a rollout: expected batch beside it, or rollout in the file",
 		"用于分批发布：应同时给出 batch，或在文件中写 rollout",
 	},
+	{
+		"is {length} ({n} seconds): expected more than 0, at most {most} days for each window",
+		"为 {length}（{n} 秒）：每个时段应大于 0，最多 {most} 天",
+	},
+	{"is {length} ({n} seconds): expected more than 0, at most {most} days", "为 {length}（{n} 秒）：应大于 0，最多 {most} 天"},
 	{"is {n} seconds: expected more than 0, at most {most} days for each window", "为 {n} 秒：每个时段应大于 0，最多 {most} 天"},
 	{"is {n} seconds: expected more than 0, at most {most} days", "为 {n} 秒：应大于 0，最多 {most} 天"},
 	{

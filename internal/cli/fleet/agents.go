@@ -172,15 +172,20 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 				return err
 			}
 			r.Hosts, r.Select = hosts.Names, hosts.Selector
-			call, text := c.LabelAgents, "%s labelled\n"
+			call, text, none := c.LabelAgents, "%s labelled\n", "nothing changed: the labels of %s were so already\n"
 			if dryRun {
 				call, text = c.PlanLabels, "%s would be labelled\n"
+				none = "nothing would change: the labels of %s are so already\n"
 			}
 			labelled, err := call(cmd.Context(), r)
 			if err != nil {
 				return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), remote.ExitOf(err))
 			}
-			term.Say(cmd, text, process.Count(len(labelled.Hosts), "host", "hosts"))
+			n := len(labelled.Hosts) - labelled.Unchanged
+			if n == 0 {
+				n, text = labelled.Unchanged, none
+			}
+			term.Say(cmd, text, process.Count(n, "host", "hosts"))
 			sayReselected(cmd, labelled.Reselected)
 			return nil
 		},
@@ -214,10 +219,18 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 func sayReselected(cmd *cobra.Command, all []client.Reselected) {
 	for _, r := range all {
 		names := strings.Join(r.Processes, ", ")
-		if r.Come > 0 {
+		switch {
+		case r.Come > 0 && names == "":
+			term.Say(cmd, "%s to match a selection that you may not read\n",
+				process.Count(r.Come, "host comes", "hosts come"))
+		case r.Come > 0:
 			term.Say(cmd, "%s to match %q of %s\n", process.Count(r.Come, "host comes", "hosts come"), r.Select, names)
 		}
-		if r.Cease > 0 {
+		switch {
+		case r.Cease > 0 && names == "":
+			term.Say(cmd, "%s to match a selection that you may not read\n",
+				process.Count(r.Cease, "host ceases", "hosts cease"))
+		case r.Cease > 0:
 			term.Say(cmd, "%s to match %q of %s\n",
 				process.Count(r.Cease, "host ceases", "hosts cease"), r.Select, names)
 		}

@@ -90,7 +90,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachab
 func revisionFlag(cmd *cobra.Command, revision *int64, help string) {
 	cmd.Flags().Int64Var(revision, "revision", 0, help)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("revision") && *revision < 1 {
+		if term.Given(cmd, "revision") && *revision < 1 {
 			return term.Usagef("--revision %d: expected the number of a revision, from 1", *revision)
 		}
 		return nil

@@ -73,7 +73,7 @@ func (h *Hosts) ChangeFlags(cmd *cobra.Command, s *Session, help string) {
 func (h *Hosts) LimitFlag(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&h.Limit, "limit", 0, "only on the first hosts, at most this number")
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error {
-		if h.Limit < 1 && cmd.Flags().Changed("limit") { // a script that counts no host must not get all
+		if h.Limit < 1 && term.Given(cmd, "limit") { // a script that counts no host must not get all
 			return term.Usagef("--limit %d: expected 1 or more", h.Limit)
 		}
 		return nil

@@ -149,6 +149,12 @@ func KeptFaults(cmd *cobra.Command) error {
 	return errors.Join(faults...)
 }
 
+// Given reports whether a flag is given with a value that it could read.
+func Given(cmd *cobra.Command, name string) bool {
+	kept, ok := cmd.Flags().Lookup(name).Value.(*keptFault)
+	return cmd.Flags().Changed(name) && !(ok && kept.fault != nil)
+}
+
 // release ends the keeping: what sets a flag later gets the fault of its value.
 func release(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

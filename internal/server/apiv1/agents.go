@@ -455,8 +455,12 @@ func (h *Handler) labelAgents(ctx context.Context, c *call) (reply, error) {
 	keys, done := make([]string, len(agents)), v1.Labelled{Hosts: make([]string, len(agents)), Reselected: reselected}
 	for i, a := range agents {
 		keys[i], done.Hosts[i] = a.Key, nameOf(a)
+		if fleet.SameLabels(a, fleet.Relabelled(a, req.Set, req.Remove)) {
+			done.Unchanged++
+		}
 	}
-	if dry != nil && *dry {
+	c.Audit.Targets -= done.Unchanged
+	if dry != nil && *dry || done.Unchanged == len(agents) {
 		return ok(done)
 	}
 	err = h.Labels.Label(ctx, keys, req.Set, req.Remove)

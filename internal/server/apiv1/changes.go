@@ -493,8 +493,8 @@ func (q *changesQuery) stays(ctx context.Context) ([]store.Stay, error) {
 	return all, nil
 }
 
-// reselected returns how labels change the hosts of the selections in force, as far as the caller may query their
-// processes. It rejects labels by which more hosts come to match or cease to match than one person may change at once.
+// reselected returns how labels change the hosts of the selections in force, without the names of those whose processes
+// the caller may not query. It rejects labels by which more hosts come to match or cease to match than one person may change at once.
 func (h *Handler) reselected(ctx context.Context, c *call, agents []store.Agent, r *labelRequest) (
 	list []v1.Reselected, err error,
 ) {
@@ -518,13 +518,18 @@ func (h *Handler) reselected(ctx context.Context, c *call, agents []store.Agent,
 			"their processes, and above %d this server demands the approval of a second person: label fewer hosts at once",
 			changed, h.Breadth)
 	}
+	var hidden []v1.Reselected
 	for _, text := range slices.Sorted(maps.Keys(changes)) {
-		if change := changes[text]; change.Come+change.Cease > 0 && len(change.Processes) > 0 {
+		switch change := changes[text]; {
+		case change.Come+change.Cease == 0:
+		case len(change.Processes) == 0:
+			hidden = append(hidden, v1.Reselected{Processes: []string{}, Come: change.Come, Cease: change.Cease})
+		default:
 			slices.Sort(change.Processes)
 			list = append(list, *change)
 		}
 	}
-	return list, nil
+	return append(list, hidden...), nil
 }
 
 // reselect counts the hosts that come to match or cease to match each expression, and returns the number of hosts that

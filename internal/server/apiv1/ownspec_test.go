@@ -81,4 +81,11 @@ func TestUnreadableValues(t *testing.T) {
 			t.Errorf("%s %s: faults of %q, want %q: %v", c.path, c.body, got, c.fields, a.body["detail"])
 		}
 	}
+	for body, want := range map[string]string{
+		`{"op":"restart","processes":["a/x"],"rollout":{"batch":1,"bake":true}}`: "rollout.bake: is a JSON bool: expected a duration such as 60s",
+		`{"op":"restart","processes":["a/x"],"rollout":{"batch":"200%"}}`:        `rollout.batch: "200%" is above 100%: expected a share such as 10%`,
+	} {
+		same(t, body, any(want), r.want(422, r.call("admin", "POST", "/operations", json.RawMessage(body))).body["detail"])
+	}
+	same(t, "no file", any("not valid JSON: expected a value, found none"), r.want(422, r.call("admin", "PUT", "/namespaces/a", " ")).body["detail"])
 }

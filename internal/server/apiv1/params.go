@@ -445,6 +445,9 @@ func decodeProblem(err error) error {
 
 // expected describes the JSON that a field of a Go type accepts.
 func expected(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer { // of a type with its own reader
+		t = t.Elem()
+	}
 	if t == reflect.TypeFor[v1.Duration]() {
 		return "a duration such as 60s"
 	}
@@ -480,7 +483,7 @@ func invalidFile(at string, err error) error {
 	texts, list := make([]string, 0, len(faults)), make([]v1.FieldError, 0, len(faults))
 	for _, f := range faults {
 		e := v1.FieldError{Field: strings.Trim(at+"."+f.Path, "."), Detail: f.Text}
-		texts, list = append(texts, e.Field+": "+e.Detail), append(list, e)
+		texts, list = append(texts, strings.TrimPrefix(e.Field+": "+e.Detail, ": ")), append(list, e)
 	}
 	p := problemf(http.StatusUnprocessableEntity, "%s", strings.Join(texts, "; "))
 	p.Fields = list

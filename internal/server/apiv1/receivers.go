@@ -462,7 +462,7 @@ func ends(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	case r.Seconds == 0:
 		return invalid("until", "is missing: expected until, or seconds")
 	default:
-		return invalid("seconds", "is %s seconds: expected more than 0, at most %.0f days", decimal(r.Seconds),
+		return invalid("seconds", "is %s: expected more than 0, at most %.0f days", inSeconds(r.Seconds),
 			longestSilence.Hours()/24)
 	}
 	switch {
@@ -480,14 +480,23 @@ func ends(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 // decimal writes a number as people do, without an exponent.
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
+// inSeconds writes a length of time in seconds, and from a minute on also as people do.
+func inSeconds(n float64) string {
+	text := decimal(n) + " seconds"
+	if n < 60 || !(n < 1e9) {
+		return text
+	}
+	return v1.Duration(n*float64(time.Second)).String() + " (" + text + ")"
+}
+
 // repeats reads the timetable of a silence with many windows.
 func repeats(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	rule, err := timetable(r.Cron, r.TimeZone)
 	faults := []error{err}
 	s.Cron, s.Zone, s.Until = r.Cron, r.TimeZone, store.Forever()
 	if !(r.Seconds > 0 && r.Seconds <= longestWindow.Seconds()) { // rejects NaN too
-		faults = append(faults, invalid("seconds", "is %s seconds: expected more than 0, at most %.0f days for each window",
-			decimal(r.Seconds), longestWindow.Hours()/24))
+		faults = append(faults, invalid("seconds", "is %s: expected more than 0, at most %.0f days for each window",
+			inSeconds(r.Seconds), longestWindow.Hours()/24))
 	}
 	s.Length = time.Duration(math.Ceil(r.Seconds * float64(time.Second)))
 	if r.Until != nil {

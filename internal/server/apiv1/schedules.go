@@ -542,8 +542,9 @@ func (h *Handler) begin(ctx context.Context, c *call, s *store.Schedule, run *st
 	if err == nil || !problemOf(err).nothing {
 		return err
 	}
-	for _, right := range []process.Op{req.Op, process.Query} { // patterns match only what the caller may query
-		if missing := mayNowhere(&c.Principal, access.OperationOf(right), req.Processes); missing.Any() {
+	// Patterns match only what the caller may query.
+	for _, right := range []access.Operation{access.OperationOf(req.Op), access.OperationOf(process.Query)} {
+		if missing := mayNowhere(&c.Principal, right, req.Processes); missing.Any() {
 			return forbidden(missing)
 		}
 	}

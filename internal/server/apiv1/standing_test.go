@@ -214,6 +214,9 @@ func TestLabelsAndSelections(t *testing.T) {
 	if got := dry["reselected"].([]any); len(got) != 1 || fmt.Sprint(got[0]) != want {
 		t.Errorf("the dry run answers %v, want %s", dry, want)
 	}
+	r.app("labeller", "label-agents on *", "query on b")
+	blind := r.want(200, r.call("labeller", "POST", "/agents/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"web"}}`)).body
+	same(t, "for who may not query it", "[map[cease:0 come:1 processes:[] select:]]", fmt.Sprint(blind["reselected"]))
 	r.remake(func(c *apiv1.Config) { c.Breadth = 1 })
 	label := func(status int, body string) answer {
 		t.Helper()
@@ -223,9 +226,13 @@ func TestLabelsAndSelections(t *testing.T) {
 	for _, host := range []string{"web-1", "0:10.0.0.2", "3:10.0.0.3"} {
 		label(200, `{"hosts":["`+host+`"],"set":{"role":"web"}}`)
 	}
-	if same := label(200, `{"hosts":["*"],"set":{"role":"web"}}`).body; same["reselected"] != nil {
-		t.Errorf("labels that change no selection answer %v", same)
-	}
+	before := label(200, `{"hosts":["*"],"set":{"role":"web"}}`).body
+	same(t, "labels that change nothing", []any{nil, 3.0}, []any{before["reselected"], before["unchanged"]})
+	before = label(200, `{"hosts":["web-1"],"remove":["nosuch"]}`).body
+	same(t, "a label that is not there", []any{1.0}, []any{before["unchanged"]})
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 1})
+	r.must(err)
+	same(t, "targets of the audit row", 0, rows[0].Targets)
 	detail := fmt.Sprint(label(403, `{"hosts":["*"],"remove":["role"]}`).body["detail"])
 	if !strings.Contains(detail, "3 hosts come to match or cease to match") {
 		t.Errorf("the refusal is %s", detail)

@@ -71,6 +71,13 @@ func Relabelled(a store.Agent, set map[string]string, remove []string) store.Age
 	return a
 }
 
+// SameLabels reports whether people have set the same labels of two agents.
+func SameLabels(a, b store.Agent) bool {
+	return maps.EqualFunc(a.SetLabels, b.SetLabels, func(x, y *string) bool {
+		return x == nil && y == nil || x != nil && y != nil && *x == *y
+	})
+}
+
 // setLabels returns the labels that people have set.
 func (d *Directory) setLabels(key string) map[string]*string {
 	d.mu.RLock()
