@@ -152,7 +152,7 @@ func KeptFaults(cmd *cobra.Command) error {
 // Given reports whether a flag is given with a value that it could read.
 func Given(cmd *cobra.Command, name string) bool {
 	kept, ok := cmd.Flags().Lookup(name).Value.(*keptFault)
-	return cmd.Flags().Changed(name) && !(ok && kept.fault != nil)
+	return cmd.Flags().Changed(name) && (!ok || kept.fault == nil)
 }
 
 // release ends the keeping: what sets a flag later gets the fault of its value.

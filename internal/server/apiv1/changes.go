@@ -494,7 +494,8 @@ func (q *changesQuery) stays(ctx context.Context) ([]store.Stay, error) {
 }
 
 // reselected returns how labels change the hosts of the selections in force, without the names of those whose processes
-// the caller may not query. It rejects labels by which more hosts come to match or cease to match than one person may change at once.
+// the caller may not query. It rejects labels by which more hosts come to match or cease to match than one person may
+// change at once.
 func (h *Handler) reselected(ctx context.Context, c *call, agents []store.Agent, r *labelRequest) (
 	list []v1.Reselected, err error,
 ) {
