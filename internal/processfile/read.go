@@ -244,6 +244,9 @@ func (r *reader) defaults(n *node) *node {
 func (r *reader) process(name string, all, defaults *node) Named {
 	own := all.fields[name]
 	path := "processes." + name
+	if strings.ContainsAny(name, "*?") {
+		r.fault(&node{line: all.lines[name]}, path, "the name %q is a pattern of names: expected a name without * and ?", name)
+	}
 	if own.kind == null {
 		own = &node{line: all.lines[name], kind: mapping}
 	}

@@ -79,6 +79,7 @@ func TestStatusTakesTheShortRoad(t *testing.T) {
 	for range 64 { // each sets what the ones before it have left out
 		fill(t, random, []string{"plain"}, reflect.ValueOf(&s).Elem())
 	}
+	s.Instance.Halted = 0 // it has no JSON
 	text, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
