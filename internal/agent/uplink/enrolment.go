@@ -44,8 +44,8 @@ func SaveEnrolment(dir string, e wire.Enrolment) error {
 	return saveEnrolment(dir, enrolment{Enrolment: e})
 }
 
-// ReplaceEnrolment is SaveEnrolment for an agent that joins anew at each start. On a full disk it writes into the room of
-// the old file, so a crash meanwhile leaves none.
+// ReplaceEnrolment is SaveEnrolment for an agent that joins anew at each start. On a full disk it writes into the room
+// of the old file, so a crash meanwhile leaves none.
 func ReplaceEnrolment(dir string, e wire.Enrolment) error {
 	err := SaveEnrolment(dir, e)
 	if !errors.Is(err, unix.ENOSPC) {

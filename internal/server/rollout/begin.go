@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// begin begins the hosts of a batch. If too many hosts would be unavailable, it begins fewer of them: the others get the
-// next batch. If it could begin none, hosts of later batches that are down take their places, unless canaries wait.
+// begin begins the hosts of a batch. If too many hosts would be unavailable, it begins fewer of them: the others get
+// the next batch. If it could begin none, hosts of later batches that are down take their places, unless canaries wait.
 func (r *Rollout) begin(next int, facts map[string]Fact, now time.Time) {
 	most := r.Plan.MaxUnavailable
 	down, names := 0, []string(nil)
