@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"drover/internal/test/harness"
@@ -49,28 +48,5 @@ func TestUnregistered(t *testing.T) {
 	p.cli(0, "stop", "shop/web")
 	if harness.Alive(was) {
 		t.Errorf("pid %d has outlived its stop", was)
-	}
-}
-
-// TestLeftByAnotherDrover: a process that another drover of the host has started is a copy when that drover no longer
-// knows it, or has gone. No other drover of these tests knows processes of these names.
-func TestLeftByAnotherDrover(t *testing.T) {
-	t.Parallel()
-	p, q := newPlace(t), newPlace(t)
-	harness.Sleeper(t, p.Dir, "main")
-	p.cli(0, "apply", "-f", p.file("mine", "4021", p.Dir), "--yes")
-	p.cli(0, "apply", "-f", p.file("site", "4022", p.Dir), "--yes")
-	mine, site := p.PID("mine"), p.PID("site")
-	t.Cleanup(func() { _, _ = syscall.Kill(mine, syscall.SIGKILL), syscall.Kill(site, syscall.SIGKILL) })
-	q.cli(0, "apply", "-f", q.file("other", "4023", p.Dir), "--yes") // the other drover keeps both
-	p.cli(0, "unregister", "shop/mine", "--yes")
-	q.refused(q.file("mine", "4021", p.Dir), mine)
-	q.cli(0, "apply", "-f", q.file("site", "4024", p.Dir), "--yes", "--beside")
-	q.cli(0, "unregister", "shop/site", "--yes")
-	p.S.Kill()
-	q.refused(q.file("fourth", "4022", p.Dir), site)
-	q.cli(0, "apply", "-f", q.file("fourth", "4022", p.Dir), "--yes", "--take-over")
-	if pid := q.PID("fourth"); pid != site || !harness.Alive(site) {
-		t.Errorf("drover watches pid %d, want %d", pid, site)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
 )
 
@@ -27,15 +25,16 @@ type claims struct {
 }
 
 // claimsPath is the file that all drovers of one user share. Nobody else can lock the processes that root manages.
-func claimsPath(uid int) string {
+func claimsPath() string {
+	uid := os.Geteuid()
 	if uid == 0 {
 		return "/run/drover/claims"
 	}
 	return filepath.Join("/run/user", strconv.Itoa(uid), "drover", "claims")
 }
 
-func openClaims(path string, proc procfs.FS, log *slog.Logger) claims {
-	c := claims{namespace: proc.PIDNamespace(os.Getpid())}
+func openClaims(path string, fs procfs.FS, log *slog.Logger) claims {
+	c := claims{namespace: fs.PIDNamespace(os.Getpid())}
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
 		c.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -44,20 +43,6 @@ func openClaims(path string, proc procfs.FS, log *slog.Logger) claims {
 		log.Warn("cannot detect another drover on this host", "error", err)
 	}
 	return c
-}
-
-// tells reports whether the file has the claim of any drover that may have started a process of an account. The drover
-// of root starts processes of all accounts, and the drover of another user those of that user.
-func (c claims) tells(account int) bool {
-	other := account
-	if os.Geteuid() != 0 {
-		other = 0
-	}
-	if c.file == nil || other == os.Geteuid() {
-		return c.file != nil
-	}
-	_, err := os.Lstat(filepath.Dir(claimsPath(other)))
-	return errors.Is(err, fs.ErrNotExist)
 }
 
 // close gives up all claims: this process may live on to try another version of the agent.
@@ -80,11 +65,7 @@ func (h *Host) Take(claim string) (rival int) {
 		return 0
 	}
 	for {
-		kind := int16(unix.F_WRLCK)
-		if instance.Shared(claim) {
-			kind = unix.F_RDLCK
-		}
-		l := h.claims.lock(claim, kind)
+		l := h.claims.lock(claim, unix.F_WRLCK)
 		err := unix.FcntlFlock(h.claims.file.Fd(), unix.F_SETLK, &l)
 		if err == nil {
 			return 0

@@ -49,17 +49,15 @@ type neighbour struct {
 	stranger bool
 }
 
-// outsider is a process that may be a copy: it was born in no run of a drover, or in a run that a drover may have left.
+// outsider is a process that may be a copy: it was born in no run of a drover, or in a run of this drover.
 type outsider struct {
 	procfs.Info
 	id  procfs.Identity
 	run string
-	// own says that this drover has started the run, or an earlier one in its place.
-	own bool
 }
 
 // Copies implements operation.Trees.
-func (h *Host) Copies(spec *process.Spec, pid int, kept func(run string, own bool) bool) []instance.Copy {
+func (h *Host) Copies(spec *process.Spec, pid int, kept func(run string) bool) []instance.Copy {
 	account, err := h.names.account(spec.Identity.User)
 	if err != nil {
 		return nil // the start says so
@@ -104,14 +102,14 @@ func (h *Host) named(spec *process.Spec, account launch.Account) (all []procfs.I
 
 // alike returns the processes that may be copies; pid is that of Copies. On a large host this takes long, and it asks
 // no file system that may hang.
-func (h *Host) alike(like *likeness, pid int, kept func(run string, own bool) bool) (alike []procfs.Info) {
+func (h *Host) alike(like *likeness, pid int, kept func(run string) bool) (alike []procfs.Info) {
 	named := pid != 0
 	for _, n := range h.neighbours() {
 		if pid > 0 && n.pid != pid || !like.mayMatch(n, named) {
 			continue
 		}
 		n.birth.Do(func() { n.run = h.runAt(n.pid) })
-		if n.run != "" && kept(n.run, h.grouped()) {
+		if n.run != "" && (!h.grouped() || kept(n.run)) {
 			continue // most of them, if drover runs many
 		}
 		n.once.Do(func() { n.info, n.stranger = h.closer(n.pid) })
@@ -126,11 +124,11 @@ func (h *Host) alike(like *likeness, pid int, kept func(run string, own bool) bo
 }
 
 // copies returns the processes that no drover keeps, without their children.
-func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string, own bool) bool) (all []instance.Copy) {
+func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string) bool) (all []instance.Copy) {
 	parents := map[int]bool{}
 	var found []outsider
 	for _, info := range alike {
-		if s, ok := h.outsider(info); ok && (s.run == "" || !kept(s.run, s.own)) && h.fs.Same(s.id) {
+		if s, ok := h.outsider(info); ok && (s.run == "" || !kept(s.run)) && h.fs.Same(s.id) {
 			found, parents[info.PID] = append(found, s), true
 		}
 	}
@@ -149,17 +147,17 @@ func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string,
 	return all
 }
 
-// born adds the run of a drover that a process or an ancestor of it was born in, if there was one. It is not certain
-// while a process executes a program, and if another drover may keep the run whose claims are not known here.
-func (h *Host) born(s *outsider) (certain bool) {
+// born adds the run of this drover that a process was born in, if there was one, and reports whether the process may be
+// a copy. It is none if a drover has started it or an ancestor of it, and no control group proves that it was this
+// drover. It is none for a moment while it executes a program.
+func (h *Host) born(s *outsider) bool {
 	if h.grouped() {
 		if s.run = h.runAt(s.PID); s.run != "" {
-			s.own = true
 			return true
 		}
 	}
-	s.run, certain = liveness.MarkOf(h.fs, s.PID)
-	return certain && (s.run == "" || h.claims.tells(s.UID))
+	mark, certain := liveness.MarkOf(h.fs, s.PID)
+	return certain && mark == ""
 }
 
 // grouped reports whether the runs of this drover have control groups, which no other drover has.

@@ -127,7 +127,7 @@ func New(cfg Config) (*Host, error) {
 		signals: cfg.Signals, urgent: cfg.Urgent, logs: cfg.Logs,
 		may: cfg.May, name: cfg.HostName, runtime: directories, offset: cfg.ClockOffset, log: cfg.Log,
 		units: unitsDirectory, proc: "/proc",
-		claims: openClaims(cmp.Or(cfg.Claims, claimsPath(os.Geteuid())), cfg.FS, cfg.Log), runs: map[string]*run{},
+		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}
 	h.openNotices(cmp.Or(cfg.Notify, noticePath(cfg.Name, filepath.Dir(cfg.Proofs))))

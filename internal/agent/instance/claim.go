@@ -3,7 +3,6 @@ package instance
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
@@ -25,16 +24,6 @@ func ClaimOfInstance(id procfs.Identity) string { return fmt.Sprintf("instance %
 
 // ClaimOfDrover is the claim that the drover with this pid holds while it lives.
 func ClaimOfDrover(pid int) string { return fmt.Sprintf("drover %d", pid) }
-
-// runsClaim begins the claims that drovers share.
-const runsClaim = "runs "
-
-// ClaimOfRuns is the claim of each drover that knows the process whose runs have this prefix. Drovers share it, because
-// each may know a process of that name.
-func ClaimOfRuns(prefix string) string { return runsClaim + prefix }
-
-// Shared reports whether several drovers may hold a claim.
-func Shared(claim string) bool { return strings.HasPrefix(claim, runsClaim) }
 
 // RivalText tells that another drover, with that pid, manages the process.
 func RivalText(rival int) string {

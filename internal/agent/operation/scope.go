@@ -29,10 +29,10 @@ type Trees interface {
 	Survivors(s instance.Scope) []procfs.Identity
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
 	RunOf(id procfs.Identity) string
-	// Copies returns the processes that may be the process of the spec, and that were born in no run of drover that is
-	// kept, by ascending pid. If pid is not 0, it returns the process with that pid or none, or the children of -pid:
-	// their command lines and directories do not count. own says that no other living drover can have started the run.
-	Copies(spec *process.Spec, pid int, kept func(run string, own bool) bool) []instance.Copy
+	// Copies returns the processes that may be the process of the spec, by ascending pid. They were born in no run of a
+	// drover, or in a run of this drover that is not kept. If pid is not 0, it returns the process with
+	// that pid or none, or the children of -pid: their command lines and directories do not count.
+	Copies(spec *process.Spec, pid int, kept func(run string) bool) []instance.Copy
 }
 
 // runPrefix is the start of the run ids of a process.
@@ -48,14 +48,13 @@ func PrefixOf(run string) string { return run[:min(len(run), len(runPrefix(proce
 // digits. The id begins with a hash of the process, for people who look into the control groups.
 func NewRunID(id process.ID, unique string) string { return runPrefix(id) + unique }
 
-// kept returns what reports whether a drover of the host knows the process that a run belongs to. This process is known
-// when it has run since it was registered.
-func (n *session) kept() func(run string, own bool) bool {
+// kept returns what reports whether drover knows the process that a run belongs to. This process is known when it has
+// run since it was registered.
+func (n *session) kept() func(run string) bool {
 	self, ran := runPrefix(n.id), n.subject.Record != nil && (n.runtime.Run != "" || n.runtime.LastStartAt != 0)
-	return func(run string, own bool) bool {
+	return func(run string) bool {
 		prefix := PrefixOf(run)
-		return prefix == self && ran || prefix != self && n.peers.Knows(prefix) ||
-			!own && n.Claims != nil && n.Claims.Rival(instance.ClaimOfRuns(prefix)) != 0
+		return prefix == self && ran || prefix != self && n.peers.Knows(prefix)
 	}
 }
 

@@ -139,7 +139,7 @@ func (r *runner) findKept(ctx context.Context, kept bool) bool {
 	}
 	spec, o := &r.proc.Record.Spec, r.sup.operator
 	pid := o.Claims.Keeping(*keeper)
-	started := func(string, bool) bool { return true } // a keeper's process is born in no run of drover
+	started := func(string) bool { return true } // a keeper's process is born in no run of drover
 	for _, c := range o.Trees.Copies(spec, pid, started) {
 		k := o.Claims.Keeper(c.ID)
 		if k == nil || !k.Same(*keeper) || pid <= 0 && kept && !c.SameLine && !spec.ByName() ||

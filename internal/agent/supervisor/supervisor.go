@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
@@ -240,11 +239,7 @@ func (s *Supervisor) runnerOf(id process.ID) *runner {
 // add makes a runner known. The caller holds the lock, or Run has not begun.
 func (s *Supervisor) add(id process.ID, r *runner) {
 	r.part = len(s.runners) % parts
-	prefix := operation.RunPrefix(id)
-	s.runners[id], s.byPrefix[prefix] = r, r
-	if c := s.operator.Claims; c != nil {
-		c.Take(instance.ClaimOfRuns(prefix))
-	}
+	s.runners[id], s.byPrefix[operation.RunPrefix(id)] = r, r
 	s.order.known(id)
 }
 
@@ -257,11 +252,7 @@ func (s *Supervisor) retire(r *runner) bool {
 	}
 	delete(s.runners, r.id)
 	s.order.unknown(r.id)
-	prefix := operation.RunPrefix(r.id)
-	delete(s.byPrefix, prefix)
-	if c := s.operator.Claims; c != nil {
-		c.Drop(instance.ClaimOfRuns(prefix))
-	}
+	delete(s.byPrefix, operation.RunPrefix(r.id))
 	return true
 }
 

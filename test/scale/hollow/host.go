@@ -295,7 +295,7 @@ func (h *Host) Survivors(instance.Scope) []procfs.Identity { return nil }
 func (h *Host) RunOf(procfs.Identity) string { return "" }
 
 // Copies implements operation.Trees: no other program starts processes here.
-func (h *Host) Copies(*process.Spec, int, func(string, bool) bool) []instance.Copy { return nil }
+func (h *Host) Copies(*process.Spec, int, func(string) bool) []instance.Copy { return nil }
 
 // Run implements agent.Machinery.
 func (h *Host) Run(ctx context.Context) error {

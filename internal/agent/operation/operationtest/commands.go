@@ -290,12 +290,12 @@ func (w *World) members(s instance.Scope) (ids []procfs.Identity) {
 }
 
 // Copies implements operation.Trees: those of SetCopies that live.
-func (w *World) Copies(_ *process.Spec, pid int, kept func(run string, own bool) bool) []instance.Copy {
+func (w *World) Copies(_ *process.Spec, pid int, kept func(run string) bool) []instance.Copy {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(w.copies), func(c instance.Copy) bool {
 		p := w.procs[c.ID]
-		return p == nil || c.Run != "" && kept(c.Run, true) || pid > 0 && c.ID.PID != pid || pid < 0 && p.parent.PID != -pid
+		return p == nil || c.Run != "" && kept(c.Run) || pid > 0 && c.ID.PID != pid || pid < 0 && p.parent.PID != -pid
 	})
 }
 
