@@ -214,7 +214,7 @@ func mayImport() map[string][]string {
 		"internal/agent/uplink/standing": {"internal/statemachine"},
 		"internal/agent/uplink": {
 			"internal/agent/uplink/standing", "internal/durable", "internal/fabric", "internal/frame", "internal/idle",
-			"internal/pki", "internal/wire",
+			"internal/pki", "internal/reserve", "internal/wire",
 		},
 		"internal/agent/report": {
 			"internal/agent/uplink", "internal/agent/uplink/standing", "internal/idle", "internal/process", "internal/wire",

@@ -181,7 +181,7 @@ func SignalOp(name string, tree bool) Op {
 	return o
 }
 
-// StartOp returns a start with a wish about copies that drover did not start: "start:take-over", "start:beside", or
+// StartOp returns a start with a wish about copies that drover does not watch: "start:take-over", "start:beside", or
 // Start itself. An agent that is too old to know a wish refuses to start beside copies.
 func StartOp(wish Beside) Op {
 	switch wish {

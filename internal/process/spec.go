@@ -72,7 +72,7 @@ const (
 	AfterFinished After = "finished"
 )
 
-// Beside says what a start does if a copy of the process runs that drover did not start. Only drover's own API asks for
+// Beside says what a start does if a copy of the process runs that drover does not watch. Only drover's own API asks for
 // it: a start of the compatible APIs does not look for copies.
 type Beside string
 

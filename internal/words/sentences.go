@@ -287,7 +287,7 @@ var Sentences = []Text{
 	{"its budget of relaunches is full again", "拉起次数已恢复"},
 	{"the operation under way was ended", "已终止正在执行的操作"},
 	{"took over pid {pid}, which another program started", "已接管由其他程序启动的 pid {pid}"},
-	{"took over pid {pid}, which a drover started", "已接管由 drover 启动的 pid {pid}"},
+	{"took over pid {pid}, which drover started", "已接管由 drover 启动的 pid {pid}"},
 	{
 		"Script exit code non-zero. Error msessage: [{output}] ({field}: {text})",
 		"命令的退出码不为 0，错误信息：[{output}]（{field}：{text}）",

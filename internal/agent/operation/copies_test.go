@@ -39,14 +39,14 @@ func TestStartBesideCopies(t *testing.T) {
 		pid, commands int
 	}{
 		"refused": {
-			same: 1, fault: process.Failed, text: "a copy of the process runs that drover did not start: " + names,
+			same: 1, fault: process.Failed, text: "a copy of the process runs that drover does not watch: " + names,
 		},
 		"a restart": {
-			op: process.Restart, same: 1, fault: process.Failed, text: "a copy of the process runs that drover did not start",
+			op: process.Restart, same: 1, fault: process.Failed, text: "a copy of the process runs that drover does not watch",
 		},
 		"a restart of GSE": {op: process.Restart, same: 1, wire: true, pid: 101, commands: 1},
 		"hosting": {
-			op: process.Host, same: 1, fault: process.Failed, text: "a copy of the process runs that drover did not start",
+			op: process.Host, same: 1, fault: process.Failed, text: "a copy of the process runs that drover does not watch",
 		},
 		"taken over":        {wish: process.TakeOver, same: 1, text: "took over pid 100", pid: 100},
 		"the likely one":    {wish: process.TakeOver, alike: 1, same: 1, text: "took over pid 101", pid: 101},
@@ -70,7 +70,7 @@ func TestStartBesideCopies(t *testing.T) {
 			text: "a copy of the process runs that drover does not watch: " + names,
 		},
 		"left by a drover, taken over": {
-			wish: process.TakeOver, same: 1, run: "0123456789ab-1", text: "took over pid 100, which a drover started", pid: 100,
+			wish: process.TakeOver, same: 1, run: "0123456789ab-1", text: "took over pid 100, which drover started", pid: 100,
 		},
 		"of a run of another process": {same: 1, run: knownRun, pid: 101, commands: 1},
 		"left by itself": {
@@ -85,7 +85,7 @@ func TestStartBesideCopies(t *testing.T) {
 		"their process":       {same: 1, daemon: true, pid: 102, commands: 1},
 		"only those that fit": {
 			alike: 3, same: 1, fault: process.Failed,
-			text: "a copy of the process runs that drover did not start: pid 103 [./api --port 1] since " +
+			text: "a copy of the process runs that drover does not watch: pid 103 [./api --port 1] since " +
 				"2000-01-01T00:00:00Z. --take-over watches it as the process",
 		},
 		"of several copies": {
@@ -161,7 +161,7 @@ func TestStartBesideCopies(t *testing.T) {
 // TestNameIsNoProof: a daemon without a pid file is what drover has started or taken over. Another process of its name
 // is a copy: no operation takes it for the daemon, and none ends it.
 func TestNameIsNoProof(t *testing.T) {
-	const refused = "a copy of the process runs that drover did not start: pid 100 [/x1/uniqd] since 2000-01-01T00:00:00Z"
+	const refused = "a copy of the process runs that drover does not watch: pid 100 [/x1/uniqd] since 2000-01-01T00:00:00Z"
 	for name, c := range map[string]struct {
 		op   process.Op
 		wish process.Beside

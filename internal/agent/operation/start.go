@@ -71,7 +71,7 @@ func (n *session) beside() (*instance.Copy, error) {
 	running := n.Trees.Copies(n.spec, n.copyPID, n.kept())
 	all := slices.DeleteFunc(slices.Clone(running), func(c instance.Copy) bool {
 		_, _, known := n.peers.Owner(n.id, c.ID)
-		return known || c.Run != "" && n.rivalry(instance.ClaimOfInstance(c.ID)) != nil
+		return known
 	})
 	likely := slices.DeleteFunc(slices.Clone(all), func(c instance.Copy) bool { return !c.SameLine })
 	if len(likely) == 0 {
@@ -168,7 +168,7 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 	}
 	run, by := "", "another program"
 	if c.Run != "" {
-		by = "a drover"
+		by = "drover"
 	}
 	if strings.HasPrefix(c.Run, runPrefix(n.id)) {
 		run = c.Run // its end ends the rest of the run, too

@@ -58,10 +58,6 @@ func (n *session) besideCopies(fit []instance.Copy) error {
 	if len(fit) > 1 {
 		runs, it = "copies of the process run", "one of them"
 	}
-	what := "did not start"
-	if slices.ContainsFunc(fit, func(c instance.Copy) bool { return c.Run != "" }) {
-		what = "does not watch"
-	}
 	command := ""
 	if n.subject.Record != nil { // an apply does not start what somebody has stopped
 		command = "drover start "
@@ -79,7 +75,7 @@ func (n *session) besideCopies(fit []instance.Copy) error {
 	default:
 		advice = fmt.Sprintf("%s--take-over watches %s as the process, --beside starts all the same", command, it)
 	}
-	return process.Errorf(process.Failed, "nothing was done: %s%s that drover %s: %s. %s", note, runs, what,
+	return process.Errorf(process.Failed, "nothing was done: %s%s that drover does not watch: %s. %s", note, runs,
 		strings.Join(names, "; "), advice).Because(process.CauseCopy)
 }
 

@@ -48,10 +48,13 @@ const requested = " requested"
 
 // Relaunching drops from the cause who has requested the operation before: nobody has requested the relaunch.
 func (p *Process) Relaunching() {
-	p.Runtime.Cause.Evidence = slices.DeleteFunc(slices.Clone(p.Runtime.Cause.Evidence), func(text string) bool {
-		_, after, _ := strings.Cut(text, " ")
-		return strings.HasPrefix(" "+after, requested)
-	})
+	all := p.Runtime.Cause.Evidence // BlameOperation puts the request first; the rest may be what a program has written
+	if len(all) == 0 {
+		return
+	}
+	if op, _, found := strings.Cut(all[0], requested); found && process.Op(op).Known() {
+		p.Runtime.Cause.Evidence = slices.Clone(all[1:])
+	}
 }
 
 // Operated tells what an operation has done. It returns no event for an operation that was not needed or was not

@@ -42,11 +42,13 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	r.proc.Runtime.LastExit = how
 	if r.proc.Runtime.Ending == nil {
 		r.proc.BlameExit(time.Now(), who.PID, how, exit.String())
-		r.proc.Left(r.leftBy(who, how))
 	}
 	if r.proc.Machine.Busy() {
 		r.publish() // the operation under way looks for itself
 		return
+	}
+	if r.proc.Runtime.Ending == nil {
+		r.proc.Left(r.leftBy(who, how))
 	}
 	was := r.endOf(who, &r.proc.Runtime)
 	was.How, was.By, was.Why = how, r.sender(how), r.proc.Cause()

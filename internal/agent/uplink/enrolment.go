@@ -8,9 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"drover/internal/durable"
+	"drover/internal/reserve"
 	"drover/internal/wire"
 )
 
@@ -48,7 +47,7 @@ func SaveEnrolment(dir string, e wire.Enrolment) error {
 // of the old file, so a crash meanwhile leaves none.
 func ReplaceEnrolment(dir string, e wire.Enrolment) error {
 	err := SaveEnrolment(dir, e)
-	if !errors.Is(err, unix.ENOSPC) {
+	if !reserve.IsFull(err) {
 		return err
 	}
 	if os.Remove(filepath.Join(dir, enrolmentFile)) != nil {

@@ -297,7 +297,7 @@ func peersOf(c *call) (map[process.ID]bool, error) {
 // maxPID is PID_MAX_LIMIT of the kernel (proc_sys_kernel(5)).
 const maxPID = 1 << 22
 
-// besideOf reads what a start does beside a copy that drover did not start.
+// besideOf reads what a start does beside a copy that drover does not watch.
 func besideOf(c *call) (process.Beside, error) {
 	wish := map[string]process.Beside{
 		"true": process.TakeOver, "only": process.Adopt,

@@ -49,7 +49,7 @@ const (
 type Options struct {
 	NoRestart bool
 	Prune     Prune
-	// Beside is what a start does beside a copy of the process that drover did not start.
+	// Beside is what a start does beside a copy of the process that drover does not watch.
 	Beside process.Beside
 	// PIDs are those of the copies to take over, by the name of the process, as far as the caller knows them.
 	PIDs map[string]int
