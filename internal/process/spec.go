@@ -72,8 +72,8 @@ const (
 	AfterFinished After = "finished"
 )
 
-// Beside says what a start does if a copy of the process runs that drover does not watch. Only drover's own API asks for
-// it: a start of the compatible APIs does not look for copies.
+// Beside says what a start does if a copy of the process runs that drover does not watch. Only drover's own API asks
+// for it: a start of the compatible APIs does not look for copies.
 type Beside string
 
 // The values of Beside: the start fails and names the copies; the copy becomes the process; the process starts beside
