@@ -246,8 +246,9 @@ func (s pulsingStore) PutObserved(ctx context.Context, from store.ReportMark, ro
 // ReplaceObserved implements store.Observations.
 func (s pulsingStore) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
 	keep []process.ID,
-) error {
-	return s.told(s.Store.ReplaceObserved(ctx, from, rows, keep), pulse.Processes, pulse.Hosts)
+) (known bool, err error) {
+	known, err = s.Store.ReplaceObserved(ctx, from, rows, keep)
+	return known, s.told(err, pulse.Processes, pulse.Hosts)
 }
 
 // CreateTask implements store.Tasks.

@@ -133,7 +133,7 @@ type Observation struct {
 }
 
 // Hello introduces an agent after each connect. Its report holds the state of every process of the agent. If Disk is
-// set, the next reports may hold some or all of these states.
+// set, the next reports hold these states, unless the answer is Known.
 type Hello struct {
 	Cloud   int    `json:"cloud"`
 	IP      string `json:"ip"`
@@ -147,6 +147,8 @@ type Hello struct {
 	Groups map[string]string `json:"groups,omitempty"`
 	// Disk is nil if the agent does not know the contents of its disk.
 	Disk *Disk `json:"disk,omitempty"`
+	// Told is the number of the last acknowledged report of the session that has told states; 0 without one.
+	Told int64 `json:"told,omitempty"`
 	// Name is the host's own name. Policy is the policy of the host's owner for drover in one line; empty without a
 	// policy.
 	Name   string `json:"name,omitempty"`
@@ -232,6 +234,9 @@ type ReportAck struct {
 	// Session is set, beside Error, if the server rejected the introduction because the agent has introduced itself
 	// in this greater session: its clock was set back. The agent must use a session beyond it.
 	Session string `json:"session,omitempty"`
+	// Known answers an introduction: the servers have all states up to Hello.Told, and only those that have changed since
+	// have to follow.
+	Known bool `json:"known,omitempty"`
 	// Desired answers an introduction; nil if the agent's records are current.
 	Desired *Desired `json:"desired,omitempty"`
 	// Trust is the agent's new trust, signed as SealTrust does; empty if its trust is current.

@@ -180,8 +180,12 @@ func (s *dyingStore) PutObserved(ctx context.Context, from store.ReportMark, row
 
 func (s *dyingStore) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
 	keep []process.ID,
-) error {
-	return s.around("ReplaceObserved", func() error { return s.Store.ReplaceObserved(ctx, from, rows, keep) })
+) (known bool, err error) {
+	err = s.around("ReplaceObserved", func() (err error) {
+		known, err = s.Store.ReplaceObserved(ctx, from, rows, keep)
+		return err
+	})
+	return known, err
 }
 
 // dyingReports dies before a report, or after it has been acknowledged and nobody here knows.

@@ -25,8 +25,8 @@ type batch struct {
 	added    int // backlog.added when the report was made
 	more     bool
 	bytes    int
-	// alone says that the report is an introduction with the revisions on disk. It has no states, so that the server's
-	// answer comes sooner: the next report carries everything else.
+	// alone says that the report is an introduction with the revisions on disk. It has no states, because the server may
+	// have them, and so that its answer comes sooner: the next report carries everything else.
 	alone bool
 	// progress and observed are the encoded entries of the report. addProgress and addObservation encode each entry
 	// once, because only the encoded size tells how large the report is: escaping can make text six times as long. A
@@ -88,13 +88,15 @@ func (r *Reporter) gather(processes Processes) batch {
 	if introduce {
 		hello := r.cfg.Hello
 		b.report.Hello = &hello
-		r.tellAll(processes)
 	}
-	b.added, r.fresh = r.backlog.added, false
 	if b.alone = introduce && r.cfg.Disk != nil; b.alone {
 		b.more = true
 		return b
 	}
+	if introduce {
+		r.tellAll(processes)
+	}
+	b.added, r.fresh = r.backlog.added, false
 	for id := range r.changed {
 		if b.more {
 			break
@@ -108,8 +110,7 @@ func (r *Reporter) gather(processes Processes) batch {
 	return b
 }
 
-// tellAll marks everything as unreported, because the server may be another one or may have lost its data. The caller
-// holds the lock.
+// tellAll marks everything as unreported, because the server may have lost its data. The caller holds the lock.
 func (r *Reporter) tellAll(processes Processes) {
 	r.backlog.added++
 	clear(r.specs)
@@ -242,6 +243,18 @@ func (r *Reporter) acknowledged(b batch) {
 			delete(r.gone, o.Process)
 		}
 	}
+}
+
+// left reports whether there is something to tell.
+func (r *Reporter) left() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range r.begun {
+		if !b.reported {
+			return true
+		}
+	}
+	return len(r.changed)+len(r.order) > 0 || r.backlog.delivered < r.backlog.added
 }
 
 // giveBack marks the states of a lost report as changed again.

@@ -51,7 +51,9 @@ type exchange struct {
 	// session and number are part of every report; number counts the reports.
 	session string
 	number  int64
-	beats   beats
+	// told is the number of the last acknowledged report of the session that has told states; 0 without one.
+	told  int64
+	beats beats
 }
 
 // Run sends reports until ctx ends, with the states of the processes and the questions of orders, which may be nil.
@@ -108,6 +110,9 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 	b := r.gather(x.processes)
 	x.number++
 	b.report.Session, b.report.Number = x.session, x.number
+	if b.alone {
+		b.report.Hello.Told = x.told
+	}
 	r.gatherEvents(&b)
 	r.gatherGroups(&b)
 	if err := r.gatherDisk(&b); err != nil {
@@ -136,7 +141,7 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 		r.giveBack(b)
 		return false, err
 	}
-	return b.more, nil
+	return b.more && (!b.alone || r.left()), nil
 }
 
 // errRefused says that a server answered and rejected the report.
@@ -156,7 +161,7 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 		r.cfg.Trusted(ack.Trust)
 	}
 	if b.report.Hello != nil && ack.Session != "" {
-		x.session = newSession(ack.Session, r.cfg.Wall())
+		x.session, x.told = newSession(ack.Session, r.cfg.Wall()), 0
 		r.cfg.Log.Info("clock is behind the agent's last introduction, using a later session", "last", ack.Session)
 	}
 	switch {
@@ -176,6 +181,14 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 		}
 	}
 	x.beats.ask(ack.Beat, time.Now())
+	if len(b.report.Observed) > 0 {
+		x.told = b.report.Number
+	}
+	if b.alone && !ack.Known {
+		r.mu.Lock()
+		r.tellAll(x.processes)
+		r.mu.Unlock()
+	}
 	switch {
 	case b.report.Hello != nil:
 		r.cfg.Standing.Accepted(x.orders != nil && x.orders.Introduced(ack.Desired))

@@ -80,7 +80,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, seale
 		}
 		c.seen(agent, r, sealed, now)
 		c.exchangeKeys(ctx, agent, r, &ack)
-		ack.Desired, err = c.take(ctx, agent, r)
+		err = c.take(ctx, agent, r, &ack)
 		_, full := errors.AsType[*store.FullError](err)
 		_, tooMany := errors.AsType[*tooManyError](err)
 		// the agent resends the report, and callers need not wait for that
@@ -173,38 +173,43 @@ func (c *collector) absent(ctx context.Context, a store.Absence) {
 	}
 }
 
-// take stores a report, and returns the answer to an introduction. It stores observations and events first, so that a
+// take stores a report, and adds the answer to an introduction. It stores observations and events first, so that a
 // reader of an outcome also sees the state and events behind it. take ignores all of an introduction that is not in its
 // turn.
-func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (desired *wire.Desired, err error) {
-	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil}
-	other := c.observe(ctx, from, r)
+func (c *collector) take(ctx context.Context, agent string, r *wire.Report, ack *wire.ReportAck) error {
+	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number}
+	if r.Hello != nil {
+		from.Hello, from.Told = true, r.Hello.Told
+	}
+	known, other := c.observe(ctx, from, r)
 	if other != nil && !errors.Is(other, store.ErrOtherSession) {
-		return nil, other
+		return other
 	}
 	if r.Hello != nil {
 		if err := c.join(ctx, agent, r.Place, *r.Hello); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := c.history(ctx, agent, r.Events); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.progress(ctx, agent, r.Progress); err != nil {
-		return nil, err
+		return err
 	}
 	if r.Hello == nil {
-		return nil, other
+		return other
 	}
-	if desired, err = c.reconcile(ctx, from, r.Hello.Disk); err != nil {
-		return nil, err
+	desired, err := c.reconcile(ctx, from, r.Hello.Disk)
+	if err != nil {
+		return err
 	}
 	if err := c.introduced(ctx, agent, r.Hello.Groups); err != nil {
-		return nil, err
+		return err
 	}
+	ack.Known, ack.Desired = known, desired
 	c.directory.Introduced(agent, factsOf(shortHello(*r.Hello), r.Place), c.clock.now())
 	c.returned(agent)
-	return desired, nil
+	return nil
 }
 
 func factsOf(h wire.Hello, place string) fleet.Facts {
@@ -252,10 +257,11 @@ func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello)
 	return err
 }
 
-func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.Report) error {
+// observe stores the states of a report. known is that of store.Observations, for an introduction.
+func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.Report) (known bool, err error) {
 	agent := from.Agent
 	if r.Hello == nil && len(r.Observed) == 0 {
-		return nil
+		return false, nil
 	}
 	rows := make([]store.Observed, 0, len(r.Observed))
 	var gone []store.Removal
@@ -291,12 +297,12 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 		if r.Hello.Disk != nil { // the states of these processes follow
 			keep = slices.Collect(maps.Keys(r.Hello.Disk.Records))
 		}
-		if err := c.store.ReplaceObserved(ctx, from, rows, keep); err != nil || len(gone) == 0 {
-			return err
+		if known, err = c.store.ReplaceObserved(ctx, from, rows, keep); err != nil || len(gone) == 0 {
+			return known, err
 		}
 		rows = nil
 	}
-	return c.store.PutObserved(ctx, from, rows, gone)
+	return known, c.store.PutObserved(ctx, from, rows, gone)
 }
 
 // history stores events and wakes their readers. It drops events older than the retention time, because the store may

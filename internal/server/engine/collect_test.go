@@ -181,8 +181,8 @@ func (s brokenStore) PutObserved(context.Context, store.ReportMark, []store.Obse
 	return s.err
 }
 
-func (s brokenStore) ReplaceObserved(context.Context, store.ReportMark, []store.Observed, []process.ID) error {
-	return s.err
+func (s brokenStore) ReplaceObserved(context.Context, store.ReportMark, []store.Observed, []process.ID) (bool, error) {
+	return false, s.err
 }
 
 func (s brokenStore) Begin(context.Context, string, map[string]time.Time) error { return s.err }

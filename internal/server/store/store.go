@@ -357,8 +357,9 @@ type Observations interface {
 	// ErrEarlierSession. It returns ErrTooManyProcesses or ErrTooMuch if the agent would exceed a limit.
 	PutObserved(ctx context.Context, from ReportMark, rows []Observed, gone []Removal) error
 	// ReplaceObserved replaces all rows of the agent by the given rows, but keeps the stored rows of the processes in
-	// keep. Otherwise it works as PutObserved.
-	ReplaceObserved(ctx context.Context, from ReportMark, rows []Observed, keep []process.ID) error
+	// keep. known tells that from.Told is the last report with states that is stored, so the rows before are those that
+	// the agent has told. Otherwise ReplaceObserved works as PutObserved.
+	ReplaceObserved(ctx context.Context, from ReportMark, rows []Observed, keep []process.ID) (known bool, err error)
 	// LastSession returns the session of the agent's last accepted introduction; empty if there is none.
 	LastSession(ctx context.Context, agent string) (string, error)
 	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents. It skips an

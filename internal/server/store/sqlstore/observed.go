@@ -22,6 +22,8 @@ type observedReport struct {
 	from store.ReportMark
 	rows []encodedObserved
 	gone []store.Removal
+	// known is set by admit: see store.Observations.
+	known bool
 }
 
 // tells reports whether the report has content.
@@ -38,7 +40,7 @@ func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []
 	if err == nil {
 		err = ctx.Err()
 	}
-	report := []observedReport{{from, encoded, gone}}
+	report := []observedReport{{from: from, rows: encoded, gone: gone}}
 	switch {
 	case err != nil:
 	case len(gone) > 0: // alone, because a removal belongs between the rows before it and after it
@@ -82,7 +84,7 @@ func (db *Store) putObserved(ctx context.Context, reports []observedReport) erro
 // ReplaceObserved replaces all rows of the agent, but keeps the stored rows of the processes in keep.
 func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
 	keep []process.ID,
-) error {
+) (known bool, err error) {
 	agent := from.Agent
 	kept := make(map[process.ID]bool, len(rows)+len(keep))
 	for _, id := range keep {
@@ -90,13 +92,13 @@ func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, row
 	}
 	for i := range rows {
 		if rows[i].Agent != agent {
-			return fmt.Errorf("cannot replace observations of agent %s: a row is of agent %q", agent, rows[i].Agent)
+			return false, fmt.Errorf("cannot replace observations of agent %s: a row is of agent %q", agent, rows[i].Agent)
 		}
 		kept[rows[i].Process] = true
 	}
 	encoded, err := encodeObserved(rows)
 	if err != nil {
-		return fmt.Errorf("cannot replace observations: %w", err)
+		return false, fmt.Errorf("cannot replace observations: %w", err)
 	}
 	report := []observedReport{{from: from, rows: encoded}}
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
@@ -126,9 +128,9 @@ func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, row
 		return db.bound(ctx, tx, report)
 	})
 	if err != nil {
-		return fmt.Errorf("cannot replace observations: %w", err)
+		return false, fmt.Errorf("cannot replace observations: %w", err)
 	}
-	return nil
+	return report[0].known, nil
 }
 
 func removeObserved(ctx context.Context, tx tx, key store.ObservedKey) error {
@@ -410,7 +412,10 @@ func (db *Store) admit(ctx context.Context, tx tx, reports []observedReport) err
 	for i := range reports {
 		from := reports[i].from
 		before := last[from.Agent]
-		switch same := before.Session == from.Session; {
+		same := before.Session == from.Session
+		// A later report may have reached the store without its answer; then the agent does not know what is stored.
+		reports[i].known = same && from.Told != 0 && from.Told == before.Number
+		switch {
 		case from.Session == "":
 			continue
 		case same && from.Number < before.Number:

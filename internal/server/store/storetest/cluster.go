@@ -147,16 +147,16 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	refused("an older report", store.ErrOvertaken, s.PutObserved(t.Context(), of("one", 4, false), row(4), nil))
 	shows("after an older report", 5)
 	must(t, s.PutObserved(t.Context(), of("one", 5, false), row(6), nil)) // more of the same report
-	must(t, s.ReplaceObserved(t.Context(), of("one", 7, true), nil, []process.ID{{Namespace: "n", Name: "p"}}))
+	must(t, replaced(s.ReplaceObserved(t.Context(), of("one", 7, true), nil, []process.ID{{Namespace: "n", Name: "p"}})))
 	shows("after an introduction", 6)
-	refused("an older introduction", store.ErrOvertaken, s.ReplaceObserved(t.Context(), of("one", 3, true), nil, nil))
+	refused("an older introduction", store.ErrOvertaken, replaced(s.ReplaceObserved(t.Context(), of("one", 3, true), nil, nil)))
 	shows("after an older introduction", 6)
 
 	refused("another session", store.ErrOtherSession, s.PutObserved(t.Context(), of("two", 9, false), row(9), nil))
-	must(t, s.ReplaceObserved(t.Context(), of("two", 1, true), row(10), nil))
+	must(t, replaced(s.ReplaceObserved(t.Context(), of("two", 1, true), row(10), nil)))
 	shows("after a new introduction", 10)
 	refused("an introduction of an earlier session", store.ErrEarlierSession,
-		s.ReplaceObserved(t.Context(), of("one", 100, true), nil, nil))
+		replaced(s.ReplaceObserved(t.Context(), of("one", 100, true), nil, nil)))
 	shows("after an introduction of an earlier session", 10)
 	session, err := s.LastSession(t.Context(), "x")
 	same(t, "session", "two", session)
@@ -164,6 +164,34 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	if none, err := s.LastSession(t.Context(), "unheard of"); none != "" || err != nil {
 		t.Errorf("the session of an agent that was never heard is %q, %v", none, err)
 	}
+	knows := func(what string, number, told int64, want bool) {
+		t.Helper()
+		from := of("two", number, true)
+		from.Told = told
+		known, err := s.ReplaceObserved(t.Context(), from, nil, []process.ID{{Namespace: "n", Name: "p"}})
+		if known != want || err != nil {
+			t.Errorf("%s: known is %v, %v, want %v", what, known, err, want)
+		}
+	}
+	must(t, s.PutObserved(t.Context(), of("two", 2, false), row(11), nil))
+	knows("an introduction that has told nothing", 3, 0, false)
+	knows("an introduction after the last states", 4, 2, true)
+	knows("another after the same", 5, 2, true)
+	must(t, s.PutObserved(t.Context(), of("two", 6, false), row(10), nil))
+	knows("an introduction that lacks an answer", 7, 2, false)
+	knows("an introduction of states that the store has lost", 9, 8, false)
+	session3 := of("two3", 2, true)
+	session3.Told = 1
+	known, err := s.ReplaceObserved(t.Context(), session3, nil, []process.ID{{Namespace: "n", Name: "p"}})
+	if known || err != nil {
+		t.Errorf("an introduction of a new session is known: %v", err)
+	}
+	session3.Number = 3 // the answer to the one before was lost
+	if known, err := s.ReplaceObserved(t.Context(), session3, nil, []process.ID{{Namespace: "n", Name: "p"}}); known ||
+		err != nil {
+		t.Errorf("a repeated introduction of a new session is known: %v", err)
+	}
+	must(t, s.PutObserved(t.Context(), of("two3", 4, false), row(10), nil))
 	refused("what the last session said last", store.ErrOtherSession, s.PutObserved(t.Context(), of("one", 99, false),
 		row(99), nil))
 	shows("at the end", 10)

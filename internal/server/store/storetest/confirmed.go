@@ -53,7 +53,7 @@ func allConfirmed(t *testing.T, s store.Store, agent string) []store.Confirmed {
 func confirmed(t *testing.T, s store.Store) {
 	a, b := told("x", "a", 3, true), told("x", "b", 4, false)
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{a}, nil))
-	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{a, b}, nil))
+	must(t, replaced(s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{a, b}, nil)))
 	must(t, s.PutObserved(t.Context(), store.ReportMark{},
 		[]store.Observed{told("y", "a", 9, true), observed("x", "ns", "of an agent that cannot tell", 1)}, nil))
 	same(t, "told", []store.Confirmed{confirmedBy(a), confirmedBy(b)}, allConfirmed(t, s, "x"))
@@ -68,7 +68,7 @@ func confirmed(t *testing.T, s store.Store) {
 	same(t, "one without a spec", []store.Confirmed{confirmedBy(newer), confirmedBy(b)}, allConfirmed(t, s, "x"))
 
 	// An introduction with an old disk removes no record.
-	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, nil, nil))
+	must(t, replaced(s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, nil, nil)))
 	same(t, "after an empty introduction", []store.Confirmed{confirmedBy(newer), confirmedBy(b)},
 		allConfirmed(t, s, "x"))
 	same(t, "of an unknown agent", []store.Confirmed(nil), allConfirmed(t, s, "nobody"))

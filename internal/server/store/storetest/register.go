@@ -228,7 +228,7 @@ func observationsTakeSoMuch(t *testing.T, s store.Store) {
 			Status: process.Status{Revision: 1},
 		}
 		if replace {
-			return s.ReplaceObserved(t.Context(), store.ReportMark{Agent: agent}, []store.Observed{o}, nil)
+			return replaced(s.ReplaceObserved(t.Context(), store.ReportMark{Agent: agent}, []store.Observed{o}, nil))
 		}
 		return s.PutObserved(t.Context(), store.ReportMark{Agent: agent}, []store.Observed{o}, nil)
 	}
@@ -246,25 +246,25 @@ func observationsTakeSoMuch(t *testing.T, s store.Store) {
 func observationsReplaced(t *testing.T, s store.Store) {
 	xa, xb, xc, ya := observed("x", "ns", "a", 1), observed("x", "ns", "b", 2), observed("x", "ns", "c", 3),
 		observed("y", "ns", "a", 4)
-	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa, xb}, nil))
-	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "y"}, []store.Observed{ya}, nil))
+	must(t, replaced(s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa, xb}, nil)))
+	must(t, replaced(s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "y"}, []store.Observed{ya}, nil)))
 	changed := xb
 	changed.Status.State, changed.Spec = "down", nil
-	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{changed, xc}, nil))
+	must(t, replaced(s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{changed, xc}, nil)))
 	changed.Spec = xb.Spec
 	rows, total, err := s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
 	same(t, "all", []store.Observed{changed, ya, xc}, rows)
 	same(t, "total", 3, total)
-	if s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{ya}, nil) == nil {
+	if replaced(s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{ya}, nil)) == nil {
 		t.Error("one agent's rows were replaced by another's")
 	}
-	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa},
-		[]process.ID{xb.Process, {Namespace: "ns", Name: "unheard of"}}))
+	must(t, replaced(s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa},
+		[]process.ID{xb.Process, {Namespace: "ns", Name: "unheard of"}})))
 	rows, _, err = s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
 	same(t, "some kept", []store.Observed{changed, ya, xa}, rows)
-	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, nil, nil))
+	must(t, replaced(s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, nil, nil)))
 	rows, _, err = s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
 	same(t, "the other agent's", []store.Observed{ya}, rows)

@@ -176,6 +176,9 @@ func must(tb testing.TB, err error) {
 	}
 }
 
+// replaced drops what the store knows, for callers of ReplaceObserved that do not ask.
+func replaced(_ bool, err error) error { return err }
+
 func same(t *testing.T, what string, want, got any) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {

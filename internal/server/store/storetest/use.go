@@ -192,7 +192,7 @@ func Use(t *testing.T, db store.Store) {
 	do(err)
 	row := store.Observed{Agent: "a", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}
 	do(db.PutObserved(ctx, store.ReportMark{}, []store.Observed{row}, []store.Removal{{Agent: "b", Revision: 1}}))
-	do(db.ReplaceObserved(ctx, store.ReportMark{Agent: "a"}, []store.Observed{row}, nil))
+	do(replaced(db.ReplaceObserved(ctx, store.ReportMark{Agent: "a"}, []store.Observed{row}, nil)))
 	_, err = db.LastSession(ctx, "a")
 	do(err)
 	_, err = db.AgentConfirmed(ctx, "a")
