@@ -20,10 +20,11 @@ type Revision struct {
 }
 
 // The ways of a Revision: an apply of a process file, an edit of a process, an operation that brought a spec or removed
-// one, a call of the GSE API, and a call of the JOB API.
+// one, a call of the GSE API, and a call of the JOB API. An undo of an apply brings back what hosts had before.
 const (
 	ThroughApply     = "apply"
 	ThroughEdit      = "edit"
+	ThroughUndo      = "undo"
 	ThroughOperation = "operation"
 	ThroughGSE       = "gse"
 	ThroughJOB       = "job"

@@ -222,7 +222,7 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 		}
 	}
 	undo := h.newRollout(c, store.OpApply)
-	undo.Through, undo.Message, undo.Undoes = v1.ThroughApply, "undo of "+r.ID, r.ID
+	undo.Through, undo.Message, undo.Undoes = v1.ThroughUndo, "undo of "+r.ID, r.ID
 	p := r.Plan.RolloutPlan
 	p.SkipAway = true // a host that was away has nothing to take back
 	h.lay(undo, &p, time.Time{}, steps)

@@ -144,6 +144,9 @@ func (c *Case) changed(file *process.Spec) []v1.Difference {
 	case !store.ByFile(p.Through):
 		d = of(v1.DriftChanged, p)
 		d.Text = fmt.Sprintf("revision %d has changed it since the file", p.Revision)
+	case p.Through == v1.ThroughUndo:
+		d = of(v1.DriftChanged, p)
+		d.Text = fmt.Sprintf("revision %d, an undo, has brought back a change that no file made", p.Revision)
 	case c.Selected != nil && p.At.Before(c.Selected.At):
 		d = c.missed()
 		d.Text = fmt.Sprintf("the host has revision %d, which the file in force has replaced", p.Revision)

@@ -114,6 +114,15 @@ func TestOf(t *testing.T) {
 				"changed labels.x <nil>>y shop/anna " + chosen + " --replace",
 			},
 		},
+		"an undo has brought back a change by hand": {
+			drift.Case{Placed: placed(v1.ThroughUndo, second), Filed: file, Have: have(second, "running")},
+			[]string{
+				"changed environment.A ***>*** shop/anna " + again + " --replace: revision 4, an undo, has brought back a " +
+					"change that no file made",
+				"changed labels.x <nil>>y shop/anna " + again + " --replace: revision 4, an undo, has brought back a change " +
+					"that no file made",
+			},
+		},
 		"selected, and removed by a person": {
 			drift.Case{Selected: selected, Filed: &removed},
 			[]string{"person  <nil>><nil> ops/ben " + chosen + " && drover start shop/web --hosts 'web 1'"},
@@ -217,7 +226,8 @@ func TestOf(t *testing.T) {
 				t.Errorf("%s: %+v", name, d)
 			}
 			one := fmt.Sprintf("%s %s %v>%v %s/%s %s", d.Kind, d.Field, d.Want, d.Have, d.App, d.User, d.Mend)
-			if strings.HasPrefix(d.Text, "drover could not") || strings.Contains(d.Text, "replaced") {
+			if strings.HasPrefix(d.Text, "drover could not") || strings.Contains(d.Text, "replaced") ||
+				strings.Contains(d.Text, "undo") {
 				one += ": " + d.Text
 			}
 			got = append(got, one)

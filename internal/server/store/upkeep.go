@@ -72,9 +72,9 @@ type Placement struct {
 	Ended *Revision
 }
 
-// ByFile reports whether the way of a revision is a process file: an apply, an edit, or a selection in force.
+// ByFile reports whether the way of a revision is a process file: an apply, its undo, an edit, or a selection in force.
 func ByFile(through string) bool {
-	return slices.Contains([]string{v1.ThroughApply, v1.ThroughEdit, v1.ThroughSelection}, through)
+	return slices.Contains([]string{v1.ThroughApply, v1.ThroughUndo, v1.ThroughEdit, v1.ThroughSelection}, through)
 }
 
 // Upkeeping is the part of the store for what servers do by themselves.
@@ -98,7 +98,8 @@ type Filings interface {
 	// RemovedOn returns the processes that were placed on agents, and that somebody removed other than by a file,
 	// unordered.
 	RemovedOn(ctx context.Context, agents []string) ([]ObservedKey, error)
-	// FiledAs returns what a file placed last for a process on each of some agents, in force or not, unordered. It
-	// leaves out agents on which no kept revision of a file has placed it.
+	// FiledAs returns what a file placed last for a process on each of some agents, in force or not, unordered. An undo
+	// takes a file back: then it is the file before. FiledAs leaves out agents on which no kept revision of a file has
+	// placed the process.
 	FiledAs(ctx context.Context, id process.ID, agents []string) ([]Placement, error)
 }

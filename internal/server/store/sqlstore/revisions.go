@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
@@ -528,11 +529,34 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 			return err
 		}
 	}
-	return rowValues{
-		head:   `INSERT INTO placements (namespace, since, name, agent, digest) VALUES `,
-		row:    `(?1, ?2, ?, ?, ?)`,
-		shared: []any{p.namespace, number},
-	}.run(ctx, tx, rows)
+	filed := int64(0)
+	if store.ByFile(t.Through) {
+		filed = number
+	}
+	if err := (rowValues{
+		head:   `INSERT INTO placements (namespace, since, filed, name, agent, digest) VALUES `,
+		row:    `(?1, ?2, ?3, ?, ?, ?)`,
+		shared: []any{p.namespace, number, filed},
+	}).run(ctx, tx, rows); err != nil {
+		return err
+	}
+	return inheritFile(ctx, tx, p.namespace, number, t.Through)
+}
+
+// inheritFile says for the placements of a revision which placement of a file counts, if that is an earlier one. A
+// change that no file made leaves the file as it was. An undo brings back a placement together with its file.
+func inheritFile(ctx context.Context, tx tx, namespace string, number int64, through string) error {
+	condition := ""
+	switch {
+	case through == v1.ThroughUndo:
+		condition = ` AND o.digest = placements.digest`
+	case store.ByFile(through):
+		return nil
+	}
+	before := ` FROM placements o WHERE o.namespace = placements.namespace AND o.name = placements.name
+		AND o.agent = placements.agent AND o.until > 0` + condition
+	return tx.exec(ctx, `UPDATE placements SET filed = (SELECT o.filed`+before+` ORDER BY o.until DESC LIMIT 1)
+		WHERE namespace = ? AND since = ? AND EXISTS (SELECT 1`+before+`)`, namespace, number)
 }
 
 // insertRevision stores the row of a revision, which becomes the latest of its namespace.

@@ -298,7 +298,7 @@ func (db *Store) RemovedOn(ctx context.Context, agents []string) ([]store.Observ
 		return k, err
 	}, `SELECT p.agent, p.namespace, p.name FROM texts(?) j CROSS JOIN placements p ON p.agent = j.value AND p.until > 0
 		CROSS JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
-		WHERE e.through NOT IN ('apply', 'edit', 'selection') AND NOT EXISTS (SELECT 1 FROM placements l
+		WHERE e.through NOT IN ('apply', 'undo', 'edit', 'selection') AND NOT EXISTS (SELECT 1 FROM placements l
 			WHERE l.namespace = p.namespace AND l.name = p.name AND l.agent = p.agent
 				AND (l.until = 0 OR l.until > p.until))`,
 		db.dialect.Texts(agents))
@@ -329,10 +329,8 @@ func (db *Store) FiledAs(ctx context.Context, id process.ID, agents []string) ([
 		FROM texts(?) j CROSS JOIN placements p ON p.namespace = ? AND p.name = ? AND p.agent = j.value
 		CROSS JOIN revisions r ON r.namespace = p.namespace AND r.number = p.since
 		LEFT JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
-		WHERE r.through IN ('apply', 'edit', 'selection') AND p.since = (SELECT max(l.since) FROM placements l
-			JOIN revisions f ON f.namespace = l.namespace AND f.number = l.since
-			WHERE l.namespace = p.namespace AND l.name = p.name AND l.agent = p.agent
-				AND f.through IN ('apply', 'edit', 'selection'))`,
+		WHERE p.since = (SELECT l.filed FROM placements l WHERE l.namespace = p.namespace AND l.name = p.name
+			AND l.agent = p.agent ORDER BY l.since DESC LIMIT 1)`,
 		db.dialect.Texts(agents), id.Namespace, id.Name)
 	specs := specReader{db: db, namespace: id.Namespace}
 	if err == nil {

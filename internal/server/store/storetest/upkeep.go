@@ -250,11 +250,52 @@ func placedOn(t *testing.T, s store.Store) {
 		slices.Sort(got)
 		same(t, "in force of "+name, want, got)
 	}
+	undoneFile(t, s)
 	must(t, s.TaskFaults(t.Context(), []string{"none", "one"}, []string{"y", "z"},
 		func(task string, of store.ObservedKey, fault process.Fault) {
 			got = append(got, fmt.Sprintf("%s %s@%s %s", task, of.Process.Name, of.Agent, fault))
 		}))
 	same(t, "faults", []string{"one a@y " + string(process.AgentUnavailable)}, got)
+}
+
+// undoneFile: an undo brings back what a host had, and the file that counted then.
+func undoneFile(t *testing.T, s store.Store) {
+	t.Helper()
+	revisions := 0
+	through := func(way string, requests ...store.Request) {
+		t.Helper()
+		revisions++
+		must(t, Create(t.Context(), s, &store.Task{
+			ID: fmt.Sprint("undone-", revisions), App: "app", Created: epoch, Through: way, Requests: requests,
+		}, store.AuditRow{At: epoch}))
+	}
+	filed := func(what string, want ...string) {
+		t.Helper()
+		list, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: "u"}, []string{"x", "y", "z"})
+		must(t, err)
+		var got []string
+		for _, p := range list {
+			got = append(got, p.Agent+" "+p.Spec.Contact)
+		}
+		slices.Sort(got)
+		same(t, what, want, got)
+	}
+	through("gse", asked(process.Register, "u", "own", "z"))
+	filed("a host without a file")
+	through("apply", asked(process.Register, "u", "first", "x", "y"))
+	through("operation", asked(process.Update, "u", "by hand", "x"))
+	filed("a change by hand", "x first", "y first")
+	through("apply", asked(process.Update, "u", "second", "x", "y", "z"))
+	filed("a second apply", "x second", "y second", "z second")
+	through("undo", asked(process.Update, "u", "by hand", "x"), asked(process.Update, "u", "first", "y"),
+		asked(process.Update, "u", "own", "z"))
+	filed("its undo", "x first", "y first")
+	through("undo", asked(process.Update, "u", "second", "x", "y", "z"))
+	filed("the undo of the undo", "x second", "y second", "z second")
+	through("operation", asked(process.Unregister, "u", "", "x"))
+	filed("a removal by hand", "x second", "y second", "z second")
+	through("operation", asked(process.Register, "u", "by hand", "x"))
+	filed("a registration by hand", "x second", "y second", "z second")
 }
 
 // selectionsOfRollout: what a rollout selects comes into force when the rollout is done, once.

@@ -221,6 +221,7 @@ CREATE TABLE placements (
     agent     text   COLLATE "C" NOT NULL,
     since     bigint NOT NULL,
     until     bigint NOT NULL DEFAULT 0, -- 0 for those that are still in force
+    filed     bigint NOT NULL, -- the revision that placed what the file says then; 0 for none
     digest    text   COLLATE "C" NOT NULL,
     PRIMARY KEY (namespace, name, agent, until)
 );

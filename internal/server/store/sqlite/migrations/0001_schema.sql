@@ -224,6 +224,7 @@ CREATE TABLE placements (
     agent     TEXT    NOT NULL,
     since     INTEGER NOT NULL,
     until     INTEGER NOT NULL DEFAULT 0,
+    filed     INTEGER NOT NULL, -- the revision that placed what the file says then; 0 for none
     digest    TEXT    NOT NULL,
     -- What is in force is found at once, however often it was changed.
     PRIMARY KEY (namespace, name, agent, until)
