@@ -27,7 +27,8 @@ func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision 
 	})
 }
 
-// follow sets the probes of a running process, and compares its configuration files.
+// follow sets the probes of a running process, and compares its configuration files. A process that has yet to say that
+// it is ready has no probes before that, or before its time for it is over.
 func (r *runner) follow(ctx context.Context) {
 	r.awaitReady(ctx)
 	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running || r.proc.Runtime.Process == nil {
@@ -38,9 +39,10 @@ func (r *runner) follow(ctx context.Context) {
 	r.countInstances()
 	r.listen()
 	rec, rt := r.proc.Record, &r.proc.Runtime
+	starts := rt.Unready != nil && !rt.Unready.Late && operation.AsksReady(&rec.Spec)
 	switch {
 	case !rec.Spec.Asks():
-	case !r.sup.operator.MayAsk(r.id, &rec.Spec):
+	case starts || !r.sup.operator.MayAsk(r.id, &rec.Spec):
 		r.sup.cfg.Probes.Drop(r.id)
 	default:
 		r.sup.cfg.Probes.Set(r.id, probe.Subject{
@@ -297,6 +299,7 @@ func (r *runner) unanswered(ctx context.Context, problem string) {
 		if r.endLate(ctx) {
 			return
 		}
+		r.follow(ctx)
 	}
 	if missed || changed {
 		r.publish()

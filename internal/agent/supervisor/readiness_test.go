@@ -252,3 +252,33 @@ func TestAWordNotYetReadCountsAtTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestHealthIsAskedOnceReady: of a run that has yet to say that it is ready only once it has, or once its time is over.
+func TestHealthIsAskedOnceReady(t *testing.T) {
+	for what, end := range map[string]func(r *rig, runs *[]string){
+		"it is ready": func(r *rig, runs *[]string) {
+			r.says(last(runs), func(said *notify.Said) { said.Ready = true })
+			r.pass(0)
+		},
+		"it is late": func(r *rig, _ *[]string) { r.pass(40 * time.Second) },
+	} {
+		bubble(t, func(t *testing.T, r *rig) {
+			s, runs := notifier(r, false)
+			s.Commands.Health, s.Probes.Restart = "health a", true
+			r.do(process.Start, "a", s)
+			if _, asked := r.parts.subject(id("a")); !asked {
+				t.Errorf("%s: it is not asked after its start", what)
+			}
+			r.Kill(file("a"))
+			r.pass(2 * time.Second)
+			r.state("a", "not-ready", true)
+			if _, asked := r.parts.subject(id("a")); asked {
+				t.Errorf("%s: it is asked before", what)
+			}
+			end(r, runs)
+			if asked, ok := r.parts.subject(id("a")); !ok || asked.Instance != r.instance("a") {
+				t.Errorf("%s: it is asked as %+v, %v", what, asked, ok)
+			}
+		})
+	}
+}
