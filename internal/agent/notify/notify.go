@@ -118,8 +118,9 @@ type sender struct {
 	run string
 }
 
-// Open makes the socket, in place of the one of an earlier agent, and takes in what processes have said meanwhile.
-// Until Run, the kernel keeps a few messages, and the other senders wait. Open blocks for at most four seconds.
+// Open takes the socket of an earlier agent over from its stand-in, or makes another in its place. It takes in what
+// processes have said meanwhile. Until Run, the kernel keeps a few messages, and the other senders wait. Open blocks for
+// at most five seconds.
 func Open(cfg Config) (*Keeper, error) {
 	k := &Keeper{
 		cfg: cfg, began: cfg.Clock(), wake: make(chan struct{}, 1), runs: map[string]*talk{},
@@ -131,18 +132,24 @@ func Open(cfg Config) (*Keeper, error) {
 	if err := os.MkdirAll(filepath.Dir(cfg.Path), 0o755); err != nil { //nolint:gosec // every account may send
 		return failed(err)
 	}
-	// It leads to the old socket also after its path leads to the new one.
-	old, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: cfg.Path, Net: "unixgram"})
-	if err == nil {
-		defer old.Close() //nolint:errcheck // nothing is kept in it
+	inherited, err := k.inherit()
+	if err != nil {
+		cfg.Log.Info("processes that hold a connection to NOTIFY_SOCKET have to open another", "error", err)
 	}
-	if k.conn, err = listen(cfg.Path); err != nil {
-		return failed(err)
+	var old *net.UnixConn
+	if !inherited {
+		// It leads to the old socket also after its path leads to the new one.
+		if old, err = net.DialUnix("unixgram", nil, &net.UnixAddr{Name: cfg.Path, Net: "unixgram"}); err == nil {
+			defer old.Close() //nolint:errcheck // nothing is kept in it
+		}
+		if k.conn, err = listen(cfg.Path); err != nil {
+			return failed(err)
+		}
 	}
 	if cfg.Kept == "" {
 		return k, nil
 	}
-	if err := k.takeOver(old); err != nil {
+	if err := k.takeOver(old, inherited); err != nil {
 		cfg.Log.Warn("what processes have said while no agent ran is lost", "error", err)
 	}
 	return k, nil
@@ -189,12 +196,14 @@ func bind(path string) (*net.UnixConn, error) {
 	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, os.NewSyscallError("bind", err))
 	}
+	return connection(file)
+}
+
+// connection returns a connection with a descriptor of its own.
+func connection(file *os.File) (*net.UnixConn, error) {
 	conn, err := net.FilePacketConn(file)
-	if err != nil {
-		return nil, err
-	}
 	own, _ := conn.(*net.UnixConn)
-	return own, nil
+	return own, err
 }
 
 // Path is the value of NOTIFY_SOCKET.

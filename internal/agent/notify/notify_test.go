@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"drover/internal/agent/notify"
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
+	"drover/internal/test/harness"
 )
 
 // senderVariable makes the test binary a sender: it sends each of its arguments to NOTIFY_SOCKET, and then waits for
@@ -349,6 +351,8 @@ func TestStandIn(t *testing.T) {
 	}
 	r.leave()
 	r.sender("a", "stay", "STATUS=again")
+	r.sender("", "stay", "the last message may be heard twice")
+	r.isKept("the last message")
 	r.openIdle()
 	if s, _ := r.Said("a"); !s.Ready || s.Status != "again" {
 		t.Errorf("%+v", s)
@@ -362,6 +366,59 @@ func TestStandIn(t *testing.T) {
 	if pid := notify.StandsIn(r.kept); pid == 0 {
 		t.Error("nobody stands in")
 	}
+}
+
+// isKept waits until the stand-in has written a text.
+func (r *rig) isKept(text string) {
+	r.t.Helper()
+	harness.Eventually(r.t, text+" in the file of the stand-in", func() bool {
+		kept, err := os.ReadFile(r.kept)
+		return err == nil && bytes.Contains(kept, []byte(text))
+	})
+}
+
+// TestConnection: a connection to the socket lasts over the end of an agent, and over the next one. The word that the
+// stand-in has heard last is never lost, whenever the stand-in is ended.
+func TestConnection(t *testing.T) {
+	r := gap(t)
+	conn, err := net.Dial("unixgram", r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing is kept in it
+	r.mu.Lock()
+	r.runs[os.Getpid()] = "a"
+	r.mu.Unlock()
+	says := func(text string) {
+		t.Helper()
+		if _, err := conn.Write([]byte("STATUS=" + text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 {
+		text := strconv.Itoa(i)
+		says(text)
+		r.openIdle()
+		if i%2 == 0 { // the stand-in has perhaps heard the text, and perhaps not
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- r.Run(ctx) }()
+			r.said("a", func(s notify.Said) bool { return s.Status == text })
+			says("heard")
+			r.said("a", func(s notify.Said) bool { return s.Status == "heard" })
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		r.leave()
+	}
+	if err := os.Remove(r.path); err != nil {
+		t.Fatal(err)
+	}
+	r.openIdle()()
+	r.sender("b", "stay", "READY=1") // a path that leads nowhere is made again
+	r.said("b", ready)
 }
 
 // TestLaterProcess: a process counts as the sender of no message that is older than the process.

@@ -124,6 +124,9 @@ func standInScript() (*os.File, error) {
 		return s.Bytes(b)
 	}
 	s.May(unix.SYS_PRCTL, gate.Number(unix.PR_SET_NAME), text)
+	const anyProcess = -1 // PR_SET_PTRACER_ANY
+	// Where Yama guards processes (ptrace_scope), an agent that is not root may take the socket only with this.
+	s.May(unix.SYS_PRCTL, gate.Number(unix.PR_SET_PTRACER), gate.Number(anyProcess))
 	// The lock tells the next agent who stands in. A second one would be one too many.
 	const wholeFile, lockSize = 0, 4
 	lock := word(uint64(unix.F_WRLCK)|uint64(unix.SEEK_SET)<<16, wholeFile, wholeFile, 0)
@@ -141,8 +144,10 @@ func standInScript() (*os.File, error) {
 	s.Put(vector, record.Plus(controlLength))
 	s.Put(header.Plus(atVector*8), vector)
 	s.Put(header.Plus(atControl*8), record)
-	s.Must("", gate.NoError, unix.SYS_RECVMSG, gate.Number(socketAt), header, gate.Number(0))
+	// The message leaves the socket once it is in the file: the next agent may end the stand-in between the two.
+	s.Must("", gate.NoError, unix.SYS_RECVMSG, gate.Number(socketAt), header, gate.Number(unix.MSG_PEEK))
 	s.Must("", recordLength, unix.SYS_WRITE, gate.Number(keptAt), record, gate.Number(recordLength))
+	s.May(unix.SYS_RECVMSG, gate.Number(socketAt), header, gate.Number(unix.MSG_DONTWAIT))
 	s.May(unix.SYS_LSEEK, gate.Number(scriptAt), gate.Number(0), gate.Number(unix.SEEK_SET))
 	s.May(unix.SYS_EXECVE, s.Text(gate.Path(programAt)), gate.Vector(0), gate.Environment(1))
 	s.Exit(gate.UnrunStatus)
@@ -174,14 +179,59 @@ func standsIn(kept *os.File) int {
 	return int(lock.Pid)
 }
 
-// takeOver ends the stand-in of an earlier agent once it has written what was sent to the old socket, and takes in all
-// that is kept. Nobody finds the old socket any more. It starts a stand-in of its own in place of the other.
-func (k *Keeper) takeOver(old *net.UnixConn) error {
+// inherit takes the socket of an earlier agent from its stand-in, and ends the stand-in. So a process keeps its
+// connection to the socket. inherited is false if there is no stand-in, or if the path leads nowhere.
+func (k *Keeper) inherit() (inherited bool, err error) {
+	kept, err := k.openOld()
+	if kept == nil || err != nil {
+		return false, err
+	}
+	defer kept.Close() //nolint:errcheck // nothing was written
+	pid := standsIn(kept)
+	if _, err := os.Lstat(k.cfg.Path); pid == 0 || err != nil {
+		return false, nil //nolint:nilerr // no sender finds the socket
+	}
+	holder, err := pidfd.Open(pid)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(holder) //nolint:errcheck // nothing was written
+	if standsIn(kept) != pid {
+		return false, nil
+	}
+	fd, err := unix.PidfdGetfd(holder, socketAt, 0)
+	if err != nil {
+		return false, os.NewSyscallError("pidfd_getfd", err)
+	}
+	socket := os.NewFile(uintptr(fd), k.cfg.Path)
+	defer socket.Close() //nolint:errcheck // the connection has a descriptor of its own
+	if err := k.relieve(kept, nil, pid); err != nil {
+		return false, err
+	}
+	if k.conn, err = connection(socket); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// openOld opens the file of an earlier stand-in; nil if there is none.
+func (k *Keeper) openOld() (*os.File, error) {
+	if k.cfg.Kept == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
 	kept, err := os.OpenFile(k.cfg.Kept, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return nil, nil //nolint:nilnil // as above
 	}
-	if err != nil {
+	return kept, err
+}
+
+// takeOver takes in all that is kept. If an earlier stand-in still listens at the old socket, which nobody finds any
+// more, takeOver ends the stand-in once it has written what was sent there. It starts a stand-in of its own in place of
+// the other, which may have been relieved before.
+func (k *Keeper) takeOver(old *net.UnixConn, relieved bool) error {
+	kept, err := k.openOld()
+	if kept == nil || err != nil {
 		return err
 	}
 	defer kept.Close() //nolint:errcheck // every write was checked
@@ -199,13 +249,13 @@ func (k *Keeper) takeOver(old *net.UnixConn) error {
 		}
 	}
 	k.stale = len(text) > 0
-	if pid == 0 {
+	if pid == 0 && !relieved {
 		return nil
 	}
 	return k.StandIn()
 }
 
-// relieve ends a stand-in.
+// relieve ends a stand-in. With a connection to the old socket it first waits until all that was sent there is kept.
 func (k *Keeper) relieve(kept *os.File, old *net.UnixConn, pid int) error {
 	if old != nil {
 		last := []byte(newBarrier())

@@ -65,6 +65,8 @@ func (a Argument) Plus(bytes int) Argument { return Argument{a.kind, a.value + i
 func (s *Script) Text(text string) Argument { return s.Bytes(append([]byte(text), 0)) }
 
 // Bytes returns the address of bytes.
+//
+//go:noinline // its many callers would grow the agent by kilobytes, as with Must
 func (s *Script) Bytes(b []byte) Argument {
 	s.data = append(s.data, make([]byte, aligned(len(s.data))-len(s.data))...)
 	s.data = append(s.data, b...)
@@ -75,6 +77,8 @@ func (s *Script) Bytes(b []byte) Argument {
 func aligned(n int) int { return (n + wordSize - 1) &^ (wordSize - 1) }
 
 // Must adds a call. If it returns less than least, the gate writes failed to its standard error, and ends unrun.
+//
+//go:noinline // see Bytes
 func (s *Script) Must(failed string, least int64, call int64, arguments ...Argument) {
 	st := step{number: call, least: least, failed: failed}
 	copy(st.arguments[:], arguments)
