@@ -112,6 +112,7 @@ func checkEach(docs []Document) (faults []Fault) {
 			}
 			c.copies()
 			c.everything()
+			c.ranges()
 			faults = append(faults, c.faults...)
 		}
 	}
@@ -139,6 +140,20 @@ func (c *checker) everything() {
 		c.fault("rollout.max_unavailable", "is 0: expected 1 or more, because one process at least is down meanwhile")
 	}
 	c.choices("", reflect.ValueOf(c.Spec))
+}
+
+// ranges adds what makes the stored spec unfit, of the fields that the file has and that have no fault so far.
+func (c *checker) ranges() {
+	spec := ToSpec(c.Spec)
+	for _, f := range FaultsOf(&spec, process.Start) {
+		path := c.at(f.Path)
+		known := slices.ContainsFunc(c.faults, func(other Fault) bool {
+			return strings.HasPrefix(other.Path+".", path+".") || strings.HasPrefix(path+".", other.Path+".")
+		})
+		if c.given(f.Path) && !known {
+			c.fault(f.Path, "%s", f.Text)
+		}
+	}
 }
 
 // command checks what runs.

@@ -321,3 +321,18 @@ func TestOrderBesideFaults(t *testing.T) {
 		t.Errorf("%d documents,\n%v\nwant\n%s", len(docs), err, want)
 	}
 }
+
+// TestAllFaultsAtOnce: those of the form, of the checks and of the ranges of a stored spec are told together.
+func TestAllFaultsAtOnce(t *testing.T) {
+	_, err := processfile.Read("f", []byte(`namespace: a
+processes:
+  x: {run: x, hosts: [h], nice: 77, limits: {cpu: 12.5%, memory: 1000001}, health: {tcp: "x:1", every: 40d}}
+`))
+	want := `f:3: processes.x.limits.cpu: is 12.5%: expected whole percent
+f:3: processes.x.nice: is 77: expected -20 to 19
+f:3: processes.x.limits.memory: is 1000001: expected 4194304 to 1125899906842624 bytes, or 0 for none
+f:3: processes.x.health.every: is 3456000: expected 1 to 2592000, or 0 for the default`
+	if fmt.Sprint(err) != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
