@@ -94,7 +94,7 @@ func (r *Reporter) gather(processes Processes) batch {
 		return b
 	}
 	if introduce {
-		r.tellAll(processes)
+		r.tellAll(processes, true)
 	}
 	b.added, r.fresh = r.backlog.added, false
 	for id := range r.changed {
@@ -110,9 +110,9 @@ func (r *Reporter) gather(processes Processes) batch {
 	return b
 }
 
-// tellAll marks everything as unreported, because the server may have lost its data. The caller holds the lock.
-func (r *Reporter) tellAll(processes Processes) {
-	r.backlog.added++
+// tellAll marks everything as unreported, because the server may have lost its data. events says that there are some.
+// The caller holds the lock.
+func (r *Reporter) tellAll(processes Processes, events bool) {
 	clear(r.specs)
 	for item, b := range r.begun {
 		b.reported = false
@@ -120,6 +120,9 @@ func (r *Reporter) tellAll(processes Processes) {
 	}
 	for _, id := range processes.Known() {
 		r.changed[id] = true
+	}
+	if events || len(r.changed) > 0 {
+		r.backlog.added++
 	}
 }
 

@@ -144,6 +144,15 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 	return b.more && (!b.alone || r.left()), nil
 }
 
+// hasEvents reports whether there are events to tell. It reads from disk.
+func (r *Reporter) hasEvents() bool {
+	if r.cfg.Events == nil {
+		return false
+	}
+	events, _ := r.cfg.Events.Pending(1, 1)
+	return len(events) > 0
+}
+
 // errRefused says that a server answered and rejected the report.
 var errRefused = errors.New("the server rejected it")
 
@@ -185,8 +194,9 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 		x.told = b.report.Number
 	}
 	if b.alone && !ack.Known {
+		events := r.hasEvents()
 		r.mu.Lock()
-		r.tellAll(x.processes)
+		r.tellAll(x.processes, events)
 		r.mu.Unlock()
 	}
 	switch {

@@ -93,8 +93,11 @@ func (k *keeper) keep(rep *wire.Report) wire.ReportAck {
 // lossless is the fate of a link that loses nothing.
 func lossless() (arrives, answered bool) { return true, true }
 
-// keeping runs fn beside a reporter whose server is a keeper.
-func keeping(t *testing.T, fn func(k *keeper)) {
+// many processes are more than one report holds.
+const many = 700
+
+// keeping runs fn beside the reporter of a host with some processes, whose server is a keeper.
+func keeping(t *testing.T, processes int, fn func(k *keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{
@@ -103,7 +106,7 @@ func keeping(t *testing.T, fn func(k *keeper)) {
 			},
 			has: stored{states: map[process.ID]string{}}, fate: lossless,
 		}
-		for i := range 700 { // more than one report holds
+		for i := range processes {
 			k.known[id(strconv.Itoa(i))] = process.Status{State: "running"}
 		}
 		k.Reporter = report.New(report.Config{
@@ -129,7 +132,7 @@ func (k *keeper) wantAll(when string) {
 
 // TestKnownStatesAreNotToldAgain: after a reconnect only changes are told, if the server has what was told before.
 func TestKnownStatesAreNotToldAgain(t *testing.T) {
-	keeping(t, func(k *keeper) {
+	keeping(t, many, func(k *keeper) {
 		pass(time.Second)
 		k.wantAll("at first")
 		expect := func(what string, told, reports int) {
@@ -156,18 +159,28 @@ func TestKnownStatesAreNotToldAgain(t *testing.T) {
 	})
 }
 
+// TestNothingToTell: the introduction of an agent without processes is its only report.
+func TestNothingToTell(t *testing.T) {
+	keeping(t, 0, func(k *keeper) {
+		pass(time.Minute)
+		if k.reports != 1 || k.Behind() {
+			t.Errorf("%d reports, behind: %v", k.reports, k.Behind())
+		}
+	})
+}
+
 // TestAllStatesArrive: whatever is lost on the way, and whatever copy of its data a server goes back to, it has all
 // states in the end.
 func TestAllStatesArrive(t *testing.T) {
 	for seed := range uint64(40) {
-		keeping(t, func(k *keeper) {
+		keeping(t, many, func(k *keeper) {
 			dice := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // not a secret
 			k.mu.Lock()
 			k.fate = func() (bool, bool) { return dice.IntN(4) > 0, dice.IntN(4) > 0 }
 			k.mu.Unlock()
 			var copies []stored
 			for range 60 {
-				name := id(strconv.Itoa(dice.IntN(700)))
+				name := id(strconv.Itoa(dice.IntN(many)))
 				switch dice.IntN(8) {
 				case 0:
 					k.standing.Lost()
