@@ -124,6 +124,7 @@ var Sentences = []Text{
 		"runtime_directory: {path} belongs to another process of drover",
 		"runtime_directory：{path} 属于 drover 管理的另一个进程",
 	},
+	{"its reload ended it", "它因重载而结束"},
 	{"it has left pid {pid} running", "它留下的 pid {pid} 仍在运行"},
 	{"it had run for at most {time}", "此前最多运行了 {time}"},
 	{"it had run for {time}", "此前运行了 {time}"},

@@ -13,8 +13,22 @@ import (
 )
 
 // reload runs reload_cmd and checks that the process is alive afterwards, as a start does. It keeps the hosting flag;
-// a hosted process continues with the spec of the order.
+// a hosted process continues with the spec of the order. The end of the process is one like any other: its watch tells
+// it, and the runtime of the result is still that of the process.
 func (n *session) reload() (Result, error) {
+	death := &deathWatch{session: n}
+	defer death.stop()
+	if seen := n.look(); seen.Alive() {
+		death.watch(*seen.ID)
+	}
+	r, err := n.reloadAndCheck(death)
+	if err != nil && n.subject.Record != nil && n.runtime.Process == nil {
+		n.runtime = n.subject.Runtime
+	}
+	return r, err
+}
+
+func (n *session) reloadAndCheck(death *deathWatch) (Result, error) {
 	watch := n.watchReload()
 	st, err := n.sendReload()
 	if err != nil {
@@ -34,6 +48,9 @@ func (n *session) reload() (Result, error) {
 		return Result{}, err
 	}
 	if why.failed() {
+		if !seen.Alive() {
+			why = n.endedByReload(death, why)
+		}
 		return Result{}, postCheckAfter(st.Result, "reload", n.name(), why.text, why.cause)
 	}
 	r := Result{
@@ -49,6 +66,19 @@ func (n *session) reload() (Result, error) {
 		r.Change = specstore.Change{Put: rec}
 	}
 	return r, nil
+}
+
+// endedByReload is the verdict about a process that has ended in its reload; why is that of its check.
+func (n *session) endedByReload(death *deathWatch, why checkFailure) checkFailure {
+	if death.watching() {
+		_, _ = death.wait(n.Clock() + noticeTime) // without a notice the end stays unexplained
+	}
+	if death.last == nil {
+		return why
+	}
+	why = death.explain("not alive", instance.Sighting{})
+	why.cause = n.spec.CauseOf(n.died)
+	return why
 }
 
 // afterReload is how long a process must live after a reload that it cannot confirm.
