@@ -68,6 +68,9 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 		if r.Doubt {
 			s.Doubt = r.Note
 		}
+		if r.EndedPID != 0 {
+			s.Ended = h.ended(r)
+		}
 		return s
 	}
 	s := instance.Sighting{ID: &r.Found.ID, PIDFile: r.Found.Resolved, Matches: r.Found.Matches, Note: r.Note}
@@ -78,6 +81,16 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 		s.Doubt = h.doubt(r.Found, spec, whose)
 	}
 	return s
+}
+
+// ended describes the process in a pid file that has ended.
+func (h *Host) ended(r locate.Result) *instance.Ended {
+	e := &instance.Ended{PID: r.EndedPID, Written: time.Duration(r.Written.UnixNano()) - ClockOffset()}
+	id, exit, ok := h.watcher.ExitedLast(r.EndedPID)
+	if ok && id.StartedAfterBoot() <= e.Written+fileTolerance {
+		e.How = exit.Process()
+	}
+	return e
 }
 
 // queryOf returns the question for the process of a spec.

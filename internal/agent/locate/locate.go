@@ -114,6 +114,9 @@ type Result struct {
 	Cause process.CauseID
 	// Doubt says that the pid file names a process that may be another one, as the note explains.
 	Doubt bool
+	// EndedPID is that of the process in the pid file, which was written at Written, if it has ended; else 0.
+	EndedPID int
+	Written  time.Time
 }
 
 // Find looks for a process. It never blocks on the file at PIDPath, unless the filesystem itself hangs.
@@ -172,7 +175,11 @@ func (q Query) isDirectory() (is bool) {
 func result(found *Found, err error) Result {
 	if err != nil {
 		var doubt *ambiguousError
-		return Result{Note: err.Error(), Cause: process.CauseOddPIDFile, Doubt: errors.As(err, &doubt)}
+		r := Result{Note: err.Error(), Cause: process.CauseOddPIDFile, Doubt: errors.As(err, &doubt)}
+		if stale, ok := errors.AsType[*staleError](err); ok {
+			r.EndedPID, r.Written = stale.file.pid, stale.file.written
+		}
+		return r
 	}
 	return Result{Found: found}
 }

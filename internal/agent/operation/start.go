@@ -322,7 +322,7 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 		}
 		n.runtime.Said.Socket = n.spec.Notifies() && n.runtime.Run == st.Run
 	}
-	if n.isProcess(st) && !seen.Alive() {
+	if !seen.Alive() { // what it has left behind may have written later
 		st.Result.Output = n.Commands.Output(st.Run)
 	}
 	// The leftovers of a single run that succeeded are not drover's business.
