@@ -328,6 +328,10 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 	r.beginOwed(ctx)
 	r.sup.operator.Ended(e.Item) // from here on the runtime names the latest run
 	// Report the outcome last: its receiver must see the state that belongs to it.
+	if e.Op == process.Reload && result.Outcome.Fault != process.None { // the watch may have to tell its end first
+		r.post(func(context.Context, *runner) { r.sup.cfg.Sink.Finished(e.Item, result.Outcome) })
+		return
+	}
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
 }
 
