@@ -174,7 +174,7 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 		run = c.Run // its end ends the rest of the run, too
 	}
 	n.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
-	n.runtime.Run, n.runtime.User, n.runtime.Outside = run, "", true
+	n.runtime.Run, n.runtime.User, n.runtime.Outside = run, "", c.Run == ""
 	n.runtime.Revision, n.runtime.StartDigest = 0, ""
 	n.runtime.SetupPath, n.runtime.Command = "", ""
 	n.runtime.LastStartAt = c.Since.Unix()
