@@ -100,7 +100,7 @@ func TestFirstStartInVain(t *testing.T) {
 			r.pass(10 * time.Second)
 			r.shows("web", "ns/db is not ready (stopped)")
 			r.pass(time.Minute)
-			r.expect(item, process.Failed, "not begun: ns/db is not ready (stopped) after 20s; drover starts it as soon "+
+			r.expect(item, process.Failed, "not begun after a wait of 20s: ns/db is not ready (stopped); drover starts it as soon "+
 				"as its `after` is met")
 			if restarts {
 				r.kill()
@@ -225,7 +225,7 @@ func TestFirstRunInVain(t *testing.T) {
 		spec.Policy.Kind = process.SingleRun
 		item := r.first(spec)
 		r.pass(time.Minute)
-		r.expect(item, process.Failed, "not begun: ns/db is not ready (stopped) after 20s")
+		r.expect(item, process.Failed, "not begun after a wait of 20s: ns/db is not ready (stopped)")
 		if s := r.state("web", "stopped", false); s.Want != process.WantRunning || s.Cause.ID != process.CauseWaitsForOthers {
 			r.t.Errorf("%+v", s)
 		}

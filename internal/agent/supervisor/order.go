@@ -396,8 +396,8 @@ func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject
 			err = process.Errorf(process.Failed, "not begun: the processes wait for each other: %s",
 				strings.Join(w.cycle, " → ")).Because(process.CauseWaitsForOthers)
 		case left <= 0 && !w.busy:
-			err = process.Errorf(process.Failed, "not begun: %s after %s", strings.Join(w.unmet, ", "),
-				operation.Within(spec)).Because(process.CauseWaitsForOthers)
+			err = process.Errorf(process.Failed, "not begun after a wait of %s: %s", operation.Within(spec),
+				strings.Join(w.unmet, ", ")).Because(process.CauseWaitsForOthers)
 		case !asked:
 			err = r.sup.operator.Beside(ctx, t.entry, *subject) // no wait mends it
 		default:
