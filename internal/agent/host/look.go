@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -68,7 +70,7 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 		if r.Doubt {
 			s.Doubt = r.Note
 		}
-		if r.EndedPID != 0 {
+		if r.PID != 0 {
 			s.Ended = h.ended(r)
 		}
 		return s
@@ -83,10 +85,13 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 	return s
 }
 
-// ended describes the process in a pid file that has ended.
+// ended describes the process in a pid file that was not found; nil if a process with its pid lives.
 func (h *Host) ended(r locate.Result) *instance.Ended {
-	e := &instance.Ended{PID: r.EndedPID, Written: time.Duration(r.Written.UnixNano()) - ClockOffset()}
-	id, exit, ok := h.watcher.ExitedLast(r.EndedPID)
+	if _, err := h.fs.Identify(r.PID); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	e := &instance.Ended{PID: r.PID, Written: time.Duration(r.Written.UnixNano()) - ClockOffset()}
+	id, exit, ok := h.watcher.ExitedLast(r.PID)
 	if ok && id.StartedAfterBoot() <= e.Written+fileTolerance {
 		e.How = exit.Process()
 	}

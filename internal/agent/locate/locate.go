@@ -114,9 +114,9 @@ type Result struct {
 	Cause process.CauseID
 	// Doubt says that the pid file names a process that may be another one, as the note explains.
 	Doubt bool
-	// EndedPID is that of the process in the pid file, which was written at Written, if it has ended; else 0.
-	EndedPID int
-	Written  time.Time
+	// PID is the one in the pid file that was written at Written, if its process was not found; 0 without such a file.
+	PID     int
+	Written time.Time
 }
 
 // Find looks for a process. It never blocks on the file at PIDPath, unless the filesystem itself hangs.
@@ -141,7 +141,9 @@ func Find(proc procfs.FS, q Query) Result {
 	case err != nil:
 		r = unreadable(q.PIDPath, err)
 	default:
-		r = result(q.check(proc, file))
+		if r = result(q.check(proc, file)); r.Found == nil {
+			r.PID, r.Written = file.pid, file.written
+		}
 	}
 	if r.Found != nil && q.Count && q.ProcName != "" {
 		all, _, err := q.search(proc)
@@ -175,11 +177,7 @@ func (q Query) isDirectory() (is bool) {
 func result(found *Found, err error) Result {
 	if err != nil {
 		var doubt *ambiguousError
-		r := Result{Note: err.Error(), Cause: process.CauseOddPIDFile, Doubt: errors.As(err, &doubt)}
-		if stale, ok := errors.AsType[*staleError](err); ok {
-			r.EndedPID, r.Written = stale.file.pid, stale.file.written
-		}
-		return r
+		return Result{Note: err.Error(), Cause: process.CauseOddPIDFile, Doubt: errors.As(err, &doubt)}
 	}
 	return Result{Found: found}
 }

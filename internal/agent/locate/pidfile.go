@@ -144,9 +144,9 @@ func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	id, err := proc.Identify(file.pid)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &staleError{file, "is gone"}
+		return nil, fmt.Errorf("pid file %s is stale: pid %d is gone", file.path, file.pid)
 	case errors.Is(err, os.ErrProcessDone):
-		return nil, &staleError{file, "has ended"}
+		return nil, fmt.Errorf("pid file %s is stale: pid %d has ended", file.path, file.pid)
 	case errors.Is(err, procfs.ErrNoProcess):
 		return nil, fmt.Errorf("pid file %s holds %d, which is a thread, not a process", file.path, file.pid)
 	case err != nil:
@@ -154,7 +154,7 @@ func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	}
 	info, err := proc.Info(file.pid)
 	if err != nil || !proc.Same(id) {
-		return nil, &staleError{file, "is gone"}
+		return nil, fmt.Errorf("pid file %s is stale: pid %d is gone", file.path, file.pid)
 	}
 	if !q.matches(info, q.linkTargets) {
 		return nil, fmt.Errorf("pid %d of pid file %s belongs to %s", file.pid, file.path, calledBy(info))

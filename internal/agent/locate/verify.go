@@ -14,17 +14,6 @@ type ambiguousError struct{ text string }
 // Error implements error.
 func (d *ambiguousError) Error() string { return d.text }
 
-// staleError is the error for a pid file whose process has ended.
-type staleError struct {
-	file pidFile
-	how  string
-}
-
-// Error implements error.
-func (s *staleError) Error() string {
-	return fmt.Sprintf("pid file %s is stale: pid %d %s", s.file.path, s.file.pid, s.how)
-}
-
 // verify returns nil if the pid file's claim about a process counts: the writer of that file decides which process
 // gets signals. A process that drover started for this spec always counts. Any other process must run as the account,
 // and only root and that account may be able to replace the file. If the account is root, the process may run as any

@@ -15,20 +15,16 @@ import (
 // reload runs reload_cmd and checks that the process is alive afterwards, as a start does. It keeps the hosting flag;
 // a hosted process continues with the spec of the order. The end of the process is one like any other: its watch tells
 // it, and the runtime of the result is still that of the process.
-func (n *session) reload() (Result, error) {
+func (n *session) reload() (_ Result, err error) {
 	death := &deathWatch{session: n}
-	defer death.stop()
 	if seen := n.look(); seen.Alive() {
 		death.watch(*seen.ID)
 	}
-	r, err := n.reloadAndCheck(death)
-	if err != nil && n.subject.Record != nil && n.runtime.Process == nil {
-		n.runtime = n.subject.Runtime
-	}
-	return r, err
-}
-
-func (n *session) reloadAndCheck(death *deathWatch) (Result, error) {
+	defer func() {
+		if death.stop(); err != nil && n.subject.Record != nil && n.runtime.Process == nil {
+			n.runtime = n.subject.Runtime
+		}
+	}()
 	watch := n.watchReload()
 	st, err := n.sendReload()
 	if err != nil {
@@ -49,7 +45,7 @@ func (n *session) reloadAndCheck(death *deathWatch) (Result, error) {
 	}
 	if why.failed() {
 		if !seen.Alive() {
-			why = n.endedByReload(death, why)
+			n.endedByReload(death, &why)
 		}
 		return Result{}, postCheckAfter(st.Result, "reload", n.name(), why.text, why.cause)
 	}
@@ -68,17 +64,14 @@ func (n *session) reloadAndCheck(death *deathWatch) (Result, error) {
 	return r, nil
 }
 
-// endedByReload is the verdict about a process that has ended in its reload; why is that of its check.
-func (n *session) endedByReload(death *deathWatch, why checkFailure) checkFailure {
+// endedByReload explains in the verdict of a check how the process has ended in its reload.
+func (n *session) endedByReload(death *deathWatch, why *checkFailure) {
 	if death.watching() {
 		_, _ = death.wait(n.Clock() + noticeTime) // without a notice the end stays unexplained
 	}
-	if death.last == nil {
-		return why
+	if death.last != nil {
+		why.text, why.cause = fmt.Sprintf("not alive: pid %d %s", death.lastID.PID, death.last), n.spec.CauseOf(n.died)
 	}
-	why = death.explain("not alive", instance.Sighting{})
-	why.cause = n.spec.CauseOf(n.died)
-	return why
 }
 
 // afterReload is how long a process must live after a reload that it cannot confirm.
