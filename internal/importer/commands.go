@@ -319,8 +319,7 @@ func (s *serviceDraft) stopping() {
 	case found != "":
 		name = found
 	case len(stop) > 0 && s.withPID(stop):
-		s.Stop = s.pidLine("ExecStop", stop)
-		s.Timeouts = &v1.Timeouts{Stop: new(v1.Duration(wait))}
+		s.stopCommand(s.pidLine("ExecStop", stop), name, wait)
 	case len(stop) > 0:
 		s.lose("ExecStop=%s is lost: drover has no %s for it, and stops by signals", s.line("ExecStop", stop, false), mainPID)
 	}
@@ -353,6 +352,23 @@ func (s *serviceDraft) stopping() {
 			name = "HUP"
 		}
 		s.Reload = &v1.Reload{Signal: name}
+	}
+}
+
+// stopCommand converts ExecStop. systemd signals the process as soon as the command is over, as drover does after
+// before_stop. With KillMode=none it never does. A command that may take longer than a before_stop has to be a stop.
+func (s *serviceDraft) stopCommand(line, signal string, wait time.Duration) {
+	const longest = time.Minute
+	given := firstOf(s.get("TimeoutStopSec"), s.get("TimeoutSec")) != ""
+	none := s.get("KillMode") == "none"
+	if !none && (!given || wait <= longest) {
+		s.BeforeStop = &v1.BeforeStop{Run: line}
+		return
+	}
+	s.Stop, s.Timeouts = line, &v1.Timeouts{Stop: new(v1.Duration(wait))}
+	if !none {
+		s.lose("ExecStop: systemd sends %s as soon as the command is over, and drover %s later. "+
+			"Use before_stop if the command does not end the process itself", signal, v1.Duration(wait))
 	}
 }
 

@@ -297,7 +297,7 @@ func (c *checker) kind() {
 		c.fault("schedule", "stands beside once: expected one of them")
 	}
 	if c.Restart != nil && (c.Once || s != nil) {
-		c.fault("restart", "stands beside %s, which is not relaunched: remove it",
+		c.fault("restart", "stands beside %s, which is not relaunched: remove it, or write restart: null if it is in defaults",
 			map[bool]string{true: "once", false: "schedule"}[c.Once])
 	}
 	if c.TimeLimit != nil && !c.Once && s == nil {

@@ -88,7 +88,10 @@ var FileFaults = []Text{
 	// which fields go together
 	{"stands beside run: a foreground process is known without it", "与 run 同时给出：前台进程不需要它"},
 	{"stands beside start: only a process with run can have copies", "与 start 同时给出：只有使用 run 的进程可以有副本"},
-	{"stands beside {field}, which is not relaunched: remove it", "与 {field} 同时给出，而这样的进程不会被拉起：请去掉"},
+	{
+		"stands beside {field}, which is not relaunched: remove it, or write restart: null if it is in defaults",
+		"与 {field} 同时给出，而这样的进程不会被拉起：请去掉；如果它来自 defaults，写上 `restart: null`",
+	},
 	{
 		"stands beside compat, with which the process runs as the GSE and JOB APIs demand it: remove compat, or {text}",
 		"与 compat 同时给出，而使用 compat 的进程按 GSE 和 JOB API 的要求运行：请去掉 compat，或{text}",

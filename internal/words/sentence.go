@@ -93,6 +93,14 @@ var remedies = []struct {
 			"or use `start` with `pid_file` in place of `run`.",
 		"该命令转入了后台：加上让它留在前台的选项，或用 `start` 和 `pid_file` 代替 `run`。",
 	}},
+	{"stop-failed", "the stop command failed: ", Text{
+		"Correct its `stop` command, and stop it again, or run `drover kill`.",
+		"更正它的 `stop` 命令后再次停止，或执行 `drover kill`。",
+	}},
+	{"killed-by-signal", "; its reload ended it", Text{
+		"The program does not handle this signal: give `reload` another signal or a command, or leave `reload` out.",
+		"程序没有处理该信号：为 `reload` 换一个信号或改用命令，或去掉 `reload`。",
+	}},
 	{"died-in-start-check", "exit status 0; drover ended the processes that it had started: ", Text{
 		"The command goes to the background: give it the option that keeps it in the foreground, " +
 			"or use `start` with `pid_file` in place of `run`.",

@@ -19,6 +19,11 @@ func TestRemedyOfASentence(t *testing.T) {
 		{"not-ready", "pid 7 says that it stops", "its end"},
 		{"odd-pid-file", "pid 7 of pid file /p belongs to sleep", "`process_name`"},
 		{"exited", "pid 7 exit status 0 at T; it has left pid 9 running", "`pid_file`"},
+		{
+			"stop-failed", "stop process (a) failed, for post-check status still alive: pid 7 is there after 12 s; " +
+				"the stop command failed: exit status 3; drover sent TERM", "`stop` command",
+		},
+		{"killed-by-signal", "pid 7 killed by signal 1 (SIGHUP) at T; its reload ended it; relaunched as pid 9", "`reload`"},
 		{"run-skipped", "the run of T was skipped: a/b is not ready (stopped)", "`after`"},
 		{"run-skipped", "the run of T was skipped: the previous run had not ended", "`schedule.overlap`"},
 		{"meteor", "", ""},

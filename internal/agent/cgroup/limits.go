@@ -93,8 +93,11 @@ func (g *Group) replace(h home, d demand) error {
 		slices.Reverse(settings)
 		err = writeAll(dir, settings)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("the process runs in no group of the %s controller", d.controller)
+	case errors.Is(err, unix.EBUSY): // of version 1, for memory alone
+		return errors.New("its run uses more memory than that")
 	}
 	return err
 }

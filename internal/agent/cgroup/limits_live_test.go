@@ -165,6 +165,21 @@ func throttled(t *testing.T, tree *cgroup.Tree) int {
 	return 0
 }
 
+// TestLessMemoryThanUsed: version 1 refuses a limit below what is used, and drover says why. Version 2 does not.
+func TestLessMemoryThanUsed(t *testing.T) {
+	tree, g := limitedGroup(t, cgroup.Limits{Memory: 256 << 20})
+	if g == nil {
+		return
+	}
+	run(t, g, `x=$(head -c 20000000 /dev/zero | tr '\0' x); echo up; sleep 1000; :`)
+	defer kill(t, g)
+	failed := g.Change(cgroup.Limits{Memory: 256 << 20}, cgroup.Limits{Memory: 4 << 20})
+	v1, err := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(tree.Path()) + "/g/memory.limit_in_bytes")
+	if err != nil || len(v1) != len(failed) || len(v1) == 1 && failed[0].Err.Error() != "its run uses more memory than that" {
+		t.Errorf("version 1: %q, %+v, %v", v1, failed, err)
+	}
+}
+
 // TestLimitsGoWithTheirGroup: nothing is left in any hierarchy, also where another agent made it.
 func TestLimitsGoWithTheirGroup(t *testing.T) {
 	tree, g := limitedGroup(t, cgroup.Limits{Memory: 32 << 20, CPU: 50, Tasks: 20})

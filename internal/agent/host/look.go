@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -68,6 +70,9 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 		if r.Doubt {
 			s.Doubt = r.Note
 		}
+		if r.PID != 0 {
+			s.Ended = h.ended(r)
+		}
 		return s
 	}
 	s := instance.Sighting{ID: &r.Found.ID, PIDFile: r.Found.Resolved, Matches: r.Found.Matches, Note: r.Note}
@@ -78,6 +83,19 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Own
 		s.Doubt = h.doubt(r.Found, spec, whose)
 	}
 	return s
+}
+
+// ended describes the process in a pid file that was not found; nil if a process with its pid lives.
+func (h *Host) ended(r locate.Result) *instance.Ended {
+	if _, err := h.fs.Identify(r.PID); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	e := &instance.Ended{PID: r.PID, Written: time.Duration(r.Written.UnixNano()) - ClockOffset()}
+	id, exit, ok := h.watcher.ExitedLast(r.PID)
+	if ok && id.StartedAfterBoot() <= e.Written+fileTolerance {
+		e.How = exit.Process()
+	}
+	return e
 }
 
 // queryOf returns the question for the process of a spec.

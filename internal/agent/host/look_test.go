@@ -233,3 +233,38 @@ func TestNewFails(t *testing.T) {
 		t.Errorf("an odd name: %v", err)
 	}
 }
+
+// TestEndedInItsPIDFile: a look tells how the process has ended that its pid file names, and when the file was written.
+func TestEndedInItsPIDFile(t *testing.T) {
+	h := open(t, t.TempDir())
+	file := filepath.Join(t.TempDir(), "daemon.pid")
+	child, err := h.Launch(process.ID{}, "0123456789ab-1", "echo $$ >"+file+"; exit 7", spec("/", "sh", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := child.Identity()
+	exits := make(chan liveness.Exit, 1)
+	stop, err := h.Watch(who, func(e liveness.Exit) { exits <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := child.Release(); err != nil {
+		t.Fatal(err)
+	}
+	<-exits
+	seen := h.Look(spec("/", "sh", file), specstore.Runtime{}, instance.Ownership{})
+	e := seen.Ended
+	if seen.Alive() || e == nil || e.PID != who.PID || e.How == nil || e.How.Code != 7 {
+		t.Fatalf("%+v, %+v", seen, e)
+	}
+	if age := e.Written - who.StartedAfterBoot(); age < -20*time.Millisecond || age > time.Minute {
+		t.Errorf("written %s after its start", age)
+	}
+	if err := os.Chtimes(file, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if e := h.Look(spec("/", "sh", file), specstore.Runtime{}, instance.Ownership{}).Ended; e == nil || e.How != nil {
+		t.Errorf("an earlier process of that pid: %+v", e)
+	}
+}

@@ -5,6 +5,7 @@ package instance
 
 import (
 	"fmt"
+	"time"
 
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
@@ -29,6 +30,17 @@ type Sighting struct {
 	// Doubt says why the name alone does not prove that the instance is the process. If ID is nil, it says why the
 	// process in the pid file may be another one. It is empty if there is no doubt.
 	Doubt string
+	// Ended is the process in the pid file, if it has ended; else nil.
+	Ended *Ended
+}
+
+// Ended is a process that has ended and is still in its pid file.
+type Ended struct {
+	PID int
+	// Written is when the pid file was written, since boot.
+	Written time.Duration
+	// How is nil if drover does not know it.
+	How *process.Exit
 }
 
 // Alive reports whether an instance was seen.

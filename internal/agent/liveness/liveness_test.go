@@ -329,6 +329,12 @@ func TestStoppedWatch(t *testing.T) {
 	if got, ok := w.Exited(id); !ok || got.String() != "exit status 9" {
 		t.Errorf("asked later: %v %v", got, ok)
 	}
+	if last, got, ok := w.ExitedLast(id.PID); !ok || last != id || got.String() != "exit status 9" {
+		t.Errorf("asked by its pid: %v %v %v", last, got, ok)
+	}
+	if last, got, ok := w.ExitedLast(1); ok {
+		t.Errorf("nothing has ended as pid 1: %v %v", last, got)
+	}
 }
 
 func TestNoSuchProcess(t *testing.T) {

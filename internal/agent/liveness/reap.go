@@ -157,6 +157,18 @@ func (w *Watcher) Exited(id procfs.Identity) (Exit, bool) {
 	return exit, true
 }
 
+// ExitedLast returns the last one of the processes with that pid whose end Exited knows, and how it ended.
+func (w *Watcher) ExitedLast(pid int) (last procfs.Identity, exit Exit, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, e := range w.recent.exits {
+		if id.PID == pid && (!ok || id.StartTicks > last.StartTicks) {
+			last, exit, ok = id, e, true
+		}
+	}
+	return last, exit, ok
+}
+
 // reapZombie reaps a child that has ended. The caller holds w.mu, so nobody else can reap the child, and the pid stays
 // valid.
 func (w *Watcher) reapZombie(id procfs.Identity) (pidfd.End, bool) {

@@ -114,6 +114,9 @@ type Result struct {
 	Cause process.CauseID
 	// Doubt says that the pid file names a process that may be another one, as the note explains.
 	Doubt bool
+	// PID is the one in the pid file that was written at Written, if its process was not found; 0 without such a file.
+	PID     int
+	Written time.Time
 }
 
 // Find looks for a process. It never blocks on the file at PIDPath, unless the filesystem itself hangs.
@@ -138,7 +141,9 @@ func Find(proc procfs.FS, q Query) Result {
 	case err != nil:
 		r = unreadable(q.PIDPath, err)
 	default:
-		r = result(q.check(proc, file))
+		if r = result(q.check(proc, file)); r.Found == nil {
+			r.PID, r.Written = file.pid, file.written
+		}
 	}
 	if r.Found != nil && q.Count && q.ProcName != "" {
 		all, _, err := q.search(proc)

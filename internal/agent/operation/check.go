@@ -22,6 +22,8 @@ const (
 	// executeTime is how long a check waits at most until a command has executed its program. A shell that has none to
 	// execute, such as bash with a script without #!, keeps its arguments.
 	executeTime = time.Second
+	// coarse is how much earlier than the moment the time of a file may be.
+	coarse = 20 * time.Millisecond
 )
 
 // checkFailure is the reason for a failed check; the zero value is success.
@@ -331,8 +333,30 @@ func (d *deathWatch) stop() {
 	d.id, d.exits, d.cancel = procfs.Identity{}, nil, nil
 }
 
+// diedAsWritten takes over the end of a process that has written its pid file in this start: it is the one that the
+// start has brought up.
+func (d *deathWatch) diedAsWritten(e *instance.Ended) {
+	began := procfs.Identity{StartTicks: d.startedAt()}.StartedAfterBoot()
+	if e == nil || began == 0 || e.Written < began-coarse {
+		return
+	}
+	for _, before := range []*procfs.Identity{d.progress.Before, d.subject.Runtime.Process, d.subject.Runtime.Ended} {
+		if before != nil && before.PID == e.PID {
+			return
+		}
+	}
+	d.last, d.lastID = &liveness.Exit{At: time.Now()}, procfs.Identity{PID: e.PID}
+	if e.How != nil {
+		exit := liveness.ExitOf(e.How)
+		d.last, d.died, d.runtime.LastExit = &exit, e.How, e.How
+	}
+}
+
 // explain gives the reason why a process is not there.
 func (d *deathWatch) explain(what string, seen instance.Sighting) checkFailure {
+	if d.last == nil {
+		d.diedAsWritten(seen.Ended)
+	}
 	switch {
 	case d.last != nil:
 		return checkFailure{

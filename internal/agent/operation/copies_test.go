@@ -147,7 +147,7 @@ func TestStartBesideCopies(t *testing.T) {
 					return
 				}
 				if r.Runtime.Process == nil || r.Runtime.Process.PID != c.pid || !r.Outcome.Hosted ||
-					r.Change.Put.Spec.Beside != "" || r.Runtime.Outside != (c.commands == 0) {
+					r.Change.Put.Spec.Beside != "" || r.Runtime.Outside != (c.commands == 0 && c.run == "") {
 					t.Errorf("runtime %+v, outcome %+v, record %+v", r.Runtime, r.Outcome, r.Change.Put)
 				}
 				if c.commands == 0 && (r.Runtime.Run == c.run) != (c.run == "" || c.run == ownRun) {
@@ -324,6 +324,23 @@ func TestTakeOverOfCopies(t *testing.T) {
 				if pid != c.want[i] || (pid == 0) != (r.Outcome.Fault != process.None) {
 					t.Errorf("%s: copy %d has pid %d, want %d: %s", name, number, pid, c.want[i], r.Outcome.Text)
 				}
+			}
+		})
+	}
+}
+
+// TestStopOfADroversOwn: a stop of a process that was taken over does not say that drover had not started it, if an
+// earlier process of drover has.
+func TestStopOfADroversOwn(t *testing.T) {
+	for run, want := range map[string]bool{"": true, "0123456789ab-1": false} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.SetCopies(instance.Copy{ID: w.Spawn("api", "", ""), SameLine: true, Run: run})
+			s := foreground()
+			s.Beside = process.TakeOver
+			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			r, _ = w.operate(t, process.Stop, foreground(), r.Runtime)
+			if r.Outcome.Fault != process.None || strings.Contains(r.Outcome.Text, "drover had not started it") != want {
+				t.Errorf("run %q: %+v", run, r.Outcome)
 			}
 		})
 	}

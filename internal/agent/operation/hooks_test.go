@@ -2,6 +2,7 @@ package operation_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,4 +126,42 @@ func TestLeftByAFailedStart(t *testing.T) {
 			t.Errorf("stop_scope: process: %+v, runs %q", r.Outcome, r.Runtime.Left)
 		}
 	})
+}
+
+// TestBeforeStop: the signals follow a before_stop at once, whether it ends the process, fails or does neither.
+func TestBeforeStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		script operationtest.Script
+		ends   bool
+		took   time.Duration
+		text   string
+	}{
+		"it does nothing": {text: "success"},
+		"it ends the process": {
+			script: operationtest.Script{Takes: time.Second}, ends: true, took: time.Second, text: "success",
+		},
+		"it fails": {script: operationtest.Script{Code: 127}, text: "success: before_stop failed: exit status 127; "},
+		"it takes a long time": {
+			script: operationtest.Script{Takes: time.Hour}, took: time.Minute,
+			text: "success: before_stop failed: timed out after 60 s; ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				s := foreground()
+				s.BeforeStop = &process.Hook{Run: "before stop"}
+				w.Script(runLine, operationtest.Script{Takes: 2 * time.Hour})
+				started, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+				if c.ends {
+					c.script.End = func(string) { w.Exit(*started.Runtime.Process, 0) }
+				}
+				w.Script("before stop", c.script)
+				r, took := w.operate(t, process.Stop, s, started.Runtime)
+				if r.Outcome.Fault != process.None || !strings.HasPrefix(r.Outcome.Text, c.text) || took != c.took ||
+					r.Runtime.Process != nil {
+					t.Errorf("%+v after %s", r.Outcome, took)
+				}
+			})
+		})
+	}
 }

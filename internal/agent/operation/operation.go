@@ -304,8 +304,14 @@ func (o *Operator) session(ctx context.Context, e specstore.Entry, s Subject) *s
 func (o *Operator) NotBegun(ctx context.Context, e specstore.Entry, s Subject, err error) Result {
 	n := o.session(ctx, e, s)
 	resident := n.spec.Policy.Kind == process.Resident
-	if e.Op != process.Start || !resident && s.Record != nil || !n.wouldStart() {
+	if e.Op != process.Start || !resident && s.Record != nil {
 		return n.failed(err)
+	}
+	if refusal := n.refusal(err); refusal != nil { //nolint:contextcheck // the session carries it
+		if process.CauseOf(err) != process.CauseWaitsForOthers {
+			refusal = err
+		}
+		return n.failed(refusal)
 	}
 	result, failure := n.tried(err) //nolint:contextcheck // the session carries it
 	switch {
@@ -320,14 +326,35 @@ func (o *Operator) NotBegun(ctx context.Context, e specstore.Entry, s Subject, e
 	return result
 }
 
-// wouldStart reports whether a start that has not begun would pass what it checks first. A later launch checks less.
-func (n *session) wouldStart() bool {
-	if n.spec.Validate(n.op) != nil || n.Allow(n.id, n.op, n.spec) != nil ||
-		n.rivalry(instance.ClaimOfPlace(n.id, n.spec)) != nil || n.mayHost("") != nil {
-		return false
+// Beside returns why a start fails beside copies that run now, however long it waits; nil if it does not.
+func (o *Operator) Beside(ctx context.Context, e specstore.Entry, s Subject) error {
+	if e.Op != process.Start {
+		return nil
 	}
-	taken, err := n.beside() //nolint:contextcheck // the session carries it
-	return taken == nil && err == nil
+	_, err := o.session(ctx, e, s).beside() //nolint:contextcheck // the session carries it
+	return err
+}
+
+// refusal returns why a start that has not begun would fail by what it checks first: a later launch checks less. It is
+// err, why it has not begun, if there is a copy to take over.
+func (n *session) refusal(err error) error {
+	if known := n.spec.Validate(n.op); known != nil {
+		return known
+	}
+	if known := n.Allow(n.id, n.op, n.spec); known != nil {
+		return known
+	}
+	if known := n.rivalry(instance.ClaimOfPlace(n.id, n.spec)); known != nil {
+		return known
+	}
+	if known := n.mayHost(""); known != nil {
+		return known
+	}
+	taken, known := n.beside()
+	if known == nil && taken != nil {
+		return err
+	}
+	return known
 }
 
 // SpecInForce returns the spec for an operation: the spec of the order, else the stored spec; nil if there is neither.

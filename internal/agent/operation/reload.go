@@ -13,8 +13,18 @@ import (
 )
 
 // reload runs reload_cmd and checks that the process is alive afterwards, as a start does. It keeps the hosting flag;
-// a hosted process continues with the spec of the order.
-func (n *session) reload() (Result, error) {
+// a hosted process continues with the spec of the order. The end of the process is one like any other: its watch tells
+// it, and the runtime of the result is still that of the process.
+func (n *session) reload() (_ Result, err error) {
+	death := &deathWatch{session: n}
+	if seen := n.look(); seen.Alive() {
+		death.watch(*seen.ID)
+	}
+	defer func() {
+		if death.stop(); err != nil && n.subject.Record != nil && n.runtime.Process == nil {
+			n.runtime = n.subject.Runtime
+		}
+	}()
 	watch := n.watchReload()
 	st, err := n.sendReload()
 	if err != nil {
@@ -34,6 +44,9 @@ func (n *session) reload() (Result, error) {
 		return Result{}, err
 	}
 	if why.failed() {
+		if !seen.Alive() {
+			n.endedByReload(death, &why)
+		}
 		return Result{}, postCheckAfter(st.Result, "reload", n.name(), why.text, why.cause)
 	}
 	r := Result{
@@ -49,6 +62,16 @@ func (n *session) reload() (Result, error) {
 		r.Change = specstore.Change{Put: rec}
 	}
 	return r, nil
+}
+
+// endedByReload explains in the verdict of a check how the process has ended in its reload.
+func (n *session) endedByReload(death *deathWatch, why *checkFailure) {
+	if death.watching() {
+		_, _ = death.wait(n.Clock() + noticeTime) // without a notice the end stays unexplained
+	}
+	if death.last != nil {
+		why.text, why.cause = fmt.Sprintf("not alive: pid %d %s", death.lastID.PID, death.last), n.spec.CauseOf(n.died)
+	}
 }
 
 // afterReload is how long a process must live after a reload that it cannot confirm.

@@ -174,7 +174,7 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 		run = c.Run // its end ends the rest of the run, too
 	}
 	n.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
-	n.runtime.Run, n.runtime.User, n.runtime.Outside = run, "", true
+	n.runtime.Run, n.runtime.User, n.runtime.Outside = run, "", c.Run == ""
 	n.runtime.Revision, n.runtime.StartDigest = 0, ""
 	n.runtime.SetupPath, n.runtime.Command = "", ""
 	n.runtime.LastStartAt = c.Since.Unix()
@@ -322,7 +322,7 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 		}
 		n.runtime.Said.Socket = n.spec.Notifies() && n.runtime.Run == st.Run
 	}
-	if n.isProcess(st) && !seen.Alive() {
+	if !seen.Alive() { // what it has left behind may have written later
 		st.Result.Output = n.Commands.Output(st.Run)
 	}
 	// The leftovers of a single run that succeeded are not drover's business.

@@ -236,7 +236,7 @@ func TestStartCheck(t *testing.T) {
 					w.Exit(w.Spawn("nginx", pidFile, run), 9)
 				}})
 			},
-			text: "start process (nginx) failed, for post-check status not alive: pid 101 in /run/nginx.pid does not run; output: [hello]",
+			text: "start process (nginx) failed, for post-check status not alive: pid 101 exit status 9; output: [hello]",
 		},
 		{
 			name: "it dies at once, and its log says why", took: 6 * time.Second, fault: process.CheckFailed,
@@ -247,7 +247,7 @@ func TestStartCheck(t *testing.T) {
 					w.Exit(w.Spawn("nginx", pidFile, run), 9)
 				}})
 			},
-			text: "start process (nginx) failed, for post-check status not alive: pid 101 in /run/nginx.pid does not run; " +
+			text: "start process (nginx) failed, for post-check status not alive: pid 101 exit status 9; " +
 				"the end of its log: [[emerg] no certificate]",
 		},
 		{
@@ -306,5 +306,38 @@ func TestStartCheck(t *testing.T) {
 	} {
 		c.op, c.ran = process.Start, start
 		c.run(t)
+	}
+}
+
+// TestEndRightAfterThePIDFile: a process that has ended before anybody has seen it, but after it wrote its pid file,
+// has died in the start. A pid file from before the start is a stale one.
+func TestEndRightAfterThePIDFile(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before bool
+		cause  process.CauseID
+		code   int
+	}{
+		"in the start": {cause: process.CauseDiedEarly, code: 7},
+		"before":       {before: true, cause: process.CauseOddPIDFile},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				die := func(run string) { w.Exit(w.Spawn("nginx", pidFile, run), 7) }
+				script := operationtest.Script{Takes: time.Second, End: die}
+				if tt.before {
+					script.End = nil
+					die("earlier")
+					time.Sleep(time.Second)
+				}
+				w.Script("start", script)
+				r, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject())
+				if err != nil || r.Outcome.Fault != process.CheckFailed || r.Outcome.Cause != tt.cause {
+					t.Errorf("%+v, %v", r.Outcome, err)
+				}
+				if exit := r.Runtime.LastExit; tt.code != 0 && (exit == nil || exit.Code != tt.code) {
+					t.Errorf("the end: %+v", exit)
+				}
+			})
+		})
 	}
 }

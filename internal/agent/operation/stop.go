@@ -136,7 +136,8 @@ func (n *session) proven(way endMethod, target procfs.Identity) error {
 
 // foreign describes an instance that drover did not start and knows only by its name.
 func (n *session) foreign(target procfs.Identity) string {
-	if n.runtime.Run != "" || n.runtime.PIDFile != "" {
+	drovers := n.runtime.Adopted && !n.runtime.Outside // it was born in a run of drover
+	if n.runtime.Run != "" || n.runtime.PIDFile != "" || drovers {
 		return ""
 	}
 	i, _, err := n.Processes.Instance(target)

@@ -133,7 +133,7 @@ func TestCheckWindow(t *testing.T) {
 					return fmt.Errorf("pid 101: %w", liveness.ErrGone)
 				}
 			},
-			text: notToTheEnd + ": pid 101 in /run/nginx.pid does not run",
+			text: notToTheEnd + ": pid 101 exit status 1",
 		},
 		{
 			name: "it cannot be watched, and lives", text: "success", took: 11 * time.Second, alive: true, hosted: true,
@@ -148,7 +148,7 @@ func TestCheckWindow(t *testing.T) {
 				window(2, 10, dies(6*time.Second))(w, s)
 				w.WatchError = unwatchable
 			},
-			text: notToTheEnd + ": pid 101 in /run/nginx.pid does not run",
+			text: notToTheEnd + ": pid 101 exit status 1",
 		},
 		{
 			name: "it cannot be watched, and another one has taken its place", took: 11 * time.Second,

@@ -91,7 +91,7 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 	case process.EventSignalled:
 		e.Cause.Text = op.notes()
 	case process.EventStarted:
-		if p.Runtime.Outside && p.Runtime.Run == "" { // it was taken over
+		if p.Runtime.Adopted {
 			e.Cause.Text = op.notes()
 		}
 	case process.EventUnregistered:

@@ -132,6 +132,9 @@ func (p *Process) Left(others []procfs.Identity) {
 	p.Runtime.Note = Join(p.Runtime.Note, text+" running")
 }
 
+// EndedByReload adds to the end of a process that its reload has brought it about.
+func (p *Process) EndedByReload() { p.Runtime.Note = Join(p.Runtime.Note, "its reload ended it") }
+
 // BlameUnseen notes an end that drover did not see.
 func (p *Process) BlameUnseen(now time.Time, pid int) {
 	p.blameEnd(now, process.CauseUnseen, "pid "+itoa(pid)+" ended, and drover did not see how")

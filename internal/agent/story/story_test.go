@@ -244,7 +244,7 @@ func operatedEvent(t *testing.T, op process.Op, fault process.Fault, e *process.
 func TestCauseOfSuccess(t *testing.T) {
 	for _, c := range []struct {
 		op      process.Op
-		outside bool
+		adopted bool
 		text    string
 		want    string
 	}{
@@ -254,7 +254,7 @@ func TestCauseOfSuccess(t *testing.T) {
 		{process.Start, false, "success: a note", ""},
 	} {
 		p, before := running(process.Resident), running(process.Resident)
-		p.Runtime.Outside, p.Runtime.Run = c.outside, ""
+		p.Runtime.Adopted, p.Runtime.Run = c.adopted, ""
 		events := p.Operated(change(lifecycle.Operating, lifecycle.Running), &story.Operation{
 			Entry: &specstore.Entry{Op: c.op}, Outcome: process.Outcome{Text: c.text}, Record: before.Record,
 			Runtime: before.Runtime, Prior: lifecycle.Stopped,

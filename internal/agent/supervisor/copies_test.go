@@ -60,7 +60,7 @@ func TestAfterCopies(t *testing.T) {
 		r.state("api@1", "stopped", false)
 		waits := r.ordered(process.Start, nil, "web")["web"]
 		r.pass(30 * time.Second)
-		r.expect(waits, process.Failed, "not begun: ns/api@1 is not ready (stopped), ns/api@2 is not ready (stopped) after 30s")
+		r.expect(waits, process.Failed, "not begun after a wait of 30s: ns/api@1 is not ready (stopped), ns/api@2 is not ready (stopped)")
 	})
 }
 

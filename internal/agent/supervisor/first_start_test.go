@@ -100,7 +100,7 @@ func TestFirstStartInVain(t *testing.T) {
 			r.pass(10 * time.Second)
 			r.shows("web", "ns/db is not ready (stopped)")
 			r.pass(time.Minute)
-			r.expect(item, process.Failed, "not begun: ns/db is not ready (stopped) after 20s; drover starts it as soon "+
+			r.expect(item, process.Failed, "not begun after a wait of 20s: ns/db is not ready (stopped); drover starts it as soon "+
 				"as its `after` is met")
 			if restarts {
 				r.kill()
@@ -118,21 +118,35 @@ func TestFirstStartInVain(t *testing.T) {
 	}
 }
 
-// TestFirstStartInVainBesideACopy: what a start would refuse is not launched later either.
+// TestFirstStartInVainBesideACopy: a start beside a copy does not wait for others, and says why it fails. What a start
+// would refuse is not launched later either.
 func TestFirstStartInVainBesideACopy(t *testing.T) {
-	bubble(t, func(_ *testing.T, r *rig) {
-		spec := r.copy("web", 0)
-		item := r.first(spec)
-		r.SetCopies(instance.Copy{ID: r.Spawn("web", file("web"), ""), SameLine: true})
-		r.pass(time.Minute)
-		r.expect(item, process.Failed, "not begun: ns/db is not ready (stopped) after 20s")
-		if s, _, ok := r.Snapshot(id("web")); ok {
-			r.t.Errorf("it is still there: %+v", s)
-		}
-		if all := r.records("web"); len(all) < 2 || !all[len(all)-1].Shown.Gone {
-			r.t.Errorf("the records of it: %+v", all)
-		}
-	})
+	for _, late := range []bool{false, true} {
+		bubble(t, func(_ *testing.T, r *rig) {
+			begin := func() {
+				r.SetCopies(instance.Copy{ID: r.Spawn("web", file("web"), ""), SameLine: true})
+			}
+			if !late {
+				begin()
+			}
+			item := r.first(r.copy("web", 0))
+			r.pass(time.Second)
+			if late {
+				begin()
+				r.pass(time.Minute)
+			}
+			if o, _ := r.sink.outcome(item); o.Fault != process.Failed || o.Hosted || o.Cause != process.CauseCopy ||
+				!strings.HasPrefix(o.Text, "nothing was done: a copy of the process runs that drover does not watch: pid ") {
+				r.t.Errorf("late %v: %+v", late, o)
+			}
+			if s, _, ok := r.Snapshot(id("web")); ok {
+				r.t.Errorf("it is still there: %+v", s)
+			}
+			if all := r.records("web"); late && (len(all) < 2 || !all[len(all)-1].Shown.Gone) {
+				r.t.Errorf("the records of it: %+v", all)
+			}
+		})
+	}
 }
 
 // TestStoppedProcessInVain: a start that has waited without success is a wish also for a process that has run before.
@@ -211,7 +225,7 @@ func TestFirstRunInVain(t *testing.T) {
 		spec.Policy.Kind = process.SingleRun
 		item := r.first(spec)
 		r.pass(time.Minute)
-		r.expect(item, process.Failed, "not begun: ns/db is not ready (stopped) after 20s")
+		r.expect(item, process.Failed, "not begun after a wait of 20s: ns/db is not ready (stopped)")
 		if s := r.state("web", "stopped", false); s.Want != process.WantRunning || s.Cause.ID != process.CauseWaitsForOthers {
 			r.t.Errorf("%+v", s)
 		}
@@ -312,4 +326,24 @@ func TestLateStartIsAStart(t *testing.T) {
 			r.t.Errorf("%d relaunches, history %q", s.Restarts, history)
 		}
 	})
+}
+
+// TestFirstStartInVainIsQuick: a new process stays wanted however short its start may wait.
+func TestFirstStartInVainIsQuick(t *testing.T) {
+	for _, within := range []int64{500, 2000, 4000} {
+		bubble(t, func(_ *testing.T, r *rig) {
+			spec := r.copy("web", 0)
+			spec.Ready.Within = within
+			item := r.first(spec)
+			r.pass(10 * time.Second)
+			if o, _ := r.sink.outcome(item); !o.Hosted || !strings.Contains(o.Text, "as soon as its `after` is met") {
+				r.t.Errorf("%d: %+v", within, o)
+			}
+			r.state("web", "backoff", true)
+			all := r.records("web")
+			if len(all) == 0 || all[len(all)-1].Shown.Gone {
+				r.t.Errorf("%d: %+v", within, all)
+			}
+		})
+	}
 }

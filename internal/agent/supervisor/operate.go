@@ -154,11 +154,23 @@ func (r *runner) signalled(e *specstore.Entry, subject operation.Subject, result
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
 }
 
-// noteSignal notes a signal that was sent, because the process may end by it.
+// noteSignal notes a signal that was sent, or a reload, because the process may end by it.
 func (r *runner) noteSignal(e *specstore.Entry, o process.Outcome, since int64) {
-	if name, _, ok := e.Op.Signal(); ok && o.Fault == process.None {
-		r.sent = &sentSignal{number: process.SignalNumber(name), at: since, by: story.Caller(e.Actor, e.Item)}
+	now := time.Now().UnixMilli()
+	sent := &sentSignal{at: since, until: now + effect.Milliseconds(), by: story.Caller(e.Actor, e.Item)}
+	spec := operation.SpecInForce(*e, operation.Subject{Record: r.proc.Record})
+	name, _, isSignal := e.Op.Signal()
+	switch {
+	case isSignal && o.Fault == process.None:
+		sent.number = process.SignalNumber(name)
+	case e.Op == process.Reload && o.Fault != process.None:
+		sent.until, sent.reload = now, true
+	case e.Op == process.Reload && spec != nil && spec.Commands.ReloadSignal != "":
+		sent.number, sent.reload = process.SignalNumber(spec.Commands.ReloadSignal), true
+	default:
+		return
 	}
+	r.sent = sent
 }
 
 // hold records that something holds the process from now on.
@@ -316,6 +328,10 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 	r.beginOwed(ctx)
 	r.sup.operator.Ended(e.Item) // from here on the runtime names the latest run
 	// Report the outcome last: its receiver must see the state that belongs to it.
+	if e.Op == process.Reload && result.Outcome.Fault != process.None { // the watch may have to tell its end first
+		r.post(func(context.Context, *runner) { r.sup.cfg.Sink.Finished(e.Item, result.Outcome) })
+		return
+	}
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
 }
 

@@ -364,8 +364,8 @@ func (s *Supervisor) leftAlone(id process.ID) string {
 
 // inOrder waits until an ordered operation may begin: a start after the processes that it is after, a restart after
 // their open operations, a stop after the stops of those that are after it. It fails if a start waited without success
-// for as long as its readiness may take; the time of open operations does not count. It fails early if ctx ends, or if
-// the subject is told to hurry.
+// for as long as its readiness may take; the time of open operations does not count. It fails early if ctx ends, if the
+// subject is told to hurry, or beside a copy.
 func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject) error {
 	spec := operation.SpecInForce(t.entry, *subject)
 	if !t.entry.Ordered || spec == nil {
@@ -373,17 +373,18 @@ func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject
 	}
 	order := t.entry.Op.Info().Order
 	look := func() wait { return r.sup.afterStart(r.id, spec) }
+	replaces := len(r.sup.replaced(r.id).on) > 0
 	switch {
 	case order == process.Unordered:
 		return nil
 	case order == process.BeforeOthers:
 		look = func() wait { return r.sup.beforeOthers(r.id, t.entry.Op) }
-	case len(r.sup.replaced(r.id).on) > 0:
+	case replaces:
 		look = func() wait { return r.sup.replaced(r.id).and(r.sup.afterStart(r.id, spec)) }
 	case len(spec.After) == 0:
 		return nil
 	}
-	for left := operation.Within(spec); ; {
+	for left, asked := operation.Within(spec), replaces; ; asked = true {
 		changed := make(chan struct{})
 		w, cancel := r.sup.order.lookAndNext(look, func() { close(changed) })
 		done := len(w.unmet) == 0 || order == process.AfterOperations && !w.busy
@@ -395,8 +396,10 @@ func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject
 			err = process.Errorf(process.Failed, "not begun: the processes wait for each other: %s",
 				strings.Join(w.cycle, " → ")).Because(process.CauseWaitsForOthers)
 		case left <= 0 && !w.busy:
-			err = process.Errorf(process.Failed, "not begun: %s after %s", strings.Join(w.unmet, ", "),
-				operation.Within(spec)).Because(process.CauseWaitsForOthers)
+			err = process.Errorf(process.Failed, "not begun after a wait of %s: %s", operation.Within(spec),
+				strings.Join(w.unmet, ", ")).Because(process.CauseWaitsForOthers)
+		case !asked:
+			err = r.sup.operator.Beside(ctx, t.entry, *subject) // no wait mends it
 		default:
 			waited, err = r.forChange(ctx, subject.Hurry, changed, left, w)
 		}

@@ -79,7 +79,7 @@ func TestOrderInVain(t *testing.T) {
 			t.Errorf("while it waits: %+v", s.Cause)
 		}
 		r.pass(11 * time.Second)
-		r.expect(item, process.Failed, "not begun: ns/a is not ready (stopped) after 20s")
+		r.expect(item, process.Failed, "not begun after a wait of 20s: ns/a is not ready (stopped)")
 		if slices.Contains(r.Lines(), "start b") {
 			t.Error("it was started")
 		}

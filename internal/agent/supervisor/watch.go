@@ -50,8 +50,12 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	if r.proc.Runtime.Ending == nil {
 		r.proc.Left(r.leftBy(who, how))
 	}
+	by, reload := r.sender(how)
+	if reload {
+		r.proc.EndedByReload()
+	}
 	was := r.endOf(who, &r.proc.Runtime)
-	was.How, was.By, was.Why = how, r.sender(how), r.proc.Cause()
+	was.How, was.By, was.Why = how, by, r.proc.Cause()
 	if r.goesOn(ctx, was) {
 		return
 	}
@@ -145,23 +149,26 @@ func (r *runner) failsBy() {
 	}
 }
 
-// sentSignal is a signal that an operation has sent to the process; at is in Unix milliseconds.
+// sentSignal is a signal that an operation has sent to the process, or a reload that it did not survive. An end between
+// at and until is its effect, in Unix milliseconds.
 type sentSignal struct {
-	number int
-	at     int64
-	by     process.Actor
+	number    int // 0 is any end
+	at, until int64
+	by        process.Actor
+	reload    bool
 }
 
 // effect is how long after a signal an end by the same signal is the effect of it.
 const effect = 5 * time.Second
 
-// sender returns the caller of the operation whose signal has ended the process; nil if there is none.
-func (r *runner) sender(how *process.Exit) *process.Actor {
+// sender returns the caller of the operation that has ended the process, nil if there is none, and whether it was a
+// reload.
+func (r *runner) sender(how *process.Exit) (by *process.Actor, reload bool) {
 	s := r.sent
-	if r.sent = nil; s == nil || how.Signal != s.number || how.At < s.at || how.At > s.at+effect.Milliseconds() {
-		return nil
+	if r.sent = nil; s == nil || s.number != 0 && how.Signal != s.number || how.At < s.at || how.At > s.until {
+		return nil, false
 	}
-	return &s.by
+	return &s.by, s.reload
 }
 
 // goneUnseen continues after an end that drover did not see; away says that no agent was running.

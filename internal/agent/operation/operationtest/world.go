@@ -300,7 +300,13 @@ func (w *World) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ow
 	p, ok := w.procs[id]
 	switch {
 	case !ok:
-		return instance.Sighting{Note: fmt.Sprintf("pid %d in %s does not run", id.PID, file)}
+		ended := &instance.Ended{PID: id.PID, Written: id.StartedAfterBoot()}
+		if exit, told := w.exits[id]; told {
+			ended.How = exit.Process()
+		}
+		return instance.Sighting{
+			Note: fmt.Sprintf("pid %d in %s does not run", id.PID, file), Cause: process.CauseOddPIDFile, Ended: ended,
+		}
 	case p.name != spec.Identity.ProcName:
 		return instance.Sighting{Note: fmt.Sprintf("pid %d in %s is %s", id.PID, file, p.name)}
 	}
