@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -91,12 +92,15 @@ func (h *Host) named(spec *process.Spec, account launch.Account) (all []procfs.I
 	if found == nil {
 		return nil
 	}
+	starts := map[int]uint64{}
 	for _, m := range found.All {
-		if info, err := h.fs.Info(m.ID.PID); err == nil && info.StartTicks == m.ID.StartTicks {
+		starts[m.ID.PID] = m.ID.StartTicks
+	}
+	for _, pid := range slices.Sorted(maps.Keys(starts)) {
+		if info, err := h.fs.Info(pid); err == nil && info.StartTicks == starts[pid] {
 			all = append(all, info)
 		}
 	}
-	slices.SortFunc(all, func(a, b procfs.Info) int { return cmp.Compare(a.PID, b.PID) })
 	return all
 }
 
