@@ -112,6 +112,7 @@ var Messages = []Text{
 	{"times are by the clock of each host", "时间按各主机的时钟"},
 	{"not known: {n} process{s} on {hosts} host{s}", "状态未知：{hosts} 台主机上的 {n} 个进程"},
 	{"the server keeps records since {time}", "服务器保留了 {time} 以来的记录"},
+	{"the server keeps operations and rollouts since {time}", "服务器保留了 {time} 以来的操作和分批发布"},
 	{"not known at one of the moments: {n} process{s}", "在其中一个时刻状态未知：{n} 个进程"},
 	{"not all {what} are shown: use --limit, -o json or a filter", "{what} 没有全部显示：请用 --limit、-o json 或筛选条件"},
 	{"no events", "没有事件"},

@@ -99,10 +99,8 @@ func (h *Handler) listChanges(ctx context.Context, c *call) (reply, error) {
 		}
 	}
 	q.filter.Within = q.within(q.filter.Namespace)
-	q.out = v1.Changes{From: q.from.UTC(), Past: v1.Past{At: q.to.UTC()}}
-	if q.from.Before(h.Now().Add(-store.TasksKept)) {
-		q.incomplete("rollouts")
-		q.incomplete("operations")
+	q.out = v1.Changes{
+		From: q.from.UTC(), Past: v1.Past{At: q.to.UTC()}, OperationsKeptSince: h.Now().Add(-store.TasksKept).UTC(),
 	}
 	for _, step := range []func(context.Context) error{
 		q.compare, q.revisions, q.rollouts, q.operations, q.hosts,

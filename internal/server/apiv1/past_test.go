@@ -290,8 +290,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestOldChanges: a comparison with a time of which no operations are kept says so, and a host that was removed has a
-// name.
+// TestOldChanges: a comparison says since when operations are kept, which is no lack of room for entries, and a host
+// that was removed has a name.
 func TestOldChanges(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
@@ -299,10 +299,12 @@ func TestOldChanges(t *testing.T) {
 	gap := func(later time.Duration) string {
 		t.Helper()
 		r.ahead.Store(int64(time.Until(morning().Add(later))))
-		return fmt.Sprint(r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+"&to="+clock(300), nil)).body["incomplete"])
+		a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+"&to="+clock(300), nil)).body
+		kept, err := time.Parse(time.RFC3339, fmt.Sprint(a["operations_kept_since"]))
+		return fmt.Sprint(a["incomplete"], kept.After(morning()), err)
 	}
-	same(t, "after an hour", "<nil>", gap(time.Hour))
-	same(t, "after eight days", "[rollouts operations]", gap(8*24*time.Hour))
+	same(t, "after an hour", "<nil> false <nil>", gap(time.Hour))
+	same(t, "after eight days", "<nil> true <nil>", gap(8*24*time.Hour))
 	r.must(r.fleet.Remove(t.Context(), plain, func(context.Context) error { return nil }))
 	a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+"&to="+clock(300), nil))
 	for _, list := range []string{"processes", "hosts"} {
