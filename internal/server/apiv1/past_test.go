@@ -38,7 +38,7 @@ func (r *rig) record(key, stream string, rows ...string) {
 		}
 		namespace, name, _ := strings.Cut(id, "/")
 		if name == "" {
-			shown.Version = fields[4]
+			shown.Version = strings.Join(fields[4:], " ")
 		}
 		shown.Gone = shown.State == "gone"
 		if registered[id] == 0 {
@@ -288,6 +288,24 @@ func TestChanges(t *testing.T) {
 	} {
 		r.refused(r.call("admin", "GET", "/changes?"+query, nil), 422, field)
 	}
+}
+
+// TestUpgradesInChanges: the trial of a version and the run after it are one upgrade.
+func TestUpgradesInChanges(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.day()
+	r.ahead.Store(int64(time.Until(morning().Add(time.Hour))))
+	for i, run := range []string{"500 3.0 (trial)", "510 3.0", "600 4.0 (trial)", "610 3.0", "700 3.0", "800 5.0 (trial)"} {
+		at, version, _ := strings.Cut(run, " ")
+		r.record(plain, fmt.Sprint("later", i), "/ "+at+" running 0 "+version)
+	}
+	a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(450)+"&to="+clock(900), nil))
+	same(t, "hosts", []string{
+		"agent-changed 2.0 → 3.0 " + clock(510), "agent-changed 3.0 → 4.0 (trial) " + clock(600),
+		"agent-changed 4.0 (trial) → 3.0 " + clock(610), "agent-restarted 3.0 " + clock(700),
+		"agent-changed 3.0 → 5.0 (trial) " + clock(800),
+	}, a.lines("hosts", "kind", "text", "at"))
 }
 
 // TestOldChanges: a comparison says since when operations are kept, which is no lack of room for entries, and a host
