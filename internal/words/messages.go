@@ -116,6 +116,7 @@ var Messages = []Text{
 	{"not known at one of the moments: {n} process{s}", "在其中一个时刻状态未知：{n} 个进程"},
 	{"not all {what} are shown: use --limit, -o json or a filter", "{what} 没有全部显示：请用 --limit、-o json 或筛选条件"},
 	{"no events", "没有事件"},
+	{"drover did not start {process} on {host}: its log begins with its next start", "{host} 上的 {process} 不是由 drover 启动的：日志从它下次启动时开始"},
 	{"{error}; trying again: lines of about a second may be missing or come twice", "{error}；正在重试：约一秒内的日志可能缺失或重复"},
 	{"{error}; trying again", "{error}；正在重试"},
 	{"{n} process{s} changed from {from} to {to}", "{from} 至 {to} 有 {n} 个进程发生变化"},
