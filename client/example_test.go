@@ -120,7 +120,7 @@ func exchanges() []exchange {
 				`"cause":"exit-status","count":1,"hosts":1}],"changed":1,"unknown":0,"processes":[{` + nginx + `,"host":` +
 				host + `,"from":"running","to":"given-up","cause":` + cause + `,"at":` + at + `,"from_pid":4711}],` +
 				`"revisions":[],"operations":[],"rollouts":[],"hosts":[{"host":` + host + `,"at":` + at +
-				`,"kind":"back","text":"after 20s"}]}`,
+				`,"kind":"back","text":"after 20s"}],"operations_kept_since":"2026-02-22T12:10:00Z"}`,
 		},
 		{"GET /processes/web/nginx/logs?host=web-1&tail=2", "", 200, `{"host":"web-1","name":"nginx","time":` + at +
 			`,"stream":"stderr","run":3,"text":"bind: address in use"}` + "\n" +

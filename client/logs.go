@@ -31,8 +31,7 @@ type LogFilter struct {
 	// Tail is the largest number of lines of each log; 0 means no limit. Grep is a regular expression (RE2).
 	Tail int
 	Grep string
-	// Follow asks also for each line that is written later, of later runs, too. OnlyNew, which goes with Follow, leaves
-	// out the lines before.
+	// Follow asks also for each line that is written later, of later runs, too. OnlyNew leaves out the lines before.
 	Follow, OnlyNew bool
 	// Begun is called once before the first line, with the number of hosts, and the number of logs: a process has one
 	// for each of its copies on a host. It may be nil.
@@ -57,7 +56,7 @@ func (f *LogFilter) query() url.Values {
 	if f.Follow {
 		query.Set("follow", "true")
 	}
-	if f.Follow && f.OnlyNew {
+	if f.OnlyNew {
 		query.Set("tail", "0")
 	}
 	return query

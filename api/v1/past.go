@@ -53,6 +53,8 @@ type Changes struct {
 	Operations []Operation         `json:"operations"`
 	Rollouts   []Rollout           `json:"rollouts"`
 	Hosts      []HostChange        `json:"hosts"`
+	// OperationsKeptSince is since when the server keeps all operations and rollouts.
+	OperationsKeptSince time.Time `json:"operations_kept_since"`
 	// Incomplete names the fields above that leave out entries, because there are too many.
 	Incomplete []string `json:"incomplete,omitempty"`
 }

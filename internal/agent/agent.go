@@ -258,6 +258,7 @@ func (a *Agent) completion(place string) func(r *wire.Report) {
 		if r.Hello != nil {
 			r.Hello.Policy, r.Hello.Host = a.policy.Summary(), a.facts.Host()
 			r.Hello.Wanted, r.Hello.Upgrade = a.upgrades.Verdict()
+			r.Hello.Build = cmp.Or(a.upgrades.Name(), r.Hello.Build)
 		}
 	}
 }

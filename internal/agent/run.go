@@ -87,9 +87,11 @@ func (a *Agent) run(ctx context.Context) error {
 
 // recordAgent records that the agent runs, or has stopped. A server then knows what nobody has watched.
 func (a *Agent) recordAgent(state string) {
-	a.events.Append(process.Event{
-		Kind: process.EventState, Shown: &process.Shown{State: state, Version: a.cfg.Build},
-	})
+	version := versionOf(&a.cfg)
+	if a.cfg.Prove != nil {
+		version += process.OnTrial
+	}
+	a.events.Append(process.Event{Kind: process.EventState, Shown: &process.Shown{State: state, Version: version}})
 }
 
 // hearNotices passes on what processes say of themselves.

@@ -120,6 +120,7 @@ flags. 'drover-agent config check' validates such a file. If a setting is invali
 func (r *runFlags) choose(cfg *agent.Config) (next string) {
 	if r.prove > 0 {
 		cfg.Prove = os.NewFile(uintptr(r.prove), "proofs")
+		cfg.Version = upgrade.Tried(cfg.Dir)
 		return ""
 	}
 	c := upgrade.Choose(cfg.Dir, cfg.Log)

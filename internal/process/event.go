@@ -52,6 +52,9 @@ type Event struct {
 // stopped. No reader of events gets it.
 const EventState EventKind = "state"
 
+// OnTrial follows the version of an agent in the record of a run in which that version was only tried.
+const OnTrial = " (trial)"
+
 // EventKind is the kind of an event.
 type EventKind string
 

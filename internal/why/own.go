@@ -68,6 +68,15 @@ func (f *judgement) impact() string {
 	case s.Running():
 		return "it runs, but drover would not relaunch it"
 	}
+	if s.LastExit != nil && s.Cause.Since != 0 && s.LastExit.At > s.Cause.Since {
+		// The cause is as old as the outage, and the process has run in between.
+		switch s.State {
+		case process.StateGivenUp:
+			return "it kept ending, and is down until somebody starts or retries it"
+		case process.StateBackoff, process.StateFlapping, process.StateStarting:
+			return "it keeps ending, and drover relaunches it"
+		}
+	}
 	switch s.State {
 	case process.StateGivenUp:
 		return "it is down until somebody starts or retries it"

@@ -298,6 +298,30 @@ func TestImpact(t *testing.T) {
 	}
 }
 
+// TestImpactOfAnOutage: the time in which the process has run does not count as down.
+func TestImpactOfAnOutage(t *testing.T) {
+	began := now().Add(-45 * time.Second).UnixMilli()
+	for _, tt := range []struct {
+		state string
+		last  int64
+		want  string
+	}{
+		{"backoff", began - 1, "it is down, and drover will relaunch it"},
+		{"backoff", began + 30_000, "it keeps ending, and drover relaunches it"},
+		{"flapping", began + 30_000, "it keeps ending, and drover relaunches it"},
+		{"starting", began + 30_000, "it keeps ending, and drover relaunches it"},
+		{"given-up", began, "it is down until somebody starts or retries it"},
+		{"given-up", began + 30_000, "it kept ending, and is down until somebody starts or retries it"},
+	} {
+		s := down(tt.state, process.CauseExitStatus)
+		s.Cause.Since, s.LastExit = began, &process.Exit{At: tt.last, Known: true, Code: 7}
+		if v := why.Open().Judge(why.Facts{Agent: here(), Now: now(), Status: s}); v.Impact != tt.want {
+			t.Errorf("%s %s after the outage began: %q, want %q", tt.state,
+				time.Duration(tt.last-began)*time.Millisecond, v.Impact, tt.want)
+		}
+	}
+}
+
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 0: "0s", 999 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m",

@@ -208,8 +208,8 @@ var Flags = []Text{
 	// logs, usage and the screen
 	{"show new lines as they come", "持续显示新行"},
 	{
-		"show at most this number of lines of each log, the last ones; 0 shows all, with --follow new lines only",
-		"每个日志最多显示的行数，取最后的；0 为全部，与 --follow 合用时仅新的行",
+		"show at most this number of lines of each log, the last ones; 0 shows none, with --follow new lines only",
+		"每个日志最多显示的行数，取最后的；0 为不显示，与 --follow 合用时仅新的行",
 	},
 	{"only lines from this time on: RFC 3339, 10:00 or an age such as 10m", "仅该时刻之后的行：RFC 3339、10:00，或多久之前，例如 10m"},
 	{"only lines that match this regular expression (RE2)", "仅符合该正则表达式（RE2）的行"},

@@ -14,6 +14,8 @@ var Sentences = []Text{
 	{"it is down until somebody starts or retries it", "已停止，需要人工启动或重试"},
 	{"it is down, and drover will relaunch it", "已停止，drover 将拉起它"},
 	{"it is down, and drover is starting it", "已停止，drover 正在启动它"},
+	{"it keeps ending, and drover relaunches it", "反复退出，drover 会拉起它"},
+	{"it kept ending, and is down until somebody starts or retries it", "反复退出，已停止，需要人工启动或重试"},
 	{"drover is ending it", "drover 正在结束它"},
 	{"it runs by its timetable", "按定时规则运行"},
 	{"it has ended, and drover does not start it again", "已结束，drover 不会再次启动它"},

@@ -223,6 +223,9 @@ func TestSupervisorctlUpdate(t *testing.T) {
 	if !strings.Contains(done.Errors, text) {
 		t.Errorf("import does not say %q: %s", text, done.Errors)
 	}
+	if f := p.cli(0, "logs", "shop/mail"); !strings.Contains(f.Errors, "its log begins with its next start") {
+		t.Errorf("logs says %q %q", f.Out, f.Errors)
+	}
 	for _, op := range []string{"stop", "restart", "kill"} {
 		f := p.cli(1, op, "shop/mail", "--yes")
 		if !strings.Contains(f.Out, "supervisord (pid "+strconv.Itoa(old)+") still keeps") {

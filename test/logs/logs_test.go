@@ -42,6 +42,7 @@ exec sleep 1000
 		want []string
 	}{
 		{nil, []string{"a ?[31mred? word\tand a tab", "run 3 begins", "run 3 complains"}},
+		{[]string{"--tail", "0"}, []string{""}},
 		{[]string{"--raw", "--grep", "red"}, []string{"a \x1b[31mred\a word\tand a tab\r"}},
 		{[]string{"--run", "-1"}, []string{"a ?[31mred? word\tand a tab", "half", "run 2 begins", "run 2 complains"}},
 		{[]string{"--run", "-2", "--stderr"}, []string{"run 1 complains"}},

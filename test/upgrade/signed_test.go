@@ -252,19 +252,27 @@ func TestSignedUpgrade(t *testing.T) {
 	if text := o.CLI("events", "--kind", "agent-upgrade-failed", "-o", "json"); strings.Count(text, "went back") != 6 {
 		t.Errorf("the events are %s", text)
 	}
+	if text := o.CLI("changes", "--from", "1h"); strings.Count(text, " → 1.1.0\n") != 1 ||
+		!strings.Contains(text, " → 1.1.0 (trial)\n") || strings.Contains(text, "agent-restarted  1.1.0") {
+		t.Errorf("the changes are\n%s", text)
+	}
 	o.upgraded("1.1.0", "")
+	// The same program with another name gives the host that name.
+	o.add(fateful, "1.1.1")
+	o.upgraded("1.1.1", "")
+	o.runs("1.1.1")
 	// A restart of the agent, and a death, go on with that version.
 	for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		o.agent.End(end)
 		o.restart()
-		o.runs("1.1.0")
+		o.runs("1.1.1")
 		o.unharmed()
 	}
 	o.CLI("restart", "shop/api", "--yes")
 	o.pid = pid(o.look()["api"])
 	// The way back needs a signature that says so.
 	o.add(binaries.agent, "1.0.0")
-	o.upgraded("1.0.0", "is below 1.1.0, which runs here, and was not signed as a downgrade")
+	o.upgraded("1.0.0", "is below 1.1.1, which runs here, and was not signed as a downgrade")
 	o.CLI("packages", "remove", "1.0.0", "amd64")
 	o.add(binaries.agent, "1.0.0", "--downgrade")
 	o.upgraded("1.0.0", "")

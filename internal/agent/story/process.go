@@ -34,6 +34,8 @@ type Process struct {
 	RivalSince int64
 	// Active is the operation under way.
 	Active Active
+	// Withheld says that the server withholds relaunches, and has no ID if it does not. It is not stored.
+	Withheld process.Cause
 }
 
 // Active is an operation under way. Op is empty for an operation on behalf of another process. Since is in Unix

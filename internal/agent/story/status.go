@@ -220,9 +220,7 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 		}
 		all = append(all, unready)
 	}
-	if s.Health != nil && s.Health.Bad {
-		all = append(all, process.Cause{ID: process.CauseUnhealthy, Text: sickText(s.Health), Since: s.Health.Since})
-	}
+	all = append(all, p.sickness(s.Health)...)
 	for _, d := range s.Config {
 		all = append(all, process.Cause{ID: process.CauseDrift, Text: driftText(d), Since: d.Since})
 	}
@@ -240,6 +238,17 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 	}
 	if why.ID == process.CauseOutside && p.Runtime.Keeper == nil { // that is not a problem
 		all = append(all, why)
+	}
+	return all
+}
+
+// sickness returns why a process that runs is unhealthy, and why drover does not relaunch it for that.
+func (p *Process) sickness(a *process.Answer) (all []process.Cause) {
+	if a != nil && a.Bad {
+		all = append(all, process.Cause{ID: process.CauseUnhealthy, Text: sickText(a), Since: a.Since})
+		if p.Withheld.ID != "" {
+			all = append(all, p.Withheld)
+		}
 	}
 	return all
 }
@@ -280,7 +289,10 @@ func (p *Process) causeOfRest(why process.Cause) process.Cause {
 			why = p.Record.Rest
 		}
 	case lifecycle.Backoff:
-		if p.Machine.Awaits == lifecycle.Budget {
+		switch {
+		case p.Withheld.ID != "":
+			why.ID, why.Since = p.Withheld.ID, p.Withheld.Since
+		case p.Machine.Awaits == lifecycle.Budget:
 			why.ID = process.CauseHeldBack
 		}
 	case lifecycle.Unknown, lifecycle.Running, lifecycle.Starting, lifecycle.GivenUp, lifecycle.Stopping:
@@ -293,8 +305,10 @@ func (p *Process) message(now time.Duration) string {
 	policy := p.Record.Spec.Policy
 	switch p.Machine.State {
 	case lifecycle.Backoff:
-		if id := p.Runtime.Cause.ID; id == process.CausePolicy || id == process.CauseBreakerOpen ||
-			p.Machine.Awaits == lifecycle.Order {
+		switch {
+		case p.Withheld.ID != "":
+			return Join(p.Runtime.Note, p.Withheld.Text)
+		case p.Runtime.Cause.ID == process.CausePolicy, p.Machine.Awaits == lifecycle.Order:
 			return p.Runtime.Note
 		}
 		wait := max(p.Machine.RetryAt-now, 0).Round(time.Second)

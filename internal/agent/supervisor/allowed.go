@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/story"
 	"drover/internal/process"
@@ -121,21 +120,18 @@ func (r *runner) withheld() (text string, open bool) {
 	return b.text, true
 }
 
-// blameBreaker notes once that the server withholds the relaunch of the process.
+// blameBreaker notes once that the server withholds the relaunch of the process. Why the process ended stays known.
 func (r *runner) blameBreaker(text string) {
-	if r.proc.Runtime.Cause.ID == process.CauseBreakerOpen {
-		return
+	if r.proc.Withheld.ID == "" {
+		r.proc.Withheld = process.Cause{ID: process.CauseBreakerOpen, Text: text, Since: time.Now().UnixMilli()}
+		r.publish()
 	}
-	r.proc.Blame(time.Now(), process.CauseBreakerOpen, story.Join(r.proc.Runtime.Note, text))
-	r.storeRuntime(r.proc.Runtime)
-	r.publish()
 }
 
-// pardonBreaker drops the note of blameBreaker from a process that runs.
+// pardonBreaker drops the note of blameBreaker.
 func (r *runner) pardonBreaker() {
-	if r.proc.Machine.State == lifecycle.Running && r.proc.Runtime.Cause.ID == process.CauseBreakerOpen {
-		r.proc.Clear()
-		r.storeRuntime(r.proc.Runtime)
+	if r.proc.Withheld.ID != "" {
+		r.proc.Withheld = process.Cause{}
 		r.publish()
 	}
 }

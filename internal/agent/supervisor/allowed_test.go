@@ -187,6 +187,34 @@ func TestWithheldRelaunch(t *testing.T) {
 	})
 }
 
+// TestRelaunchAfterABreaker: it has the cause of the death, not the breaker, which withholds no more.
+func TestRelaunchAfterABreaker(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Revision = 7
+		r.do(process.Start, "a", s)
+		r.withhold(7, 10*time.Minute)
+		r.Kill(file("a"))
+		r.pass(time.Minute)
+		if got := r.state("a", "backoff", true); got.Cause.ID != process.CauseBreakerOpen ||
+			!strings.HasSuffix(got.Message, "; 7 of 20 hosts failed") {
+			t.Errorf("it is shown as %+v", got)
+		}
+		r.withhold(7, 0)
+		r.pass(30 * time.Second)
+		got := r.state("a", "running", true)
+		why := r.lastEvent(process.EventRelaunched).Cause
+		for _, text := range []string{got.Message, why.Text} {
+			if text == "" || strings.Contains(text, "hosts failed") {
+				t.Errorf("after the breaker: %q", text)
+			}
+		}
+		if why.ID != process.CauseSignal {
+			t.Errorf("the relaunch has the cause %q", why.ID)
+		}
+	})
+}
+
 // TestWithheldNoLonger: a word without a time ends an earlier one, and another revision is not withheld.
 func TestWithheldNoLonger(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

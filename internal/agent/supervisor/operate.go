@@ -379,6 +379,7 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	}
 	r.proc.BlameOperation(time.Now(), e, result.Outcome, result.Wrote)
 	if result.Restore {
+		r.proc.Withheld = process.Cause{}
 		r.proc.Runtime.Relaunches, r.proc.Runtime.Breaches = nil, nil
 	}
 	if result.Restore && (e.Op == process.Start || e.Op == process.Restart) {

@@ -91,6 +91,7 @@ func (r *runner) relaunch(
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.hold()
 	r.proc.Relaunching()
+	r.pardonBreaker()
 	r.work.cancel = cancel
 	ctx, r.work.endPreparation = operation.Stoppable(ctx)
 	// An earlier agent may have died before it recorded the end by policy. The instance that it was ending is gone.

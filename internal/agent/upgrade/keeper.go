@@ -81,6 +81,8 @@ type Keeper struct {
 	queue   []specstore.Entry
 	due     *Due
 	verdict *Verdict
+	// name is the version as which an order has named this program; empty if none has.
+	name string
 }
 
 // NewKeeper returns a keeper that does nothing until Run. If the state on the disk is damaged, it refuses every order.
@@ -98,6 +100,13 @@ func (k *Keeper) Verdict() (version, text string) {
 		return "", ""
 	}
 	return k.verdict.Version, k.verdict.Text
+}
+
+// Name returns the version as which an order has named this program since its start; empty if none has.
+func (k *Keeper) Name() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.name
 }
 
 // Begun reports whether an order had begun when the keeper was made.
@@ -316,18 +325,13 @@ func (k *Keeper) obtain(ctx context.Context, version string) (*Program, *process
 		keep = append(keep, k.state.Probation.Former.SHA256)
 	}
 	err = p.Fits(present)
-	if c := k.state.Current; c != nil && c.SHA256 == p.SHA256 {
-		outcome := &process.Outcome{Text: "version " + version + " was already in use"}
-		if err != nil {
-			return nil, outcome, nil
-		}
-		next := k.state // the same program, by a later signature
-		next.Current, next.Signed = target, max(next.Signed, p.Signed)
-		err = save(k.cfg.Dir, next)
-		k.state = next
+	switch c := k.state.Current; {
+	case err == nil && c != nil && c.SHA256 == p.SHA256:
+		outcome, err := k.rename(target)
 		return nil, outcome, err
-	}
-	if err != nil {
+	case c != nil && c.SHA256 == p.SHA256 && c.Version == version:
+		return nil, &process.Outcome{Text: "version " + version + " was already in use"}, nil
+	case err != nil:
 		return nil, nil, fmt.Errorf("refused: %w", err)
 	}
 	tidy(k.cfg.Dir, keep...)
@@ -335,6 +339,24 @@ func (k *Keeper) obtain(ctx context.Context, version string) (*Program, *process
 		return nil, nil, err
 	}
 	return target, nil, nil
+}
+
+// rename notes that the program in use has a later signature, and maybe the name of another version.
+func (k *Keeper) rename(target *Program) (*process.Outcome, error) {
+	next, former := k.state, k.state.Current.Version
+	next.Current, next.Signed = target, max(next.Signed, target.Signed)
+	if err := save(k.cfg.Dir, next); err != nil {
+		return nil, err
+	}
+	k.state = next
+	if former == target.Version {
+		return &process.Outcome{Text: "version " + target.Version + " was already in use"}, nil
+	}
+	k.mu.Lock()
+	k.name = target.Version
+	k.mu.Unlock()
+	return &process.Outcome{Text: "version " + target.Version + " is the same program as version " + former +
+		", which was in use: the host has taken the new name"}, nil
 }
 
 // finish stores the outcome of an order and reports it.

@@ -108,24 +108,35 @@ func TestSlowFetch(t *testing.T) {
 
 // TestSameProgramSignedAnew: a later signature of the program in use closes the way to packages that were signed between.
 func TestSameProgramSignedAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		d, s := newDepot(t, dir)
-		p, err := s.describe(t.Context(), "1.4.0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		old := &Program{Version: "1.3.9", SHA256: p.SHA256, Signed: 5, Format: p.Format}
-		if err := save(dir, state{Current: old, Signed: 5}); err != nil {
-			t.Fatal(err)
-		}
-		o := &office{}
-		k, order := o.keeper(dir, d, s)
-		if k.carryOut(t.Context(), order) || o.outcome == nil || !strings.Contains(o.outcome.Text, "already in use") {
-			t.Fatalf("the outcome is %+v", o.outcome)
-		}
-		if after, err := load(dir); err != nil || after.Signed != p.Signed || after.Current.Version != "1.4.0" {
-			t.Errorf("%+v is stored: %v", after, err)
-		}
-	})
+	for former, want := range map[string]struct {
+		name, text string
+		fault      process.Fault
+	}{
+		"1.4.0": {"", "version 1.4.0 was already in use", process.None},
+		"1.3.9": {"1.4.0", "version 1.4.0 is the same program as version 1.3.9, which was in use", process.None},
+		"1.4.1": {"", "refused: version 1.4.0 is below 1.4.1, which runs here", process.Failed},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			d, s := newDepot(t, dir)
+			p, err := s.describe(t.Context(), "1.4.0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			old := &Program{Version: former, SHA256: p.SHA256, Signed: 5, Format: p.Format}
+			if err := save(dir, state{Current: old, Signed: 5}); err != nil {
+				t.Fatal(err)
+			}
+			o := &office{}
+			k, order := o.keeper(dir, d, s)
+			if k.carryOut(t.Context(), order) || o.outcome == nil || o.outcome.Fault != want.fault ||
+				!strings.HasPrefix(o.outcome.Text, want.text) || k.Name() != want.name {
+				t.Fatalf("from %s: the name is %q, the outcome %+v", former, k.Name(), o.outcome)
+			}
+			if after, err := load(dir); err != nil || want.fault == process.None &&
+				(after.Signed != p.Signed || after.Current.Version != "1.4.0") {
+				t.Errorf("from %s: %+v is stored: %v", former, after, err)
+			}
+		})
+	}
 }

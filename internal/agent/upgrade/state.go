@@ -211,6 +211,14 @@ func Choose(dir string, log *slog.Logger) Choice {
 	return c
 }
 
+// Tried returns the version that is being tried; nil if none is known.
+func Tried(dir string) *Program {
+	if s, err := load(dir); err == nil && s.Trial != nil {
+		return &s.Trial.Program
+	}
+	return nil
+}
+
 func (s *state) choose(dir, program string, log *slog.Logger) Choice {
 	if s.Current == nil {
 		return Choice{}

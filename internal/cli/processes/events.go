@@ -584,6 +584,9 @@ func sayChanges(cmd *cobra.Command, c *client.Changes) {
 	if c.Past.KeptSince != nil && c.From.Before(*c.Past.KeptSince) {
 		term.Say(cmd, "the server keeps records since %s\n", term.Stamp(c.Past.KeptSince))
 	}
+	if since := &c.OperationsKeptSince; c.From.Before(*since) {
+		term.Say(cmd, "the server keeps operations and rollouts since %s\n", term.Stamp(since))
+	}
 	if text := clockText(c.Past); text != "" {
 		term.Say(cmd, "times are by the clock of each host%s\n", text)
 	}

@@ -18,6 +18,7 @@ import (
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 	"drover/internal/command"
+	"drover/internal/process"
 	"drover/internal/wildcard"
 )
 
@@ -67,6 +68,9 @@ did not.`,
 			f.Hosts, f.Selector, f.ProcessChoice = sel.Names, sel.Selector, sel.ProcessChoice
 			p.json, p.out = s.Form == term.AsJSON, cmd.OutOrStdout()
 			err = p.follow(cmd, c, namespace, name, f)
+			if err == nil && !p.any && !f.OnlyNew && f.Run == 0 && f.Since.IsZero() && f.Grep == "" {
+				sayUnstarted(cmd, c, namespace, name, f)
+			}
 			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
 				return sel.NoMatch(cmd.Context(), c, args[:1])
 			}
@@ -78,7 +82,7 @@ did not.`,
 	flags.BoolVarP(&f.Follow, "follow", "f", false, "show new lines as they come")
 	sel.QueryFlags(cmd, &s, "only of these hosts")
 	sel.LimitFlag(cmd)
-	flags.IntVar(&f.Tail, "tail", 0, "show at most this number of lines of each log, the last ones; 0 shows all, with --follow new lines only")
+	flags.IntVar(&f.Tail, "tail", 0, "show at most this number of lines of each log, the last ones; 0 shows none, with --follow new lines only")
 	flags.StringVar(&since, "since", "", "only lines from this time on: RFC 3339, 10:00 or an age such as 10m")
 	flags.IntVar(&f.Run, "run", 0, "run to show: 0 is the present or last one, -1 the one before")
 	flags.BoolVar(&onlyErrors, "stderr", false, "only what the process wrote to stderr")
@@ -128,6 +132,8 @@ type logPrinter struct {
 	// copies the names of the copies.
 	json, raw, stamps, several, copies bool
 	logs                               int
+	// any tells that there was a line.
+	any bool
 	// last is the time of the last line.
 	last time.Time
 	// failed has the logs with an error, and whether their host is away.
@@ -171,6 +177,22 @@ func (p *logPrinter) follow(cmd *cobra.Command, c *client.Client, namespace, nam
 	}
 }
 
+// sayUnstarted says why there is no line of a process that another program has started.
+func sayUnstarted(cmd *cobra.Command, c *client.Client, namespace, name string, f client.LogFilter) {
+	for row, err := range c.Processes(cmd.Context(), client.ProcessFilter{
+		Namespace: namespace, Name: name, Hosts: f.Hosts, Selector: f.Selector, ProcessChoice: f.ProcessChoice,
+		Limit: maxFindings,
+	}) {
+		if err != nil {
+			return // the answer is complete without it
+		}
+		if id := process.CauseID(causeOf(row)); id == process.CauseOutside || id == process.CauseKept {
+			term.Say(cmd, "drover did not start %s on %s: its log begins with its next start\n",
+				term.Printable(row.Namespace+"/"+row.Name), term.Printable(row.Host.ID))
+		}
+	}
+}
+
 // verdict is the exit code for logs that have failed, as an error.
 func (p *logPrinter) verdict() error {
 	switch {
@@ -205,7 +227,7 @@ func (p *logPrinter) print(cmd *cobra.Command, c *client.Client, namespace, name
 			term.Say(cmd, "%s: %s\n", term.Printable(p.from(l)), term.Printable(l.Error))
 			continue
 		}
-		if l.Time != nil {
+		if p.any = true; l.Time != nil {
 			p.last = *l.Time
 		}
 		if err := p.line(w, l); err != nil {

@@ -289,6 +289,7 @@ func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time,
 			return remote.ExitOf(err)
 		}
 		if arg != "" && len(found) == 0 {
+			sayPast(cmd, nil, p)
 			return term.NoSuchf("no process matched %s%s at %s", arg, sel.Where(), term.Stamp(&p.At))
 		}
 		rows, past = append(rows, found...), p

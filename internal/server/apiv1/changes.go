@@ -99,10 +99,8 @@ func (h *Handler) listChanges(ctx context.Context, c *call) (reply, error) {
 		}
 	}
 	q.filter.Within = q.within(q.filter.Namespace)
-	q.out = v1.Changes{From: q.from.UTC(), Past: v1.Past{At: q.to.UTC()}}
-	if q.from.Before(h.Now().Add(-store.TasksKept)) {
-		q.incomplete("rollouts")
-		q.incomplete("operations")
+	q.out = v1.Changes{
+		From: q.from.UTC(), Past: v1.Past{At: q.to.UTC()}, OperationsKeptSince: h.Now().Add(-store.TasksKept).UTC(),
 	}
 	for _, step := range []func(context.Context) error{
 		q.compare, q.revisions, q.rollouts, q.operations, q.hosts,
@@ -463,7 +461,7 @@ func (q *changesQuery) runs(ctx context.Context, add func(key string, at time.Ti
 	if err != nil {
 		return failure("list the runs of agents", err)
 	}
-	for _, r := range runs {
+	tell := func(r *store.StartedRun) {
 		switch at := time.UnixMilli(r.Began); {
 		case r.Former == 0: // it has joined
 		case r.FormerBuild != "" && r.Build != "" && r.FormerBuild != r.Build:
@@ -471,6 +469,26 @@ func (q *changesQuery) runs(ctx context.Context, add func(key string, at time.Ti
 		default:
 			add(r.Agent, at, v1.HostRestarted, r.Build)
 		}
+	}
+	trials := map[string]*store.StartedRun{}
+	for i := range runs {
+		r := &runs[i]
+		if trial := trials[r.Agent]; trial != nil {
+			delete(trials, r.Agent)
+			if r.Build+process.OnTrial == trial.Build { // both are one upgrade
+				r.FormerBuild = trial.FormerBuild
+			} else {
+				tell(trial)
+			}
+		}
+		if strings.HasSuffix(r.Build, process.OnTrial) {
+			trials[r.Agent] = r
+		} else {
+			tell(r)
+		}
+	}
+	for _, trial := range trials {
+		tell(trial)
 	}
 	if len(runs) == mostExamined {
 		q.incomplete("hosts")

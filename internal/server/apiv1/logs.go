@@ -81,7 +81,7 @@ func (p *params) logs(id process.ID) (q wire.LogQuestion, err error) {
 	if follow := p.flag("follow"); follow != nil {
 		q.Follow = *follow
 	}
-	q.New = q.Follow && p.text("tail") == "0"
+	q.New = p.text("tail") == "0"
 	if q.Follow && q.Run != 0 {
 		p.fail(invalid("run", "is %d: expected 0 with follow, because an earlier run has ended", q.Run))
 	}
@@ -171,6 +171,9 @@ func (r *logReader) run(ctx context.Context, q wire.LogQuestion) {
 	header.Set("X-Drover-Logs", strconv.Itoa(len(r.logs)))
 	header.Set("X-Accel-Buffering", "no") // a proxy must not hold lines back
 	r.c.w.WriteHeader(http.StatusOK)
+	if q.New && !q.Follow {
+		return // it asks for no line
+	}
 	abreast := logsAbreast
 	if q.Follow {
 		abreast = len(r.logs)

@@ -112,6 +112,10 @@ func TestLogs(t *testing.T) {
 		q.Limit < 1<<20 && q.Limit != wire.MaxLogText || q.Process.String() != "shop/api" {
 		t.Errorf("the question is %+v", q)
 	}
+	count := len(asked)
+	if got := r.lines(r.logs(t.Context(), s, "reader", "shop/api/logs?tail=0")); len(got) > 0 || len(asked) != count {
+		t.Errorf("no line is asked for, and there are %q", got)
+	}
 	r.refused(r.call("reader", "GET", "/processes/shop/api/logs?host=web-1&tail=x", nil), 422, "tail")
 	for query, field := range map[string]string{
 		"tail=-1": "tail", "tail=100001": "tail", "run=1": "run", "run=-1&follow=true": "run", "grep=(": "grep",

@@ -38,7 +38,7 @@ func (r *rig) record(key, stream string, rows ...string) {
 		}
 		namespace, name, _ := strings.Cut(id, "/")
 		if name == "" {
-			shown.Version = fields[4]
+			shown.Version = strings.Join(fields[4:], " ")
 		}
 		shown.Gone = shown.State == "gone"
 		if registered[id] == 0 {
@@ -290,8 +290,26 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestOldChanges: a comparison with a time of which no operations are kept says so, and a host that was removed has a
-// name.
+// TestUpgradesInChanges: the trial of a version and the run after it are one upgrade.
+func TestUpgradesInChanges(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.day()
+	r.ahead.Store(int64(time.Until(morning().Add(time.Hour))))
+	for i, run := range []string{"500 3.0 (trial)", "510 3.0", "600 4.0 (trial)", "610 3.0", "700 3.0", "800 5.0 (trial)"} {
+		at, version, _ := strings.Cut(run, " ")
+		r.record(plain, fmt.Sprint("later", i), "/ "+at+" running 0 "+version)
+	}
+	a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(450)+"&to="+clock(900), nil))
+	same(t, "hosts", []string{
+		"agent-changed 2.0 → 3.0 " + clock(510), "agent-changed 3.0 → 4.0 (trial) " + clock(600),
+		"agent-changed 4.0 (trial) → 3.0 " + clock(610), "agent-restarted 3.0 " + clock(700),
+		"agent-changed 3.0 → 5.0 (trial) " + clock(800),
+	}, a.lines("hosts", "kind", "text", "at"))
+}
+
+// TestOldChanges: a comparison says since when operations are kept, which is no lack of room for entries, and a host
+// that was removed has a name.
 func TestOldChanges(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
@@ -299,10 +317,12 @@ func TestOldChanges(t *testing.T) {
 	gap := func(later time.Duration) string {
 		t.Helper()
 		r.ahead.Store(int64(time.Until(morning().Add(later))))
-		return fmt.Sprint(r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+"&to="+clock(300), nil)).body["incomplete"])
+		a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+"&to="+clock(300), nil)).body
+		kept, err := time.Parse(time.RFC3339, fmt.Sprint(a["operations_kept_since"]))
+		return fmt.Sprint(a["incomplete"], kept.After(morning()), err)
 	}
-	same(t, "after an hour", "<nil>", gap(time.Hour))
-	same(t, "after eight days", "[rollouts operations]", gap(8*24*time.Hour))
+	same(t, "after an hour", "<nil> false <nil>", gap(time.Hour))
+	same(t, "after eight days", "<nil> true <nil>", gap(8*24*time.Hour))
 	r.must(r.fleet.Remove(t.Context(), plain, func(context.Context) error { return nil }))
 	a := r.want(200, r.call("admin", "GET", "/changes?from="+clock(20)+"&to="+clock(300), nil))
 	for _, list := range []string{"processes", "hosts"} {
