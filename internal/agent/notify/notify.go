@@ -149,7 +149,11 @@ func Open(cfg Config) (*Keeper, error) {
 	if cfg.Kept == "" {
 		return k, nil
 	}
-	if err := k.takeOver(old, inherited); err != nil {
+	err = k.takeOver(old, inherited)
+	if inherited {
+		err = errors.Join(err, k.drain())
+	}
+	if err != nil {
 		cfg.Log.Warn("what processes have said while no agent ran is lost", "error", err)
 	}
 	return k, nil
@@ -359,12 +363,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("cannot receive notifications: %w", err)
 		}
-		fds, needed := k.receive(message[:n], control[:c], flags)
-		// A sender with BARRIER=1 waits for the end of its descriptor.
-		for _, fd := range fds {
-			unix.Close(fd) //nolint:errcheck // a stranger's descriptor
-		}
-		if needed {
+		if k.receive(message[:n], control[:c], flags) {
 			tired = rest
 			continue
 		}
@@ -378,18 +377,43 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// receive takes in one message. It returns the descriptors that came with the message, and whether the message is one
-// that the agent needs: a run may say only so much.
-func (k *Keeper) receive(message, control []byte, flags int) (fds []int, needed bool) {
+// receive takes in one message. It reports whether the agent needs the message: a run may say only so much.
+func (k *Keeper) receive(message, control []byte, flags int) (needed bool) {
 	pid, fds, _ := told(control)
+	// A sender with BARRIER=1 waits for the end of its descriptor.
+	for _, fd := range fds {
+		unix.Close(fd) //nolint:errcheck // a stranger's descriptor
+	}
 	if pid == os.Getpid() && k.pass(string(message)) {
-		return fds, true
+		return true
 	}
 	if flags&unix.MSG_TRUNC != 0 || len(message) > maxMessage {
 		pid = 0
 	}
 	s, ok := k.find(pid)
-	return fds, k.take(s, ok, message, k.cfg.Clock())
+	return k.take(s, ok, message, k.cfg.Clock())
+}
+
+// maxWaiting bounds the messages that drain takes in.
+const maxWaiting = 1000
+
+// drain takes in the messages that wait in the socket.
+func (k *Keeper) drain() error {
+	raw, err := k.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	message, control := make([]byte, maxMessage+1), make([]byte, controlSize())
+	return raw.Read(func(fd uintptr) bool {
+		for range maxWaiting {
+			n, c, flags, _, err := unix.Recvmsg(int(fd), message, control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+			if err != nil {
+				break // there is none
+			}
+			k.receive(message[:n], control[:c], flags)
+		}
+		return true
+	})
 }
 
 // take takes in a message that was sent at a time since boot; known says that its sender belongs to a run. It reports
