@@ -257,4 +257,10 @@ func TestAHandBesideARollout(t *testing.T) {
 	f.run("after the undo", "1", "1", "hand")
 	f.drover(0, "apply", "-f", f.file("3"), "--yes")
 	f.run("after the next apply", "3", "3", "3")
+
+	f.drover(0, "apply", "-f", f.other(), "--batch", "1", "--bake", "1s", "--yes")
+	brought := f.latest()
+	f.CLI("unregister", "shop/other", "--yes")
+	f.drover(0, "rollout", "undo", brought, "--yes")
+	f.drover(0, "drift", "shop/*") // the undo has taken back what somebody has removed
 }

@@ -53,16 +53,6 @@ func (p *params) revision(name string) int64 {
 	return n
 }
 
-// mayRead returns the hosts of whose processes in a namespace the caller may read something.
-func mayRead(c *call, namespace string) (access.Reach, error) {
-	query := access.OperationOf(process.Query)
-	reach := c.Principal.On(query, namespace)
-	if reach.Nowhere() {
-		return reach, forbidden(access.Missing{Operation: query, Subject: namespace})
-	}
-	return reach, nil
-}
-
 // placedAt returns the processes of a namespace by a revision, as far as the caller may query them. Their status is
 // empty.
 func (h *Handler) placedAt(ctx context.Context, c *call, namespace string, revision int64) (
@@ -200,7 +190,11 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	steps, changed, removed := h.stepsBack(r, former, before, known)
+	gone, err := h.removedFrom(ctx, r)
+	if err != nil {
+		return reply{}, err
+	}
+	steps, changed, removed := h.stepsBack(r, former, before, gone, known)
 	if err := h.mayApply(c, steps); err != nil { // first, because a host that the caller may not see is no removal
 		return reply{}, err
 	}
@@ -273,6 +267,23 @@ func (h *Handler) placedBefore(ctx context.Context, r *store.Rollout) (map[store
 	return all, nil
 }
 
+// removedFrom returns the processes that somebody has removed by hand from the hosts of a rollout.
+func (h *Handler) removedFrom(ctx context.Context, r *store.Rollout) (map[store.ObservedKey]bool, error) {
+	agents := make([]string, len(r.Hosts))
+	for i := range r.Hosts {
+		agents[i] = r.Hosts[i].Agent
+	}
+	removed, err := h.Upkeep.RemovedOn(ctx, agents)
+	if err != nil {
+		return nil, failure("read what was removed from hosts", err)
+	}
+	all := map[store.ObservedKey]bool{}
+	for _, key := range removed {
+		all[key] = true
+	}
+	return all, nil
+}
+
 // missed reports whether a rollout has not reached a host of a batch that has begun.
 func missed(x *rollout.Host) bool {
 	return x.Cause == rollout.CauseAway || x.Cause == rollout.CauseCancelled
@@ -329,10 +340,11 @@ func notAsLeft(id string, changed, removed []string) error {
 
 // stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
 // or cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
-// before are the specs that such hosts should have had. changed are processes, with their hosts, whose specs are
-// neither those of the rollout nor the former ones, and removed are those that somebody has removed since.
+// before are the specs that such hosts should have had. The processes that are gone have such steps, too, so that no file
+// says that the host should have them. changed are processes, with their hosts, whose specs are neither those of the
+// rollout nor the former ones, and removed are those that somebody has removed since, and that the undo would bring back.
 func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
-	before map[store.ObservedKey]*process.Spec, known []plan.Known,
+	before map[store.ObservedKey]*process.Spec, gone map[store.ObservedKey]bool, known []plan.Known,
 ) (steps []plan.Step, changed, removed []string) {
 	var wanted []plan.Wanted
 	var without []plan.Step
@@ -350,18 +362,19 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 		}
 		for _, at := range x.Steps {
 			s := &former[at]
-			now := present[store.ObservedKey{Agent: x.Agent, Process: s.Process}]
+			key := store.ObservedKey{Agent: x.Agent, Process: s.Process}
+			now := present[key]
 			switch place := s.Process.String() + " on " + x.Name; {
 			case now == nil && s.Spec != nil && s.Former != nil && !missed(x):
 				removed = append(removed, place)
 			case now != nil && !isOf(s, now):
 				changed = append(changed, place)
 			}
-			reached[store.ObservedKey{Agent: x.Agent, Process: s.Process}] = true
+			reached[key] = true
 			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
 			old := s.Former
 			if old == nil && missed(x) {
-				old = before[store.ObservedKey{Agent: x.Agent, Process: s.Process}]
+				old = before[key]
 			}
 			if old != nil {
 				of, _ := old.CopyOf(s.Process)
@@ -370,7 +383,7 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 					Process: s.Process, Agent: x.Agent, Host: x.Name, Spec: back.Spec, Entry: of.Name,
 				})
 			}
-			if missed(x) {
+			if missed(x) || gone[key] {
 				without = append(without, back)
 			}
 		}
