@@ -159,6 +159,8 @@ var Messages = []Text{
 	{"end it: {output}", "终止：{output}"},
 	{"another person approves it: {approve}; end it: {output}", "由另一人批准：{approve}；终止：{output}"},
 	{"go on: {resume}; end it: {output}", "继续：{resume}；终止：{output}"},
+	{"hosts that were away get the specs when they return", "当时失联的主机恢复连接后会得到这些进程配置"},
+	{"repeat on the hosts that were away: {output}", "在当时失联的主机上重试：{output}"},
 	{"repeat on the failed hosts: {output}", "在失败的主机上重试：{output}"},
 	{"take it back: {output}", "撤销：{output}"},
 

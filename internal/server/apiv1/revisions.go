@@ -275,7 +275,7 @@ func (h *Handler) removedFrom(ctx context.Context, r *store.Rollout) (map[store.
 	}
 	removed, err := h.Upkeep.RemovedOn(ctx, agents)
 	if err != nil {
-		return nil, failure("read what was removed from hosts", err)
+		return nil, failure("read the rollout", err)
 	}
 	all := map[store.ObservedKey]bool{}
 	for _, key := range removed {
