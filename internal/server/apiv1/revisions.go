@@ -207,7 +207,8 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	if r.State.Active() {
 		_, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), func(now *rollout.Rollout) error {
 			if !slices.EqualFunc(now.Hosts, r.Hosts, func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) }) {
-				return problemf(http.StatusConflict, "rollout %s went on meanwhile: pause or abort it first", id)
+				return problemf(http.StatusConflict, "rollout %s went on meanwhile: pause it with 'drover rollout pause %s', "+
+					"or end it with 'drover rollout abort %s'", id, id, id)
 			}
 			return aborted("undone by " + c.Principal.Name())(now)
 		})
@@ -310,8 +311,12 @@ func undoable(r *store.Rollout) error {
 	case r.Op != store.OpApply:
 		return problemf(http.StatusUnprocessableEntity,
 			"rollout %s is of the operation %s, which nothing undoes: expected the rollout of an apply", r.ID, r.Op)
-	case r.State == rollout.Running || r.State == rollout.Scheduled:
-		return problemf(http.StatusConflict, "rollout %s is %s: pause or abort it first", r.ID, r.State)
+	case r.State == rollout.Scheduled:
+		return problemf(http.StatusConflict, "rollout %s is scheduled and has changed nothing: end it with "+
+			"'drover rollout abort %s'", r.ID, r.ID)
+	case r.State == rollout.Running:
+		return problemf(http.StatusConflict, "rollout %s is running: pause it with 'drover rollout pause %s', "+
+			"or end it with 'drover rollout abort %s'", r.ID, r.ID, r.ID)
 	case counts[rollout.Begun] > 0:
 		return problemf(http.StatusConflict, "rollout %s is still under way on %s: wait for them", r.ID,
 			process.Count(counts[rollout.Begun], "host", "hosts"))

@@ -52,7 +52,7 @@ func TestRollout(t *testing.T) {
 	same(t, "visible to another", 0, len(r.want(200, r.call("one", "GET", "/rollouts", nil)).body["items"].([]any)))
 
 	busy := r.want(409, r.roll("admin", map[string]any{"batch": 1}, map[string]any{"op": "stop"}))
-	same(t, "detail", any("rollout "+id+" over a/x is not finished: wait for it, or abort it"), busy.body["detail"])
+	same(t, "detail", any(notFinished(id, "a/x")), busy.body["detail"])
 	dry := func() any {
 		return r.want(200, r.call("admin", "POST", "/operations?dry_run=true", map[string]any{
 			"op": "stop", "processes": []any{"a/x"}, "rollout": map[string]any{"batch": 1},
@@ -61,7 +61,8 @@ func TestRollout(t *testing.T) {
 	same(t, "reason of the dry run", busy.body["detail"], dry())
 	r.want(409, r.call("shop", "POST", "/rollouts/"+id+"/resume", nil))
 	same(t, "reason", any("paused by anna"), r.want(200, r.call("shop", "POST", "/rollouts/"+id+"/pause", nil)).body["reason"])
-	same(t, "reason of the dry run", any("rollout "+id+" over a/x is paused: resume or abort it"), dry())
+	same(t, "reason of the dry run", any("rollout "+id+" over a/x is paused: resume it with 'drover rollout resume "+
+		id+"', or end it with 'drover rollout abort "+id+"'"), dry())
 	r.want(409, r.call("shop", "POST", "/rollouts/"+id+"/retry", map[string]any{}))
 	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/resume", nil))
 	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
@@ -218,7 +219,7 @@ func TestRolloutOfAnApply(t *testing.T) {
 	// An apply without a rollout is refused, too, if it would change one of the processes; an operation goes through.
 	plain := strings.ReplaceAll(file, `,"rollout":{"batch":1,"bake":"60s"}`, "")
 	busy := r.want(409, r.call("admin", "PUT", "/namespaces/a", plain))
-	same(t, "detail", any("rollout "+ids[0]+" over a/z is not finished: wait for it, or abort it"), busy.body["detail"])
+	same(t, "detail", any(notFinished(ids[0], "a/z")), busy.body["detail"])
 	dry = r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", plain))
 	same(t, "reason", true, strings.Contains(fmt.Sprint(dry.body["reason"]), "is not finished: wait for it"))
 	r.want(202, r.call("admin", "PUT", "/namespaces/a", `{"namespace":"a","processes":{"w":{`+daemon+`,"hosts":["web-1"]}}}`))
@@ -302,6 +303,9 @@ func TestApplyAtATime(t *testing.T) {
 		time.Until(at) > 25*time.Hour {
 		t.Errorf("it is %s, at %s", ro.State, ro.At)
 	}
+	early := r.want(409, r.call("admin", "POST", "/rollouts/"+ro.ID+"/undo", nil))
+	same(t, "an undo before the time", any("rollout "+ro.ID+" is scheduled and has changed nothing: end it with "+
+		"'drover rollout abort "+ro.ID+"'"), early.body["detail"])
 	r.refused(r.call("admin", "PUT", "/namespaces/a?at=2020-01-01T00:00:00Z&batch=1", file), 422, "at")
 	r.want(200, r.call("admin", "POST", "/rollouts/"+ro.ID+"/abort", nil))
 }

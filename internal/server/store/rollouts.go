@@ -105,13 +105,15 @@ type RolloutBusyError struct {
 
 // Error returns the text for the caller.
 func (e *RolloutBusyError) Error() string {
-	text := map[rollout.State]string{
-		rollout.Paused: "is paused: resume or abort it", rollout.Held: "waits for an approval: approve or abort it",
-	}[e.State]
-	if text == "" {
-		text = "is not finished: wait for it, or abort it"
+	state, verb := "is not finished: wait for it", "watch"
+	switch e.State {
+	case rollout.Paused:
+		state, verb = "is paused: resume it", "resume"
+	case rollout.Held:
+		state, verb = "waits for an approval: approve it", "approve"
 	}
-	return fmt.Sprintf("rollout %s over %s %s", e.ID, e.Process, text)
+	return fmt.Sprintf("rollout %s over %s %s with 'drover rollout %s %s', or end it with 'drover rollout abort %s'",
+		e.ID, e.Process, state, verb, e.ID, e.ID)
 }
 
 // RolloutFilter selects rollouts. An empty field matches all.
