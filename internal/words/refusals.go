@@ -178,6 +178,7 @@ var Refusals = []Text{
 		"{n} processes were changed or removed since rollout {name}, such as {process}: apply the file that you want instead",
 		"分批发布 {name} 之后有 {n} 个进程被变更或移除，例如 {process}：请直接应用所需的文件",
 	},
+	{"the header If-Match is {value}: expected a tag in quotes as in ETag, or *", "请求头 If-Match 为 {value}：应为 ETag 那样带引号的标签，或 *"},
 	{"rollout {name} has changed nothing that is still so", "分批发布 {name} 的变更均已不存在"},
 	{
 		"rollout {name} went on meanwhile: pause it with 'drover rollout pause {id}', or end it with '{command}'",
