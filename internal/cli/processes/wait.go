@@ -412,9 +412,11 @@ func skippedLines(r *client.Rollout) (lines []string) {
 
 // skippedAway counts the hosts that a rollout at rest has skipped because they were away.
 func skippedAway(r *client.Rollout) (n int) {
+	if r.State != client.RolloutDone && r.State != client.RolloutPaused {
+		return 0
+	}
 	for _, h := range r.Hosts {
-		if h.State == client.RolloutHostSkipped && h.Cause == client.RolloutCauseAway && r.State != client.RolloutRunning &&
-			r.State != client.RolloutAborted {
+		if h.State == client.RolloutHostSkipped && h.Cause == client.RolloutCauseAway {
 			n++
 		}
 	}

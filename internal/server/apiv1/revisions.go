@@ -186,15 +186,10 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	before, err := h.placedBefore(ctx, r)
+	steps, changed, removed, err := h.stepsBack(ctx, r, former, known)
 	if err != nil {
 		return reply{}, err
 	}
-	gone, err := h.removedFrom(ctx, r)
-	if err != nil {
-		return reply{}, err
-	}
-	steps, changed, removed := h.stepsBack(r, former, before, gone, known)
 	if err := h.mayApply(c, steps); err != nil { // first, because a host that the caller may not see is no removal
 		return reply{}, err
 	}
@@ -207,8 +202,7 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	if r.State.Active() {
 		_, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), func(now *rollout.Rollout) error {
 			if !slices.EqualFunc(now.Hosts, r.Hosts, func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) }) {
-				return problemf(http.StatusConflict, "rollout %s went on meanwhile: pause it with 'drover rollout pause %s', "+
-					"or end it with 'drover rollout abort %s'", id, id, id)
+				return problemf(http.StatusConflict, "rollout %s went on meanwhile: undo it again", id)
 			}
 			return aborted("undone by " + c.Principal.Name())(now)
 		})
@@ -303,7 +297,7 @@ func aborted(reason string) func(*rollout.Rollout) error {
 
 // undoable rejects the undo of a rollout that is under way, or of an operation.
 func undoable(r *store.Rollout) error {
-	counts := r.Counts()
+	begun := r.Counts()[rollout.Begun]
 	switch {
 	case r.Op.Name() == process.Upgrade:
 		return problemf(http.StatusUnprocessableEntity,
@@ -317,9 +311,9 @@ func undoable(r *store.Rollout) error {
 	case r.State == rollout.Running:
 		return problemf(http.StatusConflict, "rollout %s is running: pause it with 'drover rollout pause %s', "+
 			"or end it with 'drover rollout abort %s'", r.ID, r.ID, r.ID)
-	case counts[rollout.Begun] > 0:
+	case begun > 0:
 		return problemf(http.StatusConflict, "rollout %s is still under way on %s: wait for them", r.ID,
-			process.Count(counts[rollout.Begun], "host", "hosts"))
+			process.Count(begun, "host", "hosts"))
 	}
 	return nil
 }
@@ -345,12 +339,20 @@ func notAsLeft(id string, changed, removed []string) error {
 
 // stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
 // or cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
-// before are the specs that such hosts should have had. The processes that are gone have such steps, too, so that no file
-// says that the host should have them. changed are processes, with their hosts, whose specs are neither those of the
-// rollout nor the former ones, and removed are those that somebody has removed since, and that the undo would bring back.
-func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
-	before map[store.ObservedKey]*process.Spec, gone map[store.ObservedKey]bool, known []plan.Known,
-) (steps []plan.Step, changed, removed []string) {
+// The processes that are gone have such steps, too, so that no file says that the host should have them. changed are
+// processes, with their hosts, whose specs are neither those of the rollout nor the former ones. removed are those that
+// somebody has removed since, and that the undo would bring back.
+func (h *Handler) stepsBack(ctx context.Context, r *store.Rollout, former []store.RolloutStep, known []plan.Known) (
+	steps []plan.Step, changed, removed []string, err error,
+) {
+	before, err := h.placedBefore(ctx, r)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	gone, err := h.removedFrom(ctx, r)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	var wanted []plan.Wanted
 	var without []plan.Step
 	present := map[store.ObservedKey]*process.Spec{}
@@ -377,11 +379,7 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 			}
 			reached[key] = true
 			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
-			old := s.Former
-			if old == nil && missed(x) {
-				old = before[key]
-			}
-			if old != nil {
+			if old := cmp.Or(s.Former, before[key]); old != nil && (s.Former != nil || missed(x)) {
 				of, _ := old.CopyOf(s.Process)
 				back.Op, back.Removes, back.Spec = process.Update, false, old.Unnumbered()
 				wanted = append(wanted, plan.Wanted{
@@ -401,12 +399,10 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 	for _, s := range steps {
 		made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
 	}
-	for _, s := range without {
-		if !made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] {
-			steps = append(steps, s)
-		}
-	}
-	return steps, changed, removed
+	without = slices.DeleteFunc(without, func(s plan.Step) bool {
+		return made[store.ObservedKey{Agent: s.Agent, Process: s.Process}]
+	})
+	return append(steps, without...), changed, removed, nil
 }
 
 // isOf reports whether a spec is the one that a step has brought, or the one before it.

@@ -105,15 +105,15 @@ type RolloutBusyError struct {
 
 // Error returns the text for the caller.
 func (e *RolloutBusyError) Error() string {
-	state, verb := "is not finished: wait for it", "watch"
-	switch e.State {
-	case rollout.Paused:
-		state, verb = "is paused: resume it", "resume"
-	case rollout.Held:
-		state, verb = "waits for an approval: approve it", "approve"
+	state := map[rollout.State]string{
+		rollout.Paused: "is paused: resume it with 'drover rollout resume ",
+		rollout.Held:   "waits for an approval: approve it with 'drover rollout approve ",
+	}[e.State]
+	if state == "" {
+		state = "is not finished: wait for it with 'drover rollout watch "
 	}
-	return fmt.Sprintf("rollout %s over %s %s with 'drover rollout %s %s', or end it with 'drover rollout abort %s'",
-		e.ID, e.Process, state, verb, e.ID, e.ID)
+	return fmt.Sprintf("rollout %s over %s %s%s', or end it with 'drover rollout abort %s'", e.ID, e.Process, state, e.ID,
+		e.ID)
 }
 
 // RolloutFilter selects rollouts. An empty field matches all.

@@ -299,9 +299,9 @@ func (db *Store) RemovedOn(ctx context.Context, agents []string) ([]store.Observ
 		return k, err
 	}, `SELECT p.agent, p.namespace, p.name FROM texts(?) j CROSS JOIN placements p ON p.agent = j.value AND p.until > 0
 		CROSS JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
-		WHERE p.filed > 0 AND e.through NOT IN ('apply', 'undo', 'edit', 'selection') AND NOT EXISTS (SELECT 1 FROM placements l
-			WHERE l.namespace = p.namespace AND l.name = p.name AND l.agent = p.agent
-				AND (l.until = 0 OR l.until > p.until))`,
+		WHERE p.filed > 0 AND e.through NOT IN ('apply', 'undo', 'edit', 'selection')
+			AND NOT EXISTS (SELECT 1 FROM placements l WHERE l.namespace = p.namespace AND l.name = p.name
+				AND l.agent = p.agent AND (l.until = 0 OR l.until > p.until))`,
 		db.dialect.Texts(agents))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what was removed from hosts: %w", err)
@@ -373,7 +373,8 @@ func (p *revision) takeBackFiles(ctx context.Context, tx tx, d *sqldb.Dialect, t
 	for _, i := range p.items {
 		it := &l.items[i]
 		key := nameAndAgent{t.Requests[it.request].Process.Name, it.target.Agent}
-		if t.Through == v1.ThroughUndo && it.target.Outcome != nil && !p.states[key].changed && p.states[key].digest == "" {
+		now := p.states[key]
+		if t.Through == v1.ThroughUndo && it.target.Outcome != nil && !now.changed && now.digest == "" {
 			gone = append(gone, key)
 		}
 	}
