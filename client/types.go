@@ -345,6 +345,9 @@ const (
 // processes since the plan.
 const RolloutCauseChanged = v1.RolloutCauseChanged
 
+// RolloutCauseAway is the Cause of a host that was not connected.
+const RolloutCauseAway = v1.RolloutCauseAway
+
 // OpApply is the Op of the rollout of an apply.
 const OpApply = v1.OpApply
 

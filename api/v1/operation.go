@@ -211,7 +211,7 @@ type Result struct {
 	Op   string `json:"op"`
 	// Outcome is one of the constants above, such as OutcomeOK. Message says more. A start of a running process is ok,
 	// with the message "was already running". A stop or kill of a registered process that does not run is ok, with the
-	// message "was already stopped".
+	// message "was already stopped". A pending target has a message while its host decides about a cancellation.
 	Outcome string `json:"outcome"`
 	Message string `json:"message,omitempty"`
 	// Hosted is the hosting flag after the operation.

@@ -34,6 +34,9 @@ const (
 // processes since the plan.
 const RolloutCauseChanged = "changed"
 
+// RolloutCauseAway is the cause of a host that was not connected.
+const RolloutCauseAway = "away"
+
 // RolloutPlan says how an operation or an apply spreads over its hosts. It is the field rollout of a process file.
 type RolloutPlan struct {
 	// Batch is the number of hosts in a batch: a number, or a share of all hosts, rounded down to at least one host.

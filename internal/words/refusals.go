@@ -178,8 +178,9 @@ var Refusals = []Text{
 		"{n} processes were changed or removed since rollout {name}, such as {process}: apply the file that you want instead",
 		"分批发布 {name} 之后有 {n} 个进程被变更或移除，例如 {process}：请直接应用所需的文件",
 	},
+	{"the header If-Match is {value}: expected a tag in quotes as in ETag, or *", "请求头 If-Match 为 {value}：应为 ETag 那样带引号的标签，或 *"},
 	{"rollout {name} has changed nothing that is still so", "分批发布 {name} 的变更均已不存在"},
-	{"rollout {name} went on meanwhile: pause or abort it first", "分批发布 {name} 期间已继续执行：请先暂停或终止"},
+	{"rollout {name} went on meanwhile: undo it again", "分批发布 {name} 期间已继续执行：请重新撤销"},
 	{
 		"nothing undoes an upgrade: sign the earlier version with --downgrade, and upgrade the hosts to it",
 		"升级无法撤销：请用 --downgrade 为较早的版本签名，再让主机升级到该版本",
@@ -188,13 +189,26 @@ var Refusals = []Text{
 		"rollout {name} is of the operation {op}, which nothing undoes: expected the rollout of an apply",
 		"分批发布 {name} 针对操作 {op}，无法撤销：只有 apply 的分批发布可以撤销",
 	},
-	{"rollout {name} over {process} is not finished: wait for it, or abort it", "{process} 的分批发布 {name} 尚未完成：请等待或终止它"},
-	{"rollout {name} over {process} is paused: resume or abort it", "{process} 的分批发布 {name} 已暂停：请继续或终止它"},
 	{
-		"rollout {name} over {process} waits for an approval: approve or abort it",
-		"{process} 的分批发布 {name} 等待批准：请批准或终止它",
+		"rollout {name} over {process} is not finished: wait for it with '{command}', or end it with '{output}'",
+		"{process} 的分批发布 {name} 尚未完成：请用 '{command}' 等待，或用 '{output}' 终止",
 	},
-	{"rollout {name} is {state}: pause or abort it first", "分批发布 {name} 的状态为 {state}：请先暂停或终止"},
+	{
+		"rollout {name} over {process} is paused: resume it with '{command}', or end it with '{output}'",
+		"{process} 的分批发布 {name} 已暂停：请用 '{command}' 继续，或用 '{output}' 终止",
+	},
+	{
+		"rollout {name} over {process} waits for an approval: approve it with '{command}', or end it with '{output}'",
+		"{process} 的分批发布 {name} 等待批准：请用 '{command}' 批准，或用 '{output}' 终止",
+	},
+	{
+		"rollout {name} is scheduled and has changed nothing: end it with 'drover rollout abort {id}'",
+		"分批发布 {name} 尚未开始，没有改变任何内容：可用 'drover rollout abort {id}' 终止",
+	},
+	{
+		"rollout {name} is running: pause it with 'drover rollout pause {id}', or end it with '{command}'",
+		"分批发布 {name} 正在进行：请用 'drover rollout pause {id}' 暂停，或用 '{command}' 终止",
+	},
 	{"rollout {name} is still under way on {n} host{s}: wait for them", "分批发布 {name} 仍在 {n} 台主机上执行：请等待其完成"},
 	{
 		"an app that names its user may not approve a rollout: expected a user with a token, or an administrator of the " +

@@ -282,6 +282,7 @@ var Sentences = []Text{
 	{"no", "否"},
 	{"success: {text}", "成功：{text}"},
 	{"success", "成功"},
+	{"the host was asked to cancel, and has not answered", "已要求主机取消，主机尚未答复"},
 	{"was already running", "已在运行"},
 	{"was already stopped", "已经停止"},
 	{"cancelled: the operation was not begun", "已取消：操作尚未开始"},

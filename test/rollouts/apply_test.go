@@ -240,7 +240,7 @@ func TestAHandBesideARollout(t *testing.T) {
 	spec := filepath.Join(f.Dir, "hand.yaml")
 	must(t, os.WriteFile(spec, fmt.Appendf(nil, "run: ./app\ndirectory: %s\nenvironment: {RELEASE: hand}\n", f.dir(2)), 0o600))
 	f.CLI("register", "shop/web", "--hosts", f.hosts[2], "--file", spec, "--replace")
-	refused := "rollout " + id + " over shop/web is not finished: wait for it, or abort it"
+	refused := "rollout " + id + " over shop/web is not finished: wait for it with 'drover rollout watch " + id + "'"
 	harness.Eventually(t, "a refusal between two batches", func() bool {
 		return strings.Contains(f.drover(1, "apply", "-f", f.file("3"), "--yes"), refused)
 	})
@@ -257,4 +257,10 @@ func TestAHandBesideARollout(t *testing.T) {
 	f.run("after the undo", "1", "1", "hand")
 	f.drover(0, "apply", "-f", f.file("3"), "--yes")
 	f.run("after the next apply", "3", "3", "3")
+
+	f.drover(0, "apply", "-f", f.other(), "--batch", "1", "--bake", "1s", "--yes")
+	brought := f.latest()
+	f.CLI("unregister", "shop/other", "--yes")
+	f.drover(0, "rollout", "undo", brought, "--yes")
+	f.drover(0, "drift", "shop/*") // the undo has taken back what somebody has removed
 }

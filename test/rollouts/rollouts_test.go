@@ -186,7 +186,11 @@ func TestHostThatIsAway(t *testing.T) {
 	f.CLI("start", "shop/web", "--hosts", "0:127.0.0.9")
 	agent.Kill()
 	f.Away("0:127.0.0.9")
-	f.drover(0, "restart", "shop/web", "--batch", "3", "--skip-away", "--yes")
+	said := f.drover(0, "restart", "shop/web", "--batch", "3", "--skip-away", "--yes")
+	if !strings.Contains(said, "1 skipped, away: ") || !strings.Contains(said, "(0:127.0.0.9)\n"+
+		"repeat on the hosts that were away: drover rollout retry ro-") {
+		t.Errorf("the host that is away is not named: %s", said)
+	}
 	id := strings.Fields(f.CLI("rollout", "list", "-o", "name"))[0]
 	if r := f.status(id); r.State != "done" || r.Counts.OK != 2 || r.Counts.Skipped != 1 {
 		t.Errorf("without the host it is %+v", r)

@@ -214,8 +214,14 @@ old one. To bring an earlier version to hosts with a later one, sign it anew wit
 			}
 			private, keyErr := readSeed(key)
 			program, arch, programErr := readProgram(args[0])
-			versionErr := release.CheckVersion(version)
-			if err := errors.Join(versionErr, keyErr, programErr); err != nil {
+			var formatErr, versionErr error
+			if format < 1 {
+				formatErr = term.Usagef("--format %d: expected 1 or more", format)
+			}
+			if err := release.CheckVersion(version); err != nil {
+				versionErr = term.Usagef("--%w", err)
+			}
+			if err := errors.Join(versionErr, formatErr, keyErr, programErr); err != nil {
 				return err
 			}
 			d := release.Describe(version, arch, format, program)

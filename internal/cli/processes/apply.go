@@ -89,6 +89,7 @@ rollout is paused or held.`,
 	a.messageFlag(cmd)
 	a.copies.flags(cmd)
 	a.rollout.flags(cmd, true)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return a.batched() })
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON)
 	return cmd
 }
@@ -128,6 +129,27 @@ such revision, 5 not allowed, 6 unreachable.`,
 	cmd.Flags().StringVar(&a.revision, "revision", "", "compare a revision with the hosts, or two revisions: A or A..B")
 	a.Session.Flags(cmd, term.AsTable, term.AsJSON)
 	return cmd
+}
+
+// batched rejects flags of a rollout for processes whose files have none, also if nothing differs.
+func (a *applyCommand) batched() error {
+	var without []string
+	rolls := false
+	for _, d := range a.docs {
+		for i := range d.Processes {
+			p := &d.Processes[i]
+			if rolls = rolls || p.Rollout != nil; p.Rollout == nil {
+				without = append(without, d.Namespace+"/"+p.Name)
+			}
+		}
+	}
+	switch {
+	case len(without) == 0:
+		return nil
+	case rolls:
+		return a.rollout.batched(false, without...)
+	}
+	return a.rollout.batched(false)
 }
 
 func (a *applyCommand) messageFlag(cmd *cobra.Command) {

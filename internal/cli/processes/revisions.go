@@ -204,7 +204,9 @@ func (a *applyCommand) compare(cmd *cobra.Command, args []string) error {
 		return remote.ExitOf(err)
 	}
 	if named {
-		p.Changes = changesOf(p.Changes, name)
+		if p.Changes = changesOf(p.Changes, name); len(p.Changes) == 0 {
+			return term.NoSuchf("no process matches %s", args[0])
+		}
 	}
 	if err := a.print(cmd.OutOrStdout(), []part{{plan: p}}, false); err != nil {
 		return err
@@ -235,8 +237,12 @@ func changesOf(all []client.Change, pattern string) (found []client.Change) {
 // nil if the namespace has processes, or if the server does not say.
 func unknownNamespace(ctx context.Context, c *client.Client, name string) error {
 	own, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Namespace: name, Limit: 1}))
-	if err == nil && len(own) > 0 && wildcard.IsPattern(name) {
-		return term.NoSuchf("%s is a pattern: expected one namespace, such as %s", name, own[0].Namespace)
+	switch {
+	case !wildcard.IsPattern(name):
+	case err == nil && len(own) > 0:
+		return term.Usagef("%s is a pattern: expected one namespace, such as %s", name, own[0].Namespace)
+	default:
+		return term.Usagef("%s is a pattern: expected one namespace", name)
 	}
 	if err != nil || len(own) > 0 {
 		return nil //nolint:nilerr // the answer only improves a message

@@ -242,29 +242,6 @@ func failureLine(f *client.RolloutFailure) string {
 		firstOf(f.Hosts, 3))
 }
 
-// skippedLines say why a rollout that has come to its end has done nothing: no host of it got the operation.
-func skippedLines(r *client.Rollout) (lines []string) {
-	if r.State != client.RolloutDone || r.Counts.OK > 0 {
-		return nil
-	}
-	hosts := map[string][]string{}
-	var whys []string
-	for _, h := range r.Hosts {
-		if h.State != client.RolloutHostSkipped || h.Cause == client.RolloutCauseChanged {
-			continue
-		}
-		why := term.Printable(h.Cause) + ": " + term.Printable(h.Message)
-		if hosts[why] == nil {
-			whys = append(whys, why)
-		}
-		hosts[why] = append(hosts[why], h.Host)
-	}
-	for _, why := range whys {
-		lines = append(lines, fmt.Sprintf("  %d skipped, %s (%s)", len(hosts[why]), why, firstOf(hosts[why], 3)))
-	}
-	return lines
-}
-
 // firstOf names at most a number of a list, and counts the others.
 func firstOf(names []string, most int) string {
 	text := term.Printable(strings.Join(names[:min(most, len(names))], ", "))
@@ -332,6 +309,11 @@ func sayNext(cmd *cobra.Command, s *remote.Session, r *client.Rollout) {
 	}
 	if r.State == "paused" {
 		term.Say(cmd, "go on: %s; end it: %s\n", s.Again("rollout resume %s", r.ID), s.Again("rollout abort %s", r.ID))
+	}
+	if n := skippedAway(r); n > 0 && r.Op == client.OpApply {
+		term.Say(cmd, "hosts that were away get the specs when they return\n")
+	} else if n > 0 {
+		term.Say(cmd, "repeat on the hosts that were away: %s\n", s.Again("rollout retry %s --away", r.ID))
 	}
 	if r.Counts.Failed > 0 && r.State != "running" && r.State != "aborted" {
 		term.Say(cmd, "repeat on the failed hosts: %s\n", s.Again("rollout retry %s", r.ID))
@@ -546,7 +528,8 @@ func newRolloutUndo() *cobra.Command {
 		Short: "Take the rollout of an apply back",
 		Long: `Take the rollout of an apply back. The hosts that it has reached get the specs that they had when it was
 accepted; a process that it has brought is stopped and removed. The undo is a rollout by the same plan.
-A paused rollout ends. Nothing undoes the rollout of an operation.
+It skips hosts that are away; they follow when they return. A paused rollout ends. Nothing undoes the
+rollout of an operation.
 
 Exit codes: 0 done, 1 failed or declined, 2 no rollout of an apply, 6 unreachable or timed out, 7 done on
 some hosts only, paused, or held for an approval.`,

@@ -69,8 +69,9 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestNothingWasDone: a rollout that has come to its end without a host that got the operation says why.
-func TestNothingWasDone(t *testing.T) {
+// TestSkippedHosts: a rollout that has come to its end names the hosts that it has skipped, by cause. It does not name the
+// hosts that were not needed.
+func TestSkippedHosts(t *testing.T) {
 	r := rolloutOf("skipped", "skipped")
 	for i := range r.Hosts {
 		r.Hosts[i].Cause, r.Hosts[i].Message = "away", "agent not found or offline"
@@ -79,8 +80,11 @@ func TestNothingWasDone(t *testing.T) {
 	if r.State = "done"; !slices.Contains(rolloutLines(r), want) {
 		t.Errorf("it says %q, want %q", rolloutLines(r), want)
 	}
-	if r.Counts.OK = 1; slices.Contains(rolloutLines(r), want) {
+	if r.Counts.OK = 1; !slices.Contains(rolloutLines(r), want) {
 		t.Errorf("with a host that is ok it says %q", rolloutLines(r))
+	}
+	if r.OneOf = true; slices.Contains(rolloutLines(r), want) {
+		t.Errorf("of an operation on one of the hosts it says %q", rolloutLines(r))
 	}
 }
 

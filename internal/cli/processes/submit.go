@@ -274,15 +274,16 @@ func (r *rolloutFlags) flags(cmd *cobra.Command, file bool) {
 	r.file = file
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		_, err := r.plan()
-		return errors.Join(r.batched(), err)
+		if !r.file {
+			err = errors.Join(r.batched(cmd.Flags().Changed("one-of")), err)
+		}
+		return err
 	})
 }
 
-// batched rejects flags of a rollout if there is none.
-func (r *rolloutFlags) batched() error {
-	if r.batch != "" || r.file {
-		return nil
-	}
+// batched rejects flags of a rollout if there is none. An operation on one of the hosts has none. without are the
+// processes of files that have none, if other processes of the files have one.
+func (r *rolloutFlags) batched(oneOf bool, without ...string) error {
 	var given []string
 	for name := range r.fields() {
 		given = append(given, strings.ReplaceAll(name, "_", "-"))
@@ -290,13 +291,19 @@ func (r *rolloutFlags) batched() error {
 	if r.at != "" {
 		given = append(given, "at")
 	}
-	switch slices.Sort(given); len(given) {
-	case 0:
+	slices.Sort(given)
+	flags := strings.Join(given, ", --")
+	switch {
+	case r.batch != "" || len(given) == 0:
 		return nil
-	case 1:
-		return term.Usagef("--%s is for a rollout: give --batch", given[0])
+	case oneOf:
+		return term.Usagef("--one-of and --%s exclude each other", flags)
+	case len(without) > 0:
+		return term.Usagef("--%s: the rollout of the file is not for %s: give --batch", flags, processesOf(without))
+	case len(given) == 1:
+		return term.Usagef("--%s is for a rollout: give --batch", flags)
 	}
-	return term.Usagef("--%s are for a rollout: give --batch", strings.Join(given, ", --"))
+	return term.Usagef("--%s are for a rollout: give --batch", flags)
 }
 
 // fields returns the given flags by the names of the fields in a file.

@@ -220,6 +220,9 @@ func findTask(ctx context.Context, c *client.Client, word string) (client.Operat
 	}
 	task, err := remote.ByPrefix(word, func(id string) (client.Operation, error) { return c.Operation(ctx, id, 0) },
 		c.Operations(ctx, client.OperationFilter{Limit: recentTasks}), func(t client.Operation) string { return t.ID })
+	if remote.NotFound(err) {
+		return task, term.NoSuchf("there is no task %q", word)
+	}
 	return task, remote.ExitOf(err)
 }
 

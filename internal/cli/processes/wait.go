@@ -384,3 +384,41 @@ func leftAlone(r *client.Rollout) (list []client.RolloutHost) {
 	}
 	return list
 }
+
+// skippedLines name the hosts that a rollout has skipped, by cause. Hosts of later batches are no news after an abort,
+// nor are those that were not needed.
+func skippedLines(r *client.Rollout) (lines []string) {
+	if r.State != client.RolloutDone && r.State != client.RolloutPaused {
+		return nil
+	}
+	hosts := map[string][]string{}
+	var whys []string
+	for _, h := range r.Hosts {
+		if h.State != client.RolloutHostSkipped || h.Cause == client.RolloutCauseChanged ||
+			r.OneOf && r.Counts.OK > 0 {
+			continue
+		}
+		why := term.Printable(h.Cause) + ": " + term.Printable(h.Message)
+		if hosts[why] == nil {
+			whys = append(whys, why)
+		}
+		hosts[why] = append(hosts[why], h.Host)
+	}
+	for _, why := range whys {
+		lines = append(lines, fmt.Sprintf("  %d skipped, %s (%s)", len(hosts[why]), why, firstOf(hosts[why], 3)))
+	}
+	return lines
+}
+
+// skippedAway counts the hosts that a rollout at rest has skipped because they were away.
+func skippedAway(r *client.Rollout) (n int) {
+	if r.State != client.RolloutDone && r.State != client.RolloutPaused {
+		return 0
+	}
+	for _, h := range r.Hosts {
+		if h.State == client.RolloutHostSkipped && h.Cause == client.RolloutCauseAway {
+			n++
+		}
+	}
+	return n
+}

@@ -142,6 +142,9 @@ func FailedOf(ctx context.Context, cmd *cobra.Command, c *client.Client, id stri
 			err = other
 		}
 	}
+	if NotFound(err) {
+		return nil, term.NoSuchf("there is no task or rollout %q", id)
+	}
 	if err != nil {
 		return nil, ExitOf(err)
 	}

@@ -207,7 +207,7 @@ func Filled(cmd *cobra.Command) error {
 	if cmd.Name() == "change" {
 		return nil
 	}
-	var empty []string
+	var needed, empty []string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		list, isList := f.Value.(pflag.SliceValue)
 		switch {
@@ -215,16 +215,34 @@ func Filled(cmd *cobra.Command) error {
 		case f.Name == "selector" || f.Name == "process-label": // their faults have a place
 		case isList && (len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")),
 			f.Value.Type() == "string" && f.Value.String() == "":
-			empty = append(empty, f.Name)
+			if strings.Contains(cmd.Use, "--"+f.Name+" ") { // the command needs it
+				needed = append(needed, f.Name)
+			} else {
+				empty = append(empty, f.Name)
+			}
 		}
 	})
-	switch len(empty) {
+	return errors.Join(emptyNeeded(needed), emptyFlags(empty))
+}
+
+func emptyNeeded(names []string) error {
+	switch len(names) {
 	case 0:
 		return nil
 	case 1:
-		return Usagef("--%s is empty: give a value, or leave the flag out", empty[0])
+		return Usagef("--%s is empty: give a value", names[0])
 	}
-	return Usagef("--%s are empty: give values, or leave the flags out", strings.Join(empty, ", --"))
+	return Usagef("--%s are empty: give values", strings.Join(names, ", --"))
+}
+
+func emptyFlags(names []string) error {
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return Usagef("--%s is empty: give a value, or leave the flag out", names[0])
+	}
+	return Usagef("--%s are empty: give values, or leave the flags out", strings.Join(names, ", --"))
 }
 
 // Complete offers fixed values for a flag.

@@ -543,3 +543,13 @@ func (h *Handler) asked(ctx context.Context, c *call, name string) (who access.P
 	}
 	return gate.PrincipalOf(u, h.Groups, h.Now()), u.Disabled, nil
 }
+
+// mayRead returns the hosts of whose processes in a namespace the caller may read something.
+func mayRead(c *call, namespace string) (access.Reach, error) {
+	query := access.OperationOf(process.Query)
+	reach := c.Principal.On(query, namespace)
+	if reach.Nowhere() {
+		return reach, forbidden(access.Missing{Operation: query, Subject: namespace})
+	}
+	return reach, nil
+}

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
@@ -377,6 +378,9 @@ func (h *Handler) matched(ctx context.Context, c *call, namespace, tag string, l
 	switch {
 	case match == "" || match == "*":
 		return nil, nil //nolint:nilnil // the caller depends on nothing
+	case len(match) < 2 || match[0] != '"' || strings.IndexByte(match[1:], '"') != len(match)-2:
+		return nil, problemf(http.StatusBadRequest, "the header If-Match is %.80q: expected a tag in quotes as in ETag, or *",
+			match)
 	case match != tag && match != fmt.Sprintf(`"%d"`, latest):
 		return nil, changedMeanwhile(namespace)
 	}

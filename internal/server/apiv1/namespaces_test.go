@@ -177,7 +177,7 @@ func TestDryRunOfAnApply(t *testing.T) {
 	same(t, "a change", "[3:10.0.0.3] <nil> <nil>", dry("admin", "", file(`,"nice":1`, `"web-1","3:10.0.0.3"`)))
 	same(t, "no right", "[3:10.0.0.3] 403 not allowed: restart a/x, and 3 more", dry("reader", "", file(`,"nice":1`, `"web-1","3:10.0.0.3"`)))
 	ro := r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=1", file(`,"nice":1`, `"web-1"`))).body["rollouts"].([]any)[0].(map[string]any)
-	same(t, "busy", fmt.Sprintf("<nil> 409 rollout %s over a/x is not finished: wait for it, or abort it", ro["id"]),
+	same(t, "busy", "<nil> 409 "+notFinished(ro["id"], "a/x"),
 		dry("admin", "&batch=1", file(`,"nice":2`, `"web-1"`)))
 	r.want(409, r.call("admin", "PUT", "/namespaces/a?batch=1", file(`,"nice":2`, `"web-1"`)))
 	busy := r.want(200, r.call("admin", "POST", "/operations?dry_run=true", map[string]any{

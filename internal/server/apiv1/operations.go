@@ -500,6 +500,9 @@ func viewResult(v store.ItemView) v1.Result {
 		Namespace: v.Process.Namespace, Name: v.Process.Name, Host: v.Asked, Op: string(v.Op),
 		Outcome: v1.OutcomePending,
 	}
+	if v.Cancelling {
+		r.Message = "the host was asked to cancel, and has not answered"
+	}
 	if v.Done && v.Outcome != nil {
 		r.Outcome, r.Message, r.Hosted = v1.OutcomeOK, v.Outcome.Text, v.Outcome.Hosted
 		if text, found := process.Already(v.Op, v.Outcome.Fault); found {

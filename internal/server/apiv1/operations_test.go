@@ -387,4 +387,15 @@ func TestOperationIsCancelled(t *testing.T) {
 	r.must(err)
 	same(t, "audit rows", 5, len(rows))
 	same(t, "targets", 2, rows[0].Targets)
+
+	sent := r.want(202, r.call("admin", "POST", "/operations", restart)).body["id"].(string)
+	_, err = r.store.LeaseItems(t.Context(), time.Now(), time.Now().Add(time.Minute), 10)
+	r.must(err)
+	for range 2 {
+		asked := r.want(200, r.call("admin", "POST", "/operations/"+sent+"/cancel", nil))
+		same(t, "asked", []any{0.0, 2.0, 0.0}, []any{asked.body["cancelled"], asked.body["asked"], asked.body["begun"]})
+	}
+	for _, row := range r.want(200, r.call("admin", "GET", "/operations/"+sent+"/results", nil)).body["items"].([]any) {
+		same(t, "message", any("the host was asked to cancel, and has not answered"), row.(map[string]any)["message"])
+	}
 }

@@ -53,16 +53,6 @@ func (p *params) revision(name string) int64 {
 	return n
 }
 
-// mayRead returns the hosts of whose processes in a namespace the caller may read something.
-func mayRead(c *call, namespace string) (access.Reach, error) {
-	query := access.OperationOf(process.Query)
-	reach := c.Principal.On(query, namespace)
-	if reach.Nowhere() {
-		return reach, forbidden(access.Missing{Operation: query, Subject: namespace})
-	}
-	return reach, nil
-}
-
 // placedAt returns the processes of a namespace by a revision, as far as the caller may query them. Their status is
 // empty.
 func (h *Handler) placedAt(ctx context.Context, c *call, namespace string, revision int64) (
@@ -196,11 +186,10 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	before, err := h.placedBefore(ctx, r)
+	steps, changed, removed, err := h.stepsBack(ctx, r, former, known)
 	if err != nil {
 		return reply{}, err
 	}
-	steps, changed, removed := h.stepsBack(r, former, before, known)
 	if err := h.mayApply(c, steps); err != nil { // first, because a host that the caller may not see is no removal
 		return reply{}, err
 	}
@@ -213,7 +202,7 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	if r.State.Active() {
 		_, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), func(now *rollout.Rollout) error {
 			if !slices.EqualFunc(now.Hosts, r.Hosts, func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) }) {
-				return problemf(http.StatusConflict, "rollout %s went on meanwhile: pause or abort it first", id)
+				return problemf(http.StatusConflict, "rollout %s went on meanwhile: undo it again", id)
 			}
 			return aborted("undone by " + c.Principal.Name())(now)
 		})
@@ -273,6 +262,23 @@ func (h *Handler) placedBefore(ctx context.Context, r *store.Rollout) (map[store
 	return all, nil
 }
 
+// removedFrom returns the processes that somebody has removed by hand from the hosts of a rollout.
+func (h *Handler) removedFrom(ctx context.Context, r *store.Rollout) (map[store.ObservedKey]bool, error) {
+	agents := make([]string, len(r.Hosts))
+	for i := range r.Hosts {
+		agents[i] = r.Hosts[i].Agent
+	}
+	removed, err := h.Upkeep.RemovedOn(ctx, agents)
+	if err != nil {
+		return nil, failure("read the rollout", err)
+	}
+	all := map[store.ObservedKey]bool{}
+	for _, key := range removed {
+		all[key] = true
+	}
+	return all, nil
+}
+
 // missed reports whether a rollout has not reached a host of a batch that has begun.
 func missed(x *rollout.Host) bool {
 	return x.Cause == rollout.CauseAway || x.Cause == rollout.CauseCancelled
@@ -291,7 +297,7 @@ func aborted(reason string) func(*rollout.Rollout) error {
 
 // undoable rejects the undo of a rollout that is under way, or of an operation.
 func undoable(r *store.Rollout) error {
-	counts := r.Counts()
+	begun := r.Counts()[rollout.Begun]
 	switch {
 	case r.Op.Name() == process.Upgrade:
 		return problemf(http.StatusUnprocessableEntity,
@@ -299,11 +305,15 @@ func undoable(r *store.Rollout) error {
 	case r.Op != store.OpApply:
 		return problemf(http.StatusUnprocessableEntity,
 			"rollout %s is of the operation %s, which nothing undoes: expected the rollout of an apply", r.ID, r.Op)
-	case r.State == rollout.Running || r.State == rollout.Scheduled:
-		return problemf(http.StatusConflict, "rollout %s is %s: pause or abort it first", r.ID, r.State)
-	case counts[rollout.Begun] > 0:
+	case r.State == rollout.Scheduled:
+		return problemf(http.StatusConflict, "rollout %s is scheduled and has changed nothing: end it with "+
+			"'drover rollout abort %s'", r.ID, r.ID)
+	case r.State == rollout.Running:
+		return problemf(http.StatusConflict, "rollout %s is running: pause it with 'drover rollout pause %s', "+
+			"or end it with 'drover rollout abort %s'", r.ID, r.ID, r.ID)
+	case begun > 0:
 		return problemf(http.StatusConflict, "rollout %s is still under way on %s: wait for them", r.ID,
-			process.Count(counts[rollout.Begun], "host", "hosts"))
+			process.Count(begun, "host", "hosts"))
 	}
 	return nil
 }
@@ -329,11 +339,20 @@ func notAsLeft(id string, changed, removed []string) error {
 
 // stepsBack returns the steps that bring back the specs of the hosts that a rollout has reached. Hosts that were away
 // or cancelled have steps without effect there, because by the revision of their batch they should have the new specs.
-// before are the specs that such hosts should have had. changed are processes, with their hosts, whose specs are
-// neither those of the rollout nor the former ones, and removed are those that somebody has removed since.
-func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
-	before map[store.ObservedKey]*process.Spec, known []plan.Known,
-) (steps []plan.Step, changed, removed []string) {
+// The processes that are gone have such steps, too, so that no file says that the host should have them. changed are
+// processes, with their hosts, whose specs are neither those of the rollout nor the former ones. removed are those that
+// somebody has removed since, and that the undo would bring back.
+func (h *Handler) stepsBack(ctx context.Context, r *store.Rollout, former []store.RolloutStep, known []plan.Known) (
+	steps []plan.Step, changed, removed []string, err error,
+) {
+	before, err := h.placedBefore(ctx, r)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	gone, err := h.removedFrom(ctx, r)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	var wanted []plan.Wanted
 	var without []plan.Step
 	present := map[store.ObservedKey]*process.Spec{}
@@ -350,27 +369,24 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 		}
 		for _, at := range x.Steps {
 			s := &former[at]
-			now := present[store.ObservedKey{Agent: x.Agent, Process: s.Process}]
+			key := store.ObservedKey{Agent: x.Agent, Process: s.Process}
+			now := present[key]
 			switch place := s.Process.String() + " on " + x.Name; {
 			case now == nil && s.Spec != nil && s.Former != nil && !missed(x):
 				removed = append(removed, place)
 			case now != nil && !isOf(s, now):
 				changed = append(changed, place)
 			}
-			reached[store.ObservedKey{Agent: x.Agent, Process: s.Process}] = true
+			reached[key] = true
 			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
-			old := s.Former
-			if old == nil && missed(x) {
-				old = before[store.ObservedKey{Agent: x.Agent, Process: s.Process}]
-			}
-			if old != nil {
+			if old := cmp.Or(s.Former, before[key]); old != nil && (s.Former != nil || missed(x)) {
 				of, _ := old.CopyOf(s.Process)
 				back.Op, back.Removes, back.Spec = process.Update, false, old.Unnumbered()
 				wanted = append(wanted, plan.Wanted{
 					Process: s.Process, Agent: x.Agent, Host: x.Name, Spec: back.Spec, Entry: of.Name,
 				})
 			}
-			if missed(x) {
+			if missed(x) || gone[key] {
 				without = append(without, back)
 			}
 		}
@@ -383,12 +399,10 @@ func (h *Handler) stepsBack(r *store.Rollout, former []store.RolloutStep,
 	for _, s := range steps {
 		made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
 	}
-	for _, s := range without {
-		if !made[store.ObservedKey{Agent: s.Agent, Process: s.Process}] {
-			steps = append(steps, s)
-		}
-	}
-	return steps, changed, removed
+	without = slices.DeleteFunc(without, func(s plan.Step) bool {
+		return made[store.ObservedKey{Agent: s.Agent, Process: s.Process}]
+	})
+	return append(steps, without...), changed, removed, nil
 }
 
 // isOf reports whether a spec is the one that a step has brought, or the one before it.

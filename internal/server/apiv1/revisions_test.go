@@ -86,6 +86,12 @@ func TestRevisions(t *testing.T) {
 		r.ifMatch = match
 		r.refused(r.call("admin", "PUT", "/namespaces/a?through=edit", edit), 412, "")
 	}
+	for _, match := range []string{"2", `"2`, `2"`, `"`, `W/"2"`, `"1", "2"`} {
+		r.ifMatch = match
+		wrong := r.want(400, r.call("admin", "PUT", "/namespaces/a?dry_run=true", edit))
+		same(t, match, any(fmt.Sprintf("the header If-Match is %q: expected a tag in quotes as in ETag, or *", match)),
+			wrong.body["detail"])
+	}
 	r.ifMatch = `"2"`
 	if a := r.call("admin", "PUT", "/namespaces/a", edit); a.status != 412 ||
 		!strings.Contains(fmt.Sprint(a.body["detail"]), "operation gse changes") {

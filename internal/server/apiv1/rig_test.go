@@ -462,3 +462,9 @@ func (c readings) TaskItems(ctx context.Context, id, app string, fn func(store.I
 	c.r.taskReads.Add(1)
 	return c.Store.TaskItems(ctx, id, app, fn)
 }
+
+// notFinished refuses a rollout beside another one.
+func notFinished(id any, of string) string {
+	return fmt.Sprintf("rollout %s over %s is not finished: wait for it with 'drover rollout watch %s', or end it with "+
+		"'drover rollout abort %s'", id, of, id, id)
+}

@@ -52,7 +52,7 @@ func TestRollout(t *testing.T) {
 	same(t, "visible to another", 0, len(r.want(200, r.call("one", "GET", "/rollouts", nil)).body["items"].([]any)))
 
 	busy := r.want(409, r.roll("admin", map[string]any{"batch": 1}, map[string]any{"op": "stop"}))
-	same(t, "detail", any("rollout "+id+" over a/x is not finished: wait for it, or abort it"), busy.body["detail"])
+	same(t, "detail", any(notFinished(id, "a/x")), busy.body["detail"])
 	dry := func() any {
 		return r.want(200, r.call("admin", "POST", "/operations?dry_run=true", map[string]any{
 			"op": "stop", "processes": []any{"a/x"}, "rollout": map[string]any{"batch": 1},
@@ -61,7 +61,8 @@ func TestRollout(t *testing.T) {
 	same(t, "reason of the dry run", busy.body["detail"], dry())
 	r.want(409, r.call("shop", "POST", "/rollouts/"+id+"/resume", nil))
 	same(t, "reason", any("paused by anna"), r.want(200, r.call("shop", "POST", "/rollouts/"+id+"/pause", nil)).body["reason"])
-	same(t, "reason of the dry run", any("rollout "+id+" over a/x is paused: resume or abort it"), dry())
+	same(t, "reason of the dry run", any("rollout "+id+" over a/x is paused: resume it with 'drover rollout resume "+
+		id+"', or end it with 'drover rollout abort "+id+"'"), dry())
 	r.want(409, r.call("shop", "POST", "/rollouts/"+id+"/retry", map[string]any{}))
 	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/resume", nil))
 	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
@@ -218,7 +219,7 @@ func TestRolloutOfAnApply(t *testing.T) {
 	// An apply without a rollout is refused, too, if it would change one of the processes; an operation goes through.
 	plain := strings.ReplaceAll(file, `,"rollout":{"batch":1,"bake":"60s"}`, "")
 	busy := r.want(409, r.call("admin", "PUT", "/namespaces/a", plain))
-	same(t, "detail", any("rollout "+ids[0]+" over a/z is not finished: wait for it, or abort it"), busy.body["detail"])
+	same(t, "detail", any(notFinished(ids[0], "a/z")), busy.body["detail"])
 	dry = r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", plain))
 	same(t, "reason", true, strings.Contains(fmt.Sprint(dry.body["reason"]), "is not finished: wait for it"))
 	r.want(202, r.call("admin", "PUT", "/namespaces/a", `{"namespace":"a","processes":{"w":{`+daemon+`,"hosts":["web-1"]}}}`))
@@ -302,119 +303,11 @@ func TestApplyAtATime(t *testing.T) {
 		time.Until(at) > 25*time.Hour {
 		t.Errorf("it is %s, at %s", ro.State, ro.At)
 	}
+	early := r.want(409, r.call("admin", "POST", "/rollouts/"+ro.ID+"/undo", nil))
+	same(t, "an undo before the time", any("rollout "+ro.ID+" is scheduled and has changed nothing: end it with "+
+		"'drover rollout abort "+ro.ID+"'"), early.body["detail"])
 	r.refused(r.call("admin", "PUT", "/namespaces/a?at=2020-01-01T00:00:00Z&batch=1", file), 422, "at")
 	r.want(200, r.call("admin", "POST", "/rollouts/"+ro.ID+"/abort", nil))
-}
-
-// TestUndo: an undo brings back the specs of the hosts that were reached, removes what is new, and needs the rights to
-// that.
-func TestUndo(t *testing.T) {
-	r := newRig(t)
-	r.app("admin")
-	r.app("shop", "restart on a", "read on a")
-	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
-	r.place("x", plain, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
-	file := `{"namespace":"a","processes":{
-		"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"],"environment":{"A":"2"}},"y":{` + daemon + `,"hosts":["web-1"]}}}`
-	id := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=1&order=agent_version&bake=60s", file)))[0]
-	undo := "/rollouts/" + id + "/undo"
-	r.want(409, r.call("admin", "POST", undo, nil)) // it runs
-	r.step(id, rollout.Fact{})
-	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/pause", nil))
-	r.want(409, r.call("admin", "POST", undo, nil)) // a host is under way
-	r.step(id, rollout.Fact{Done: true, Health: rollout.Well})
-	_, err := r.store.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
-		for i := range ro.Hosts { // web-1 is the host that was reached
-			ro.Hosts[i].State, ro.Hosts[i].Begun = rollout.Waiting, time.Time{}
-			if ro.Hosts[i].Name == "web-1" {
-				ro.Hosts[i].State, ro.Hosts[i].Begun = rollout.Failed, time.Now()
-			}
-		}
-		return nil
-	})
-	r.must(err)
-	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"}}`)
-	r.place("y", web, "running", `{`+daemon+`}`)
-	r.want(404, r.call("shop", "POST", undo, nil))
-	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"3"}}`)
-	r.want(409, r.call("admin", "POST", undo, nil)) // somebody has changed it since
-	r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, nil,
-		[]store.Removal{{Agent: web, Process: process.ID{Namespace: "a", Name: "x"}}}))
-	removed := r.want(409, r.call("admin", "POST", undo, nil))
-	if text := fmt.Sprint(removed.body["detail"]); !strings.HasPrefix(text, "1 process was removed since") ||
-		!strings.Contains(text, "such as a/x on web-1") {
-		t.Errorf("an undo after a removal says %s", text)
-	}
-	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"}}`)
-	a := r.want(202, r.call("admin", "POST", undo, nil))
-	back := a.body["id"].(string)
-	same(t, "undoes", any(id), a.body["undoes"])
-	same(t, "location", "/api/v1/rollouts/"+back, a.header.Get("Location"))
-	same(t, "undo", "web-1 in 0: stop y restart x<2>1", r.steps(back))
-	ended := r.want(200, r.call("admin", "GET", "/rollouts/"+id, nil)).body
-	same(t, "the rollout", "aborted: undone by anna", fmt.Sprint(ended["state"], ": ", ended["reason"]))
-	r.want(409, r.call("admin", "POST", undo, nil)) // the undo is under way
-	r.want(200, r.call("admin", "POST", "/rollouts/"+back+"/abort", nil))
-
-	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
-	r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, nil,
-		[]store.Removal{{Agent: web, Process: process.ID{Namespace: "a", Name: "y"}}}))
-	left := r.want(409, r.call("admin", "POST", undo, nil)) // there is nothing left
-	if text := fmt.Sprint(left.body["detail"]); !strings.Contains(text, "is undone already: by rollout "+back) {
-		t.Errorf("the second undo says %s", text)
-	}
-
-	restart := r.want(202, r.roll("admin", map[string]any{"batch": 1}, nil)).body["id"].(string)
-	r.want(200, r.call("admin", "POST", "/rollouts/"+restart+"/abort", nil))
-	r.want(422, r.call("admin", "POST", "/rollouts/"+restart+"/undo", nil))
-}
-
-// TestUndoLeavesWhatWasLeft: a host that kept what somebody had placed there by hand has nothing to take back, and does
-// not keep the others from that.
-func TestUndoLeavesWhatWasLeft(t *testing.T) {
-	r := newRig(t)
-	r.app("admin")
-	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
-	r.place("x", plain, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
-	file := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"],"environment":{"A":"2"}}}}`
-	id := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=2", file)))[0]
-	_, err := r.store.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
-		for i := range ro.Hosts {
-			ro.Hosts[i].State, ro.Hosts[i].Begun = rollout.Succeeded, time.Now()
-		}
-		ro.Hosts[0].State, ro.Hosts[0].Cause = rollout.Skipped, rollout.CauseChanged
-		ro.State = rollout.Done
-		return nil
-	})
-	r.must(err)
-	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"}}`)
-	r.place("x", plain, "running", `{`+daemon+`,"environment":{"A":"hand"}}`)
-	back := r.want(202, r.call("admin", "POST", "/rollouts/"+id+"/undo", nil))
-	same(t, "undo", "web-1 in 0: restart x<2>1", r.steps(back.body["id"].(string)))
-}
-
-// TestUndoOfHostsThatMissedIt: by the revision of their batch hosts that were away should have the new specs, so the undo
-// takes that back. So do hosts whose steps were cancelled.
-func TestUndoOfHostsThatMissedIt(t *testing.T) {
-	for _, fault := range []process.Fault{process.AgentUnavailable, process.Cancelled} {
-		t.Run(string(fault), func(t *testing.T) { undoOfMissed(t, fault) })
-	}
-}
-
-func undoOfMissed(t *testing.T, fault process.Fault) {
-	t.Helper()
-	r := newRig(t)
-	r.app("admin")
-	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
-	r.place("old", web, "running", `{`+daemon+`,"environment":{"A":"0"}}`)
-	file := `{"namespace":"a","processes":{
-		"x":{` + daemon + `,"hosts":["web-1"],"environment":{"A":"2"}},"y":{` + daemon + `,"hosts":["web-1"]}}}`
-	id := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=1&prune=true", file)))[0]
-	r.step(id, rollout.Fact{})
-	r.step(id, rollout.Fact{Done: true, Fault: fault, Untouched: true})
-	back := r.want(202, r.call("admin", "POST", "/rollouts/"+id+"/undo", nil))
-	same(t, "undo", "web-1 in 0: update old>0 update x>1 stop y", r.steps(back.body["id"].(string)))
-	same(t, "skips hosts that are away", any(true), back.body["plan"].(map[string]any)["skip_away"])
 }
 
 // TestBreadthOfOneApply: the rollouts of one apply share the hosts that one person may change.

@@ -49,7 +49,7 @@ const (
 // CauseAway is the cause of hosts that are not connected. CauseCancelled is the cause of hosts whose operation was
 // cancelled before it began.
 const (
-	CauseAway      = "away"
+	CauseAway      = v1.RolloutCauseAway
 	CauseCancelled = "cancelled"
 	// CauseOther is the cause of hosts that are not needed, because another one has the operation.
 	CauseOther = "other"
@@ -526,7 +526,11 @@ func (r *Rollout) Retry(away bool) (int, error) {
 		return 0, &StateError{r.State, "a rollout with hosts that were away"}
 	}
 	if n == 0 {
-		return 0, &StateError{r.State, "a rollout with failed hosts"}
+		expected := "a rollout with failed hosts"
+		if slices.ContainsFunc(r.Hosts, func(h Host) bool { return h.State == Skipped && h.Cause == CauseAway }) {
+			expected += ", or --away for hosts that were away"
+		}
+		return 0, &StateError{r.State, expected}
 	}
 	r.State, r.Reason = Running, ""
 	r.forgive()

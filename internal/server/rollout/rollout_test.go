@@ -387,42 +387,6 @@ func TestItStopsItself(t *testing.T) {
 	}
 }
 
-// TestPeople: what people do needs the right state, and a retry takes the failed hosts only.
-func TestPeople(t *testing.T) {
-	r, now := rollout.New(rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 2}}}, time.Time{}, hosts(6)), epoch
-	run(&r, &now, func(h *rollout.Host) rollout.Fact {
-		if h.Name == "host-0" {
-			return rollout.Fact{Fault: process.Failed}
-		}
-		return rollout.Fact{Fault: process.AgentUnavailable}
-	})
-	if err := r.Pause("again"); err == nil {
-		t.Error("a paused rollout is paused")
-	}
-	if n, err := r.Retry(true); n != 1 || err != nil {
-		t.Fatalf("retried are %d: %v", n, err)
-	}
-	if r.Hosts[1].Batch != 3 || r.Hosts[1].State != rollout.Waiting || r.Hosts[1].Cause != "" {
-		t.Errorf("the retried host is %+v", r.Hosts[1])
-	}
-	run(&r, &now, well)
-	if r.State != rollout.Done || r.Counts()[rollout.Succeeded] != 5 || r.Counts()[rollout.Failed] != 1 {
-		t.Errorf("after the retry it is %s with %v", r.State, r.Counts())
-	}
-	if _, err := r.Retry(true); err == nil {
-		t.Error("hosts that were not away are retried")
-	}
-	if n, err := r.Retry(false); n != 1 || err != nil {
-		t.Errorf("retried are %d: %v", n, err)
-	}
-	run(&r, &now, well)
-	for name, act := range map[string]func() error{"abort": r.Abort, "resume": r.Resume} {
-		if act() == nil {
-			t.Errorf("%s of a done rollout", name)
-		}
-	}
-}
-
 // all is the fact of every host of a rollout.
 func all(r *rollout.Rollout, f rollout.Fact) map[string]rollout.Fact {
 	facts := map[string]rollout.Fact{}

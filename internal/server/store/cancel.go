@@ -9,7 +9,8 @@ import (
 type Cancelled struct {
 	// Ended operations were never sent, and have ended as cancelled.
 	Ended int
-	// Asked operations may be at their agents and have not begun as far as the server knows. Each agent decides.
+	// Asked operations may be at their agents and have not begun as far as the server knows. Each agent decides. They
+	// count again in a further cancellation while the agents have not decided.
 	Asked int
 	// Begun operations go on.
 	Begun int

@@ -105,13 +105,15 @@ type RolloutBusyError struct {
 
 // Error returns the text for the caller.
 func (e *RolloutBusyError) Error() string {
-	text := map[rollout.State]string{
-		rollout.Paused: "is paused: resume or abort it", rollout.Held: "waits for an approval: approve or abort it",
+	state := map[rollout.State]string{
+		rollout.Paused: "is paused: resume it with 'drover rollout resume ",
+		rollout.Held:   "waits for an approval: approve it with 'drover rollout approve ",
 	}[e.State]
-	if text == "" {
-		text = "is not finished: wait for it, or abort it"
+	if state == "" {
+		state = "is not finished: wait for it with 'drover rollout watch "
 	}
-	return fmt.Sprintf("rollout %s over %s %s", e.ID, e.Process, text)
+	return fmt.Sprintf("rollout %s over %s %s%s', or end it with 'drover rollout abort %s'", e.ID, e.Process, state, e.ID,
+		e.ID)
 }
 
 // RolloutFilter selects rollouts. An empty field matches all.

@@ -216,6 +216,8 @@ type ItemView struct {
 	Done       bool
 	// Outcome is set if the item is done.
 	Outcome *process.Outcome
+	// Cancelling tells that the agent decides whether a cancelled item begins.
+	Cancelling bool
 }
 
 // Item is one operation on one process of one agent.

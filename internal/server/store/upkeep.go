@@ -95,11 +95,11 @@ type Upkeeping interface {
 
 // Filings tells what files say of the processes of hosts.
 type Filings interface {
-	// RemovedOn returns the processes that were placed on agents, and that somebody removed other than by a file,
-	// unordered.
+	// RemovedOn returns the processes that should be on agents by a file, and that somebody removed other than by a
+	// file, unordered.
 	RemovedOn(ctx context.Context, agents []string) ([]ObservedKey, error)
 	// FiledAs returns what a file placed last for a process on each of some agents, in force or not, unordered. An undo
-	// takes a file back: then it is the file before. FiledAs leaves out agents on which no kept revision of a file has
-	// placed the process.
+	// takes a file back: then it is the file before, or none for what somebody had removed before the undo. FiledAs
+	// leaves out agents on which no kept revision of a file has placed the process.
 	FiledAs(ctx context.Context, id process.ID, agents []string) ([]Placement, error)
 }

@@ -142,7 +142,7 @@ func numbered(list []int64) string {
 // The cost of a poll is mostly the number of columns that are not null, so this query reads only necessary columns.
 const selectViews = `
 	SELECT i.num, i.request, i.key, i.asked, a.cloud, a.ip,
-		CASE a.assigned WHEN '' THEN a.id ELSE a.assigned END, i.state, i.fault, i.text, i.hosted, i.status `
+		CASE a.assigned WHEN '' THEN a.id ELSE a.assigned END, i.state, i.cancel, i.fault, i.text, i.hosted, i.status `
 
 // viewScanner holds the variables that receive a row of selectViews, to allocate them once.
 type viewScanner struct {
@@ -151,6 +151,7 @@ type viewScanner struct {
 	cloud    sql.NullInt64
 	ip, id   sql.NullString
 	state    int
+	cancel   sql.NullInt64
 	fault    sql.NullString
 	text     sql.NullString
 	hosted   sql.NullBool
@@ -160,8 +161,8 @@ type viewScanner struct {
 
 func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemView, error) {
 	var key, asked string
-	err := rows.Scan(&s.num, &s.request, &key, &asked, &s.cloud, &s.ip, &s.id, &s.state, &s.fault, &s.text, &s.hosted,
-		&s.status)
+	err := rows.Scan(&s.num, &s.request, &key, &asked, &s.cloud, &s.ip, &s.id, &s.state, &s.cancel, &s.fault, &s.text,
+		&s.hosted, &s.status)
 	if err != nil {
 		return store.ItemView{}, err
 	}
@@ -178,6 +179,7 @@ func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemVie
 		}
 	}
 	if v.Done = task.State(s.state) == task.Done; !v.Done {
+		v.Cancelling = s.cancel.Valid && task.State(s.state) < task.Begun
 		return v, nil
 	}
 	v.Outcome = &process.Outcome{Fault: process.Fault(s.fault.String), Text: s.text.String, Hosted: s.hosted.Bool}

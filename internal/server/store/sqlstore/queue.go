@@ -251,16 +251,17 @@ func (db *Store) CancelTask(ctx context.Context, id, app string, now time.Time) 
 			return err
 		}
 		c.Ended = len(ended)
-		err = tx.query(ctx, func(*sql.Rows) error { c.Asked++; return nil },
-			`UPDATE items SET cancel = ?3, due = NULL
+		err = tx.exec(ctx, `UPDATE items SET cancel = ?3, due = NULL
 			WHERE num >= ?1 AND num < ?2 AND +state < 3 AND twin IS NULL AND cancel IS NULL
-				AND request NOT IN (SELECT num FROM requests WHERE task = ?4 AND op = 'query') RETURNING num`,
+				AND request NOT IN (SELECT num FROM requests WHERE task = ?4 AND op = 'query')`,
 			s.first, s.end, nanos(now), s.task)
 		if err != nil {
 			return err
 		}
-		c.Begun, err = one(ctx, tx.query, column[int],
-			`SELECT count(*) FROM items WHERE num >= ?1 AND num < ?2 AND +state = 3 AND twin IS NULL`, s.first, s.end)
+		err = tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&c.Asked, &c.Begun) },
+			`SELECT count(CASE WHEN state < 3 THEN 1 END), count(CASE WHEN state = 3 THEN 1 END) FROM items
+			WHERE num >= ?1 AND num < ?2 AND twin IS NULL AND (+state = 3 OR +state < 3 AND cancel IS NOT NULL)`,
+			s.first, s.end)
 		if err != nil || len(lanes) == 0 {
 			return err
 		}

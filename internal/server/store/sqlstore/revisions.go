@@ -371,7 +371,7 @@ func (db *Store) revise(ctx context.Context, tx tx, t *store.Task, l *layout) er
 		part := parts[namespace]
 		depends := t.Known != nil && t.Known.Namespace == namespace
 		// Most calls bring the specs that are in force already. They need not wait for each other.
-		if db.dialect.Locked != "" && !depends {
+		if db.dialect.Locked != "" && !depends && t.Through != v1.ThroughUndo {
 			if err := part.read(ctx, tx, db.dialect); err != nil {
 				return err
 			}
@@ -389,7 +389,11 @@ func (db *Store) revise(ctx context.Context, tx tx, t *store.Task, l *layout) er
 		if err := part.read(ctx, tx, db.dialect); err != nil {
 			return err
 		}
-		if !part.compare(t, l) {
+		changes := part.compare(t, l)
+		if err := part.takeBackFiles(ctx, tx, db.dialect, t, l); err != nil {
+			return err
+		}
+		if !changes {
 			continue
 		}
 		if err := part.store(ctx, tx, db.dialect, t, l, latest+1); err != nil {
@@ -541,22 +545,6 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 		return err
 	}
 	return inheritFile(ctx, tx, p.namespace, number, t.Through)
-}
-
-// inheritFile says for the placements of a revision which placement of a file counts, if that is an earlier one. A
-// change that no file made leaves the file as it was. An undo brings back a placement together with its file.
-func inheritFile(ctx context.Context, tx tx, namespace string, number int64, through string) error {
-	condition := ""
-	switch {
-	case through == v1.ThroughUndo:
-		condition = ` AND o.digest = placements.digest`
-	case store.ByFile(through):
-		return nil
-	}
-	before := ` FROM placements o WHERE o.namespace = placements.namespace AND o.name = placements.name
-		AND o.agent = placements.agent AND o.until > 0` + condition
-	return tx.exec(ctx, `UPDATE placements SET filed = (SELECT o.filed`+before+` ORDER BY o.until DESC LIMIT 1)
-		WHERE namespace = ? AND since = ? AND EXISTS (SELECT 1`+before+`)`, namespace, number)
 }
 
 // insertRevision stores the row of a revision, which becomes the latest of its namespace.

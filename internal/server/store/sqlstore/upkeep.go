@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
@@ -298,9 +299,9 @@ func (db *Store) RemovedOn(ctx context.Context, agents []string) ([]store.Observ
 		return k, err
 	}, `SELECT p.agent, p.namespace, p.name FROM texts(?) j CROSS JOIN placements p ON p.agent = j.value AND p.until > 0
 		CROSS JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
-		WHERE e.through NOT IN ('apply', 'undo', 'edit', 'selection') AND NOT EXISTS (SELECT 1 FROM placements l
-			WHERE l.namespace = p.namespace AND l.name = p.name AND l.agent = p.agent
-				AND (l.until = 0 OR l.until > p.until))`,
+		WHERE p.filed > 0 AND e.through NOT IN ('apply', 'undo', 'edit', 'selection')
+			AND NOT EXISTS (SELECT 1 FROM placements l WHERE l.namespace = p.namespace AND l.name = p.name
+				AND l.agent = p.agent AND (l.until = 0 OR l.until > p.until))`,
 		db.dialect.Texts(agents))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what was removed from hosts: %w", err)
@@ -347,4 +348,43 @@ func (db *Store) FiledAs(ctx context.Context, id process.ID, agents []string) ([
 		list[i].Spec = specs.known[digests[i]].Numbered(list[i].Revision)
 	}
 	return list, nil
+}
+
+// inheritFile says for the placements of a revision which placement of a file counts, if that is an earlier one. A
+// change that no file made leaves the file as it was. An undo brings back a placement together with its file.
+func inheritFile(ctx context.Context, tx tx, namespace string, number int64, through string) error {
+	condition := ""
+	switch {
+	case through == v1.ThroughUndo:
+		condition = ` AND o.digest = placements.digest`
+	case store.ByFile(through):
+		return nil
+	}
+	before := ` FROM placements o WHERE o.namespace = placements.namespace AND o.name = placements.name
+		AND o.agent = placements.agent AND o.until > 0` + condition
+	return tx.exec(ctx, `UPDATE placements SET filed = (SELECT o.filed`+before+` ORDER BY o.until DESC LIMIT 1)
+		WHERE namespace = ? AND since = ? AND EXISTS (SELECT 1`+before+`)`, namespace, number)
+}
+
+// takeBackFiles takes back what files say of the processes that an undo should remove, and that somebody has removed
+// before.
+func (p *revision) takeBackFiles(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.Task, l *layout) error {
+	var gone []nameAndAgent
+	for _, i := range p.items {
+		it := &l.items[i]
+		key := nameAndAgent{t.Requests[it.request].Process.Name, it.target.Agent}
+		now := p.states[key]
+		if t.Through == v1.ThroughUndo && it.target.Outcome != nil && !now.changed && now.digest == "" {
+			gone = append(gone, key)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return tx.exec(ctx, `UPDATE placements SET filed = 0 WHERE namespace = ?1
+		AND (name, agent) IN (SELECT j.a, j.b FROM names(?2) j)
+		AND until = (SELECT max(o.until) FROM placements o WHERE o.namespace = placements.namespace
+			AND o.name = placements.name AND o.agent = placements.agent)
+		AND EXISTS (SELECT 1 FROM revisions e WHERE e.namespace = placements.namespace AND e.number = placements.until
+			AND e.through NOT IN ('apply', 'undo', 'edit', 'selection'))`, p.namespace, p.pairs(d, gone))
 }

@@ -345,11 +345,12 @@ func cancelTask(t *testing.T, s store.Store) {
 			if v.Done {
 				t.Errorf("%s is done: %+v", v.Asked, v.Outcome)
 			}
+			same(t, v.Asked+" is being cancelled", v.Asked != "begun", v.Cancelling)
 		}
 	}
 	again, err := s.CancelTask(t.Context(), "t", "", epoch)
 	must(t, err)
-	same(t, "cancelled again", store.Cancelled{Begun: 1}, again)
+	same(t, "cancelled again", store.Cancelled{Asked: 3, Begun: 1}, again)
 	asked, next, err := s.LeaseCancels(t.Context(), epoch, at(time.Second), 10)
 	must(t, err)
 	same(t, "to tell", 3, len(asked))

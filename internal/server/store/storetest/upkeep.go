@@ -296,6 +296,19 @@ func undoneFile(t *testing.T, s store.Store) {
 	filed("a removal by hand", "x second", "y second", "z second")
 	through("operation", asked(process.Register, "u", "by hand", "x"))
 	filed("a registration by hand", "x second", "y second", "z second")
+	removed := func(what string, want ...store.ObservedKey) {
+		t.Helper()
+		got, err := s.RemovedOn(t.Context(), []string{"x", "y", "z"})
+		must(t, err)
+		same(t, what, want, got)
+	}
+	through("operation", asked(process.Unregister, "u", "", "y"))
+	removed("removed against the file", memberOn("u", "y"))
+	gone := asked(process.Stop, "u", "", "y")
+	gone.Removes, gone.Targets[0].Outcome = true, &process.Outcome{Text: "was already removed"}
+	through("undo", gone)
+	filed("the undo of what somebody has removed", "x second", "z second")
+	removed("removed without a file")
 }
 
 // selectionsOfRollout: what a rollout selects comes into force when the rollout is done, once.

@@ -1,0 +1,62 @@
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	v1 "drover/api/v1"
+	"drover/internal/process"
+	"drover/internal/server/rollout"
+)
+
+// TestPeople: what people do needs the right state, and a retry takes the failed hosts only.
+func TestPeople(t *testing.T) {
+	r, now := rollout.New(rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 2}}}, time.Time{}, hosts(6)), epoch
+	run(&r, &now, func(h *rollout.Host) rollout.Fact {
+		if h.Name == "host-0" {
+			return rollout.Fact{Fault: process.Failed}
+		}
+		return rollout.Fact{Fault: process.AgentUnavailable}
+	})
+	if err := r.Pause("again"); err == nil {
+		t.Error("a paused rollout is paused")
+	}
+	if n, err := r.Retry(true); n != 1 || err != nil {
+		t.Fatalf("retried are %d: %v", n, err)
+	}
+	if r.Hosts[1].Batch != 3 || r.Hosts[1].State != rollout.Waiting || r.Hosts[1].Cause != "" {
+		t.Errorf("the retried host is %+v", r.Hosts[1])
+	}
+	run(&r, &now, well)
+	if r.State != rollout.Done || r.Counts()[rollout.Succeeded] != 5 || r.Counts()[rollout.Failed] != 1 {
+		t.Errorf("after the retry it is %s with %v", r.State, r.Counts())
+	}
+	if _, err := r.Retry(true); err == nil {
+		t.Error("hosts that were not away are retried")
+	}
+	if n, err := r.Retry(false); n != 1 || err != nil {
+		t.Errorf("retried are %d: %v", n, err)
+	}
+	run(&r, &now, well)
+	for name, act := range map[string]func() error{"abort": r.Abort, "resume": r.Resume} {
+		if act() == nil {
+			t.Errorf("%s of a done rollout", name)
+		}
+	}
+}
+
+// TestRetryOfSkippedHosts: a retry of a rollout that has skipped its hosts says how to reach them.
+func TestRetryOfSkippedHosts(t *testing.T) {
+	plan := rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 2}, SkipAway: true}}
+	r, now := rollout.New(plan, time.Time{}, hosts(2)), epoch
+	run(&r, &now, func(*rollout.Host) rollout.Fact {
+		return rollout.Fact{Fault: process.AgentUnavailable, Untouched: true}
+	})
+	want := "the rollout is done: expected a rollout with failed hosts, or --away for hosts that were away"
+	if _, err := r.Retry(false); err == nil || err.Error() != want {
+		t.Errorf("without --away: %v, want %s", err, want)
+	}
+	if n, err := r.Retry(true); n != 2 || err != nil {
+		t.Errorf("with --away %d are retried: %v", n, err)
+	}
+}
