@@ -234,8 +234,8 @@ type ReportAck struct {
 	// Session is set, beside Error, if the server rejected the introduction because the agent has introduced itself
 	// in this greater session: its clock was set back. The agent must use a session beyond it.
 	Session string `json:"session,omitempty"`
-	// Known answers an introduction: the servers have all states up to Hello.Told, and only those that have changed since
-	// have to follow.
+	// Known answers an introduction: the servers have all states up to Hello.Told, and only those that have changed
+	// since have to follow.
 	Known bool `json:"known,omitempty"`
 	// Desired answers an introduction; nil if the agent's records are current.
 	Desired *Desired `json:"desired,omitempty"`

@@ -119,8 +119,8 @@ type sender struct {
 }
 
 // Open takes the socket of an earlier agent over from its stand-in, or makes another in its place. It takes in what
-// processes have said meanwhile. Until Run, the kernel keeps a few messages, and the other senders wait. Open blocks for
-// at most five seconds.
+// processes have said meanwhile. Until Run, the kernel keeps a few messages, and the other senders wait. Open blocks
+// for at most five seconds.
 func Open(cfg Config) (*Keeper, error) {
 	k := &Keeper{
 		cfg: cfg, began: cfg.Clock(), wake: make(chan struct{}, 1), runs: map[string]*talk{},
@@ -406,7 +406,7 @@ func (k *Keeper) drain() error {
 	message, control := make([]byte, maxMessage+1), make([]byte, controlSize())
 	return raw.Read(func(fd uintptr) bool {
 		for range maxWaiting {
-			n, c, flags, _, err := unix.Recvmsg(int(fd), message, control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+			n, c, flags, _, err := syscall.Recvmsg(int(fd), message, control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 			if err != nil {
 				break // there is none
 			}

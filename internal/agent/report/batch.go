@@ -25,8 +25,8 @@ type batch struct {
 	added    int // backlog.added when the report was made
 	more     bool
 	bytes    int
-	// alone says that the report is an introduction with the revisions on disk. It has no states, because the server may
-	// have them, and so that its answer comes sooner: the next report carries everything else.
+	// alone says that the report is an introduction with the revisions on disk. It has no states, because the server
+	// may have them, and so that its answer comes sooner: the next report carries everything else.
 	alone bool
 	// progress and observed are the encoded entries of the report. addProgress and addObservation encode each entry
 	// once, because only the encoded size tells how large the report is: escaping can make text six times as long. A

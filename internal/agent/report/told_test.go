@@ -110,7 +110,8 @@ func keeping(t *testing.T, processes int, fn func(k *keeper)) {
 			k.known[id(strconv.Itoa(i))] = process.Status{State: "running"}
 		}
 		k.Reporter = report.New(report.Config{
-			Link: k, Standing: k.standing, Journal: k, Disk: k, Heartbeat: time.Hour, Log: slog.New(slog.DiscardHandler),
+			Link: k, Standing: k.standing, Journal: k, Disk: k, Heartbeat: time.Hour,
+			Log: slog.New(slog.DiscardHandler),
 		})
 		during(t, k.Reporter, k, nil, func() { fn(k) })
 	})
