@@ -280,6 +280,8 @@ var Refusals = []Text{
 	{"read the processes", "读取进程"},
 	{"read the process", "读取该进程"},
 	{"read the revision", "读取该修订版本"},
+	{"read what no file has", "读取文件未涵盖的进程配置"},
+	{"record the file", "记录文件"},
 	{"read the rollout", "读取分批发布"},
 	{"read the runs of agents", "读取 Agent 的运行记录"},
 	{"read the schedule", "读取定时操作"},

@@ -1,6 +1,9 @@
 package desired_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,4 +47,51 @@ func TestUndoAndAHostThatGoesAway(t *testing.T) {
 	_, ip, _ := strings.Cut(late, ":")
 	f.StartAgent(ip, "--facts-dir", "/nonexistent")
 	f.started("the former release on the host that is back", before, late+" two", late+" one")
+}
+
+// TestFileAfterAHand: an apply of what a host has already makes the file count there, and an undo that brings a change
+// by hand back does not.
+func TestFileAfterAHand(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.join(first, "role=web")
+	f.join(late, "role=web")
+	file := func(release string) string {
+		path := f.file(release, "leave: keep")
+		text, err := os.ReadFile(path)
+		must(t, err)
+		must(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "{select: role=web}", `["`+first+`", "`+late+`"]`)), 0o600))
+		return path
+	}
+	hand := func(release, host string) {
+		t.Helper()
+		path := filepath.Join(f.Dir, "hand.yaml")
+		must(t, os.WriteFile(path, fmt.Appendf(nil, "run: ./web\ndirectory: %s\nenvironment: {RELEASE: %q}\nleave: keep\n", f.dir, release), 0o600))
+		f.CLI("register", "shop/web", "--hosts", host, "--file", path, "--replace", "--yes")
+	}
+	drift := func(what string, want int, text string) {
+		t.Helper()
+		if code, out, errs := f.drover("drift", "shop/web"); code != want || !strings.Contains(out+errs, text) {
+			t.Errorf("%s: exit code %d\n%s%s", what, code, out, errs)
+		}
+	}
+	// Nobody has a file yet.
+	hand("one", first+","+late)
+	f.CLI("start", "shop/web", "--hosts", first+","+late, "--yes")
+	if _, out, errs := f.drover("apply", "-f", file("one")); !strings.Contains(out+errs, "nothing to do; the file counts from now on") {
+		t.Errorf("apply of what there is: %s%s", out, errs)
+	}
+	if _, out, errs := f.drover("apply", "-f", file("one")); !strings.Contains(out+errs, "hosts  nothing to do\n") {
+		t.Errorf("a second apply: %s%s", out, errs)
+	}
+	drift("as the file", 0, "")
+	hand("hand", late)
+	drift("a change by hand", 3, "revision 2 has changed it since the file")
+
+	f.CLI("apply", "-f", file("two"), "--yes", "--batch", "2", "--bake", "1s")
+	drift("the next release", 0, "")
+	f.CLI("rollout", "undo", strings.Fields(f.CLI("rollout", "list", "-o", "name"))[0], "--yes")
+	drift("its undo", 3, "an undo, has brought back a change that no file made")
+	f.CLI("apply", "-f", file("one"), "--yes")
+	drift("the file again", 0, "")
 }

@@ -226,16 +226,21 @@ func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []proces
 		return errNothing
 	case ends && !calls:
 		return refusal
-	case !todo || a.dryRun:
+	case a.dryRun:
 		return nil
-	}
-	if err := a.confirmPlan(cmd, parts); err != nil {
-		return err
+	case todo:
+		if err := a.confirmPlan(cmd, parts); err != nil {
+			return err
+		}
 	}
 	var failed error
 	for _, p := range parts {
-		if steps(p.plan) > 0 {
+		switch {
+		case steps(p.plan) > 0:
 			failed = worse(failed, a.apply(cmd, c, p))
+		case slices.ContainsFunc(p.plan.Changes, func(c client.Change) bool { return c.Files }):
+			_, err := c.Apply(cmd.Context(), p.file, a.options(p.tag, p.peers)) // no host notices
+			failed = worse(failed, err)
 		}
 	}
 	return failed

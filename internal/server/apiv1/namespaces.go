@@ -9,10 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	v1 "drover/api/v1"
@@ -63,7 +61,7 @@ func (h *Handler) shownFile(c *call, namespace string, known []plan.Known, stand
 	placed := make([]processfile.Placed, 0, len(known))
 	for _, k := range known {
 		if agent, _ := h.Directory.ByKey(k.Agent); !set.Covers(gate.Host(agent)) {
-			k.Spec = hidden(k.Spec)
+			k.Spec = plan.Hidden(k.Spec)
 		}
 		if k.Selector == "" {
 			placed = append(placed, processfile.Placed{
@@ -80,7 +78,7 @@ func (h *Handler) shownFile(c *call, namespace string, known []plan.Known, stand
 		case !sees:
 			continue
 		case !sets:
-			s.Spec = hidden(s.Spec)
+			s.Spec = plan.Hidden(s.Spec)
 		}
 		placed = append(placed, processfile.Placed{
 			Name: s.Process.Name, Select: s.Selector, Spec: processfile.FromSpec(s.Spec),
@@ -160,62 +158,7 @@ func (h *Handler) etag(f v1.File) string {
 	return fmt.Sprintf(`"%d-%s"`, f.Revision, base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12]))
 }
 
-// secret replaces the value of an environment variable for callers who may not set it. In a file that is applied it
-// stands for the stored value.
-const secret = "***"
-
-// hidden returns a spec without the values of its environment.
-func hidden(s *process.Spec) *process.Spec {
-	if s == nil || len(s.Execution.Environment) == 0 {
-		return s
-	}
-	shown := *s
-	shown.Execution.Environment = map[string]string{}
-	for name := range s.Execution.Environment {
-		shown.Execution.Environment[name] = secret
-	}
-	return &shown
-}
-
-// guessed returns a spec in which each value that the caller gives differs from every stored one: a plan must not tell
-// who may not set values whether a guess is right.
-func guessed(s *process.Spec) *process.Spec {
-	if len(s.Execution.Environment) == 0 {
-		return s
-	}
-	other := *s
-	other.Execution.Environment = maps.Clone(s.Execution.Environment)
-	for name, value := range other.Execution.Environment {
-		if value != secret {
-			other.Execution.Environment[name] = value + "\x00" // which no variable holds
-		}
-	}
-	return &other
-}
-
-// revealed returns a spec in which stored values replace secret: the same one if there is none. unknown is a variable
-// that has no stored value.
-func revealed(s, stored *process.Spec) (revealed *process.Spec, unknown string) {
-	if !slices.Contains(slices.Collect(maps.Values(s.Execution.Environment)), secret) {
-		return s, ""
-	}
-	whole := *s
-	whole.Execution.Environment = maps.Clone(s.Execution.Environment)
-	for name, value := range s.Execution.Environment {
-		if value != secret {
-			continue
-		}
-		known := false
-		if stored != nil {
-			value, known = stored.Execution.Environment[name]
-		}
-		if !known {
-			return s, name
-		}
-		whole.Execution.Environment[name] = value
-	}
-	return &whole, ""
-}
+const secret = plan.Secret
 
 // filed is what a call of putNamespace asks for, and what there is.
 type filed struct {
@@ -228,6 +171,8 @@ type filed struct {
 	known    []plan.Known
 	wanted   []plan.Wanted
 	standing []store.Selection
+	// unfiled are the processes that have the spec of the file, and no file has brought it.
+	unfiled []store.Placement
 }
 
 // readFiled reads the call, and what its namespace has. It sets the revision that the task depends on.
@@ -261,8 +206,56 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 		return f, err
 	}
 	f.wanted = wanted
-	f.standing, err = h.selected(ctx, namespace, f.known)
-	return f, err
+	if f.standing, err = h.selected(ctx, namespace, f.known); err != nil {
+		return f, err
+	}
+	return f, h.readUnfiled(ctx, namespace, &f)
+}
+
+// readUnfiled marks the processes whose spec no file has.
+func (h *Handler) readUnfiled(ctx context.Context, namespace string, f *filed) error {
+	unfiled, err := h.Upkeep.Unfiled(ctx, namespace)
+	if err != nil {
+		return failure("read what no file has", err)
+	}
+	if len(unfiled) == 0 {
+		return nil
+	}
+	wanted, of := map[store.ObservedKey]*process.Spec{}, map[store.ObservedKey]*store.Placement{}
+	for _, w := range f.wanted {
+		wanted[store.ObservedKey{Agent: w.Agent, Process: w.Process}] = w.Spec
+	}
+	for i := range unfiled {
+		of[store.ObservedKey{Agent: unfiled[i].Agent, Process: unfiled[i].Process}] = &unfiled[i]
+	}
+	for i := range f.known {
+		k := &f.known[i]
+		key := store.ObservedKey{Agent: k.Agent, Process: k.Process}
+		if p := of[key]; p != nil && wanted[key] != nil && p.Spec.Same(k.Spec) && p.Spec.Same(wanted[key]) {
+			k.Unfiled = true
+			f.unfiled = append(f.unfiled, *p)
+		}
+	}
+	return nil
+}
+
+// file records that a file has what hosts have already.
+func (h *Handler) file(ctx context.Context, c *call, namespace string, f *filed) error {
+	if len(f.unfiled) == 0 {
+		return nil
+	}
+	steps := make([]plan.Step, len(f.unfiled))
+	for i := range f.unfiled {
+		p := &f.unfiled[i]
+		steps[i] = plan.Step{Op: process.Start, Process: p.Process, Agent: p.Agent}
+	}
+	if err := h.mayApply(c, steps); err != nil {
+		return err
+	}
+	if err := h.Upkeep.File(ctx, namespace, f.unfiled); err != nil {
+		return failure("record the file", err)
+	}
+	return nil
 }
 
 // narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
@@ -303,6 +296,11 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	refusal := h.maySelect(c, selections, f.standing)
 	if refusal != nil && !f.dry {
 		return reply{}, refusal
+	}
+	if !f.dry {
+		if err := h.file(ctx, c, namespace, &f); err != nil {
+			return reply{}, err
+		}
 	}
 	switch {
 	case f.dry || len(steps) == 0 && selections == nil:
@@ -497,9 +495,9 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 	}
 	r.seen[key] = p
 	if !r.sets.Covers(gate.Host(a)) {
-		spec = guessed(spec)
+		spec = plan.Guessed(spec)
 	}
-	own, unknown := revealed(spec, r.stored[key])
+	own, unknown := plan.Revealed(spec, r.stored[key])
 	if unknown != "" {
 		r.fail(p, "environment."+unknown, "is %s, and host %s has no value: expected the value", secret, nameOf(a))
 	}

@@ -16,6 +16,7 @@ import (
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
+	"drover/internal/server/plan"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 	"drover/internal/why"
@@ -242,7 +243,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 				o.Spec = nil
 			}
 			if o.Spec != nil && !reaches.Sets(o.Process.Namespace).Covers(gate.Host(agent)) {
-				o.Spec = hidden(o.Spec)
+				o.Spec = plan.Hidden(o.Spec)
 			}
 			views = append(views, h.viewProcess(o, h.viewHost(agent)))
 			if shown += processWeight(&views[len(views)-1], o.Spec); len(views) == limit || shown >= mostShown {

@@ -269,7 +269,7 @@ func formerOf(change *store.SelectionChange, standing []store.Selection, known [
 	return partOf(former, change.Entries)
 }
 
-// Upkeep is what a comparison of hosts with their files reads.
+// Upkeep is what a comparison of hosts with their files reads, and what an apply without a change on a host writes.
 type Upkeep interface {
 	store.Upkeeping
 	store.Filings
@@ -505,7 +505,7 @@ func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
 func (q *driftQuery) readFiled(ctx context.Context) error {
 	elsewhere := map[process.ID][]string{}
 	for key, found := range q.cases {
-		if p := found.Placed; p != nil && store.ByFile(p.Through) {
+		if p := found.Placed; p != nil && p.Filed {
 			found.Filed = p
 		} else {
 			elsewhere[key.Process] = append(elsewhere[key.Process], key.Agent)

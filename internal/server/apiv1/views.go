@@ -18,6 +18,7 @@ import (
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/past"
+	"drover/internal/server/plan"
 	"drover/internal/server/rollup"
 	"drover/internal/server/store"
 	"drover/internal/why"
@@ -417,7 +418,7 @@ func (h *Handler) viewPlaces(ctx context.Context, c *call, places []rollup.Place
 	err = h.Listing.ObservedAt(ctx, keys, spec, func(o store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)
 		if o.Spec != nil && !reaches.Sets(o.Process.Namespace).Covers(gate.Host(agent)) {
-			o.Spec = hidden(o.Spec)
+			o.Spec = plan.Hidden(o.Spec)
 		}
 		v := h.viewProcess(o, h.viewHost(agent))
 		shown += processWeight(&v, o.Spec)

@@ -166,9 +166,9 @@ func (r *round) concerns(p *place) bool {
 	return p.selected || p.row.Member != upkeep.Outside || byFile(p.placed)
 }
 
-// byFile reports whether a file brought a spec.
+// byFile reports whether a file brought a spec, or has it.
 func byFile(p *store.Placement) bool {
-	return p != nil && store.ByFile(p.Through)
+	return p != nil && (p.Filed || store.ByFile(p.Through))
 }
 
 // readLatest reads the latest revisions, and what is under way. A task that comes later makes the task of the caretaker

@@ -33,6 +33,8 @@ type Known struct {
 	Status      process.Status
 	// Selector is the expression in force that selects the host for the process; empty if there is none.
 	Selector string
+	// Unfiled tells that no file has the spec.
+	Unfiled bool
 }
 
 // Prune says what becomes of processes that are not in the file.
@@ -125,6 +127,9 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 			if c.Reason == nothingToDo {
 				c.Reason = ""
 			}
+		}
+		if c.Files = k != nil && k.Unfiled && len(c.Fields) == 0; c.Files && c.Reason == nothingToDo {
+			c.Reason += "; the file counts from now on"
 		}
 		spec := w.Spec
 		if op == process.Start && o.Beside != "" {
@@ -347,7 +352,8 @@ func group(rows []row) []v1.Change {
 			first = len(lines)
 		}
 		i := slices.IndexFunc(lines[first:], func(l *line) bool {
-			return l.Action == r.Action && l.Op == r.Op && l.Reason == r.Reason && reflect.DeepEqual(l.Fields, r.Fields)
+			return l.Action == r.Action && l.Op == r.Op && l.Reason == r.Reason && l.Files == r.Files &&
+				reflect.DeepEqual(l.Fields, r.Fields)
 		})
 		if i < 0 {
 			i = len(lines) - first

@@ -419,3 +419,35 @@ func TestCompare(t *testing.T) {
 		t.Errorf("a state differs from itself: %v", back)
 	}
 }
+
+// TestUnfiled: an apply makes the file count where a process has its spec by another way, whether it runs or not.
+func TestUnfiled(t *testing.T) {
+	s := spec(nil)
+	other := spec(func(f *v1.Spec) { f.Labels = map[string]string{"a": "b"} })
+	var wanted []plan.Wanted
+	var have []plan.Known
+	for name, k := range map[string]plan.Known{
+		"a": known("a", s, "running"), "b": known("b", s, "stopped"), "c": known("c", other, "running"),
+		"d": known("d", s, "running"),
+	} {
+		k.Unfiled = name != "d"
+		have = append(have, k)
+		wanted = append(wanted, plan.Wanted{Process: k.Process, Agent: "A", Host: "a", Spec: s})
+	}
+	changes, steps := plan.Make(wanted, have, plan.Options{})
+	var got []string
+	for _, c := range changes {
+		got = append(got, fmt.Sprint(c.Process, " ", c.Files, " ", c.Reason))
+	}
+	want := []string{
+		"a true nothing to do; the file counts from now on", "b true stopped by a person", "c false ", "d false nothing to do",
+	}
+	if len(steps) != 1 || len(got) != len(want) {
+		t.Fatalf("%d steps, %q", len(steps), got)
+	}
+	for i := range want {
+		if i != 1 && got[i] != want[i] || !strings.HasPrefix(got[i], want[i][:6]) {
+			t.Errorf("got %q, want %q", got[i], want[i])
+		}
+	}
+}

@@ -68,6 +68,8 @@ type Placement struct {
 	Through, App, User string
 	Task               string
 	At                 time.Time
+	// Filed tells that this is the spec that a file has for the host.
+	Filed bool
 	// Ended is the revision that ended it; nil if it is in force, or if that revision is not kept.
 	Ended *Revision
 }
@@ -76,6 +78,9 @@ type Placement struct {
 func ByFile(through string) bool {
 	return slices.Contains([]string{v1.ThroughApply, v1.ThroughUndo, v1.ThroughEdit, v1.ThroughSelection}, through)
 }
+
+// IsUndo reports whether the way of a revision is the undo of an apply.
+func IsUndo(through string) bool { return through == v1.ThroughUndo }
 
 // Upkeeping is the part of the store for what servers do by themselves.
 type Upkeeping interface {
@@ -102,4 +107,9 @@ type Filings interface {
 	// takes a file back: then it is the file before, or none for what somebody had removed before the undo. FiledAs
 	// leaves out agents on which no kept revision of a file has placed the process.
 	FiledAs(ctx context.Context, id process.ID, agents []string) ([]Placement, error)
+	// Unfiled returns the specs in force in a namespace that no file has, unordered. Of the fields of a placement, only
+	// Process, Agent, Revision and Spec are set.
+	Unfiled(ctx context.Context, namespace string) ([]Placement, error)
+	// File makes placements of Unfiled those of a file. It skips a placement that is not in force any more.
+	File(ctx context.Context, namespace string, placed []Placement) error
 }

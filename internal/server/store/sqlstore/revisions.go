@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
@@ -371,7 +370,7 @@ func (db *Store) revise(ctx context.Context, tx tx, t *store.Task, l *layout) er
 		part := parts[namespace]
 		depends := t.Known != nil && t.Known.Namespace == namespace
 		// Most calls bring the specs that are in force already. They need not wait for each other.
-		if db.dialect.Locked != "" && !depends && t.Through != v1.ThroughUndo {
+		if db.dialect.Locked != "" && !depends && !store.IsUndo(t.Through) {
 			if err := part.read(ctx, tx, db.dialect); err != nil {
 				return err
 			}

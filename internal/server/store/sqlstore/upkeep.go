@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
@@ -222,16 +221,16 @@ func (db *Store) PlacedOn(ctx context.Context, agents []string) ([]store.Placeme
 		var place int
 		var digest string
 		var at int64
-		err = r.Scan(&place, &p.Process.Namespace, &p.Process.Name, &p.Revision, &digest, &p.Through, &p.App, &p.User,
-			&p.Task, &at)
+		err = r.Scan(&place, &p.Process.Namespace, &p.Process.Name, &p.Revision, &digest, &p.Filed, &p.Through, &p.App,
+			&p.User, &p.Task, &at)
 		if err == nil {
 			p.Agent, p.At = agents[place], moment(at)
 			digests[p.Process.Namespace] = append(digests[p.Process.Namespace], digestChange{to: digest})
 			names = append(names, digest)
 		}
 		return p, err
-	}, `SELECT j.key, p.namespace, p.name, p.since, p.digest, coalesce(r.through, ''), coalesce(r.app, ''),
-			coalesce(r."user", ''), coalesce(r.task, ''), coalesce(r.at, 0)
+	}, `SELECT j.key, p.namespace, p.name, p.since, p.digest, p.filed = p.since, coalesce(r.through, ''),
+			coalesce(r.app, ''), coalesce(r."user", ''), coalesce(r.task, ''), coalesce(r.at, 0)
 		FROM texts(?) j CROSS JOIN placements p ON p.agent = j.value AND p.until = 0
 		LEFT JOIN revisions r ON r.namespace = p.namespace AND r.number = p.since`, db.dialect.Texts(agents))
 	readers, numbered := map[string]*specReader{}, numberedSpecs{}
@@ -345,25 +344,76 @@ func (db *Store) FiledAs(ctx context.Context, id process.ID, agents []string) ([
 		return nil, fmt.Errorf("cannot read what a file says of %s: %w", id, err)
 	}
 	for i := range list {
-		list[i].Spec = specs.known[digests[i]].Numbered(list[i].Revision)
+		list[i].Spec, list[i].Filed = specs.known[digests[i]].Numbered(list[i].Revision), true
 	}
 	return list, nil
 }
 
+// Unfiled returns the specs in force that no file has. Somebody may have brought back the spec of the file by hand.
+func (db *Store) Unfiled(ctx context.Context, namespace string) ([]store.Placement, error) {
+	var digests []digestChange
+	list, err := all(ctx, db.query, func(r *sql.Rows) (p store.Placement, err error) {
+		var digest string
+		err = r.Scan(&p.Process.Name, &p.Agent, &p.Revision, &digest)
+		p.Process.Namespace, digests = namespace, append(digests, digestChange{to: digest})
+		return p, err
+	}, `SELECT p.name, p.agent, p.since, p.digest FROM placements p
+		WHERE p.namespace = ? AND p.until = 0 AND p.filed <> p.since AND NOT EXISTS (SELECT 1 FROM placements f
+			WHERE f.namespace = p.namespace AND f.name = p.name AND f.agent = p.agent AND f.since = p.filed
+				AND f.digest = p.digest)`, namespace)
+	specs := specReader{db: db, namespace: namespace}
+	if err == nil {
+		err = specs.load(ctx, digests)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what no file has in namespace %q: %w", namespace, err)
+	}
+	for i := range list {
+		list[i].Spec = specs.known[digests[i].to]
+	}
+	return list, nil
+}
+
+// File makes placements those of a file.
+func (db *Store) File(ctx context.Context, namespace string, placed []store.Placement) error {
+	part, of := revision{}, map[int64][]nameAndAgent{}
+	for i := range placed {
+		p := &placed[i]
+		of[p.Revision] = append(of[p.Revision], nameAndAgent{p.Process.Name, p.Agent})
+	}
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		if _, err := db.lockNamespace(ctx, tx, namespace); err != nil {
+			return err
+		}
+		for since, places := range of {
+			err := tx.exec(ctx, `UPDATE placements SET filed = since WHERE namespace = ?1 AND since = ?2 AND until = 0
+				AND (name, agent) IN (SELECT j.a, j.b FROM names(?3) j)`, namespace, since, part.pairs(db.dialect, places))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot record what a file has in namespace %q: %w", namespace, err)
+	}
+	return nil
+}
+
 // inheritFile says for the placements of a revision which placement of a file counts, if that is an earlier one. A
-// change that no file made leaves the file as it was. An undo brings back a placement together with its file.
+// change that no file made leaves the file as it was. So does an undo that brings back such a change.
 func inheritFile(ctx context.Context, tx tx, namespace string, number int64, through string) error {
-	condition := ""
+	filed, condition := "o.filed", ""
 	switch {
-	case through == v1.ThroughUndo:
-		condition = ` AND o.digest = placements.digest`
+	case store.IsUndo(through):
+		filed, condition = "CASE WHEN o.filed = o.since THEN ?2 ELSE o.filed END", " AND o.digest = placements.digest"
 	case store.ByFile(through):
 		return nil
 	}
 	before := ` FROM placements o WHERE o.namespace = placements.namespace AND o.name = placements.name
 		AND o.agent = placements.agent AND o.until > 0` + condition
-	return tx.exec(ctx, `UPDATE placements SET filed = (SELECT o.filed`+before+` ORDER BY o.until DESC LIMIT 1)
-		WHERE namespace = ? AND since = ? AND EXISTS (SELECT 1`+before+`)`, namespace, number)
+	return tx.exec(ctx, `UPDATE placements SET filed = (SELECT `+filed+before+` ORDER BY o.until DESC LIMIT 1)
+		WHERE namespace = ?1 AND since = ?2 AND EXISTS (SELECT 1`+before+`)`, namespace, number)
 }
 
 // takeBackFiles takes back what files say of the processes that an undo should remove, and that somebody has removed
@@ -374,7 +424,7 @@ func (p *revision) takeBackFiles(ctx context.Context, tx tx, d *sqldb.Dialect, t
 		it := &l.items[i]
 		key := nameAndAgent{t.Requests[it.request].Process.Name, it.target.Agent}
 		now := p.states[key]
-		if t.Through == v1.ThroughUndo && it.target.Outcome != nil && !now.changed && now.digest == "" {
+		if store.IsUndo(t.Through) && it.target.Outcome != nil && !now.changed && now.digest == "" {
 			gone = append(gone, key)
 		}
 	}

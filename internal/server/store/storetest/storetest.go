@@ -118,6 +118,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"selections of a rollout", selectionsOfRollout},
 		{"upkeep", upkeepOnce},
 		{"placed on hosts", placedOn},
+		{"what no file has", unfiled},
 		{"tasks listed", listTasks},
 		{"tasks of many namespaces", tasksOfManyNamespaces},
 		{"polls of large tasks", largePolls},

@@ -385,3 +385,48 @@ func selectionsOfRollout(t *testing.T, s store.Store) {
 		t.Errorf("of a rollout without selections: %v, %v", former, err)
 	}
 }
+
+// unfiled: what hosts have by another way than a file, and what becomes of it once a file has it.
+func unfiled(t *testing.T, s store.Store) {
+	shows := func(what string, want ...string) []store.Placement {
+		t.Helper()
+		list, err := s.Unfiled(t.Context(), "ns")
+		must(t, err)
+		var got []string
+		for _, p := range list {
+			got = append(got, fmt.Sprintf("%s@%s %d %s", p.Process.Name, p.Agent, p.Revision, p.Spec.Contact))
+		}
+		slices.Sort(got)
+		same(t, what, want, got)
+		return list
+	}
+	through := func(id, way string, requests ...store.Request) {
+		t.Helper()
+		must(t, Create(t.Context(), s, &store.Task{
+			ID: id, App: "app", Created: epoch, Through: way, Requests: requests,
+		}, store.AuditRow{At: epoch}))
+	}
+	through("1", "gse", asked(process.Register, "a", "own", "x", "y"))
+	through("2", "apply", asked(process.Register, "b", "file", "x", "y"))
+	shows("of another way", "a@x 1 own", "a@y 1 own")
+	through("3", "operation", asked(process.Update, "b", "hand", "x"))
+	list := shows("changed by hand", "a@x 1 own", "a@y 1 own", "b@x 3 hand")
+	through("4", "operation", asked(process.Update, "a", "later", "y"))
+	must(t, s.File(t.Context(), "ns", list))
+	shows("once a file has the others", "a@y 4 later")
+	placed, err := s.PlacedOn(t.Context(), []string{"x"})
+	must(t, err)
+	for _, p := range placed {
+		if !p.Filed {
+			t.Errorf("%s is not of the file", p.Process.Name)
+		}
+	}
+	through("5", "operation", asked(process.Update, "b", "again", "x"))
+	filed, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: "b"}, []string{"x"})
+	must(t, err)
+	if len(filed) != 1 || filed[0].Spec.Contact != "hand" {
+		t.Errorf("the file of b on x is %+v", filed)
+	}
+	through("6", "operation", asked(process.Update, "b", "hand", "x"))
+	shows("changed back by hand", "a@y 4 later")
+}

@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"drover/internal/process"
+)
+
+// Secret replaces the value of an environment variable for callers who may not set it. In a file that is applied it
+// stands for the stored value.
+const Secret = "***"
+
+// Hidden returns a spec without the values of its environment.
+func Hidden(s *process.Spec) *process.Spec {
+	if s == nil || len(s.Execution.Environment) == 0 {
+		return s
+	}
+	shown := *s
+	shown.Execution.Environment = map[string]string{}
+	for name := range s.Execution.Environment {
+		shown.Execution.Environment[name] = Secret
+	}
+	return &shown
+}
+
+// Guessed returns a spec in which each value that the caller gives differs from every stored one: a plan must not tell
+// who may not set values whether a guess is right.
+func Guessed(s *process.Spec) *process.Spec {
+	if len(s.Execution.Environment) == 0 {
+		return s
+	}
+	other := *s
+	other.Execution.Environment = maps.Clone(s.Execution.Environment)
+	for name, value := range other.Execution.Environment {
+		if value != Secret {
+			other.Execution.Environment[name] = value + "\x00" // which no variable holds
+		}
+	}
+	return &other
+}
+
+// Revealed returns a spec in which stored values replace Secret: the same one if there is none. unknown is a variable
+// that has no stored value.
+func Revealed(s, stored *process.Spec) (revealed *process.Spec, unknown string) {
+	if !slices.Contains(slices.Collect(maps.Values(s.Execution.Environment)), Secret) {
+		return s, ""
+	}
+	whole := *s
+	whole.Execution.Environment = maps.Clone(s.Execution.Environment)
+	for name, value := range s.Execution.Environment {
+		if value != Secret {
+			continue
+		}
+		known := false
+		if stored != nil {
+			value, known = stored.Execution.Environment[name]
+		}
+		if !known {
+			return s, name
+		}
+		whole.Execution.Environment[name] = value
+	}
+	return &whole, ""
+}
