@@ -90,6 +90,23 @@ type start struct {
 	spec *process.Spec
 }
 
+// starts are the specs of starts beside copies. Hosts with the same spec stay one request.
+type starts map[start]*process.Spec
+
+// beside returns the spec of a process that may start beside its copies, or take them over.
+func (s starts) beside(w Wanted, o Options) *process.Spec {
+	kind := start{w.Process, w.Spec}
+	if s[kind] == nil {
+		own := *w.Spec
+		own.Beside = o.Beside
+		if pid := o.PIDs[w.Process.Name]; pid != 0 {
+			own.Beside = o.Beside.WithPID(pid)
+		}
+		s[kind] = &own
+	}
+	return s[kind]
+}
+
 // Make returns the changes, by process, and the operations that carry them out.
 func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps []Step) {
 	have := map[key]*Known{}
@@ -115,7 +132,7 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 			}, k.Spec)
 		}
 	}
-	starting := map[start]*process.Spec{}
+	starting := starts{}
 	for _, w := range wanted {
 		k := have[key{w.Agent, w.Process}]
 		c, op := change(w.Spec, k, o)
@@ -133,16 +150,7 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 		}
 		spec := w.Spec
 		if op == process.Start && o.Beside != "" {
-			kind := start{w.Process, spec}
-			if starting[kind] == nil { // hosts with the same spec stay one request
-				own := *spec
-				own.Beside = o.Beside
-				if pid := o.PIDs[w.Process.Name]; pid != 0 {
-					own.Beside = o.Beside.WithPID(pid)
-				}
-				starting[kind] = &own
-			}
-			spec = starting[kind]
+			spec = starting.beside(w, o)
 		}
 		step := Step{Op: op, Process: w.Process, Agent: w.Agent, Host: w.Host, Spec: spec}
 		if k != nil {
