@@ -294,11 +294,12 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
 	selections := h.selectionsOf(t, f.docs, f.wanted, f.standing, f.options.Prune != plan.PruneNone)
 	refusal := h.maySelect(c, selections, f.standing)
-	if refusal != nil && !f.dry {
-		return reply{}, refusal
-	}
 	if !f.dry {
-		if err := h.file(ctx, c, namespace, &f); err != nil {
+		err := cmp.Or(refusal, h.mayApply(c, steps))
+		if err == nil {
+			err = h.file(ctx, c, namespace, &f)
+		}
+		if err != nil {
 			return reply{}, err
 		}
 	}
@@ -310,9 +311,6 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 		return reply{status: http.StatusOK, body: answer}, err
 	case len(steps) == 0:
 		return reply{status: http.StatusOK, body: answer}, h.putSelections(ctx, c, t, f.wanted, selections)
-	}
-	if err := h.mayApply(c, steps); err != nil {
-		return reply{}, err
 	}
 	if len(rollouts) > 0 {
 		selectionsByRollout(rollouts, selections, f.standing, f.known)
