@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -86,12 +87,12 @@ const (
 
 // Withhold implements orders.Relaunches.
 func (s *Supervisor) Withhold(id process.ID, revision int64, length time.Duration, text string) {
-	s.breakers.mu.Lock()
-	defer s.breakers.mu.Unlock()
 	if length <= 0 {
-		delete(s.breakers.open, id)
+		s.allow(id)
 		return
 	}
+	s.breakers.mu.Lock()
+	defer s.breakers.mu.Unlock()
 	if _, known := s.breakers.open[id]; !known && len(s.breakers.open) >= mostWithheld {
 		return
 	}
@@ -100,6 +101,19 @@ func (s *Supervisor) Withhold(id process.ID, revision int64, length time.Duratio
 	}
 	until := s.operator.Clock() + min(length, longestWithheld)
 	s.breakers.open[id] = breaker{revision: revision, until: until, text: text}
+}
+
+// allow ends an earlier word of Withhold.
+func (s *Supervisor) allow(id process.ID) {
+	s.breakers.mu.Lock()
+	delete(s.breakers.open, id)
+	s.breakers.mu.Unlock()
+	for _, r := range s.all() {
+		name, _ := process.CutCopy(r.id.Name)
+		if r.id.Namespace == id.Namespace && name == id.Name {
+			r.post(func(_ context.Context, r *runner) { r.pardonBreaker() })
+		}
+	}
 }
 
 // withheld reports whether the server withholds relaunches of this process and this revision, and the server's text.

@@ -201,6 +201,11 @@ func TestRelaunchAfterABreaker(t *testing.T) {
 			t.Errorf("it is shown as %+v", got)
 		}
 		r.withhold(7, 0)
+		r.pass(0)
+		if got := r.state("a", "backoff", true); got.Cause.ID != process.CauseSignal ||
+			strings.Contains(got.Message, "hosts failed") {
+			t.Errorf("at once after the breaker it is shown as %+v", got)
+		}
 		r.pass(30 * time.Second)
 		got := r.state("a", "running", true)
 		why := r.lastEvent(process.EventRelaunched).Cause

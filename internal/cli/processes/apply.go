@@ -240,7 +240,7 @@ func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []proces
 			failed = worse(failed, a.apply(cmd, c, p))
 		case slices.ContainsFunc(p.plan.Changes, func(c client.Change) bool { return c.Files }):
 			_, err := c.Apply(cmd.Context(), p.file, a.options(p.tag, p.peers)) // no host notices
-			failed = worse(failed, err)
+			failed = worse(failed, remote.ExitOf(err))
 		}
 	}
 	return failed

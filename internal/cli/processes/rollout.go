@@ -311,9 +311,13 @@ func sayNext(cmd *cobra.Command, s *remote.Session, r *client.Rollout) {
 		term.Say(cmd, "go on: %s; end it: %s\n", s.Again("rollout resume %s", r.ID), s.Again("rollout abort %s", r.ID))
 	}
 	if n := skippedAway(r); n > 0 && r.Op == client.OpApply {
-		term.Say(cmd, "hosts that were away get the specs when they return\n")
+		term.Say(cmd, "hosts that were away get the specs when they return; a removal then needs %s\n",
+			s.Again("rollout retry %s --away", r.ID))
 	} else if n > 0 {
 		term.Say(cmd, "repeat on the hosts that were away: %s\n", s.Again("rollout retry %s --away", r.ID))
+	}
+	if r.State == client.RolloutDone && len(leftAlone(r)) > 0 {
+		term.Say(cmd, "apply the file again to bring it to the hosts that somebody has changed\n")
 	}
 	if r.Counts.Failed > 0 && r.State != "running" && r.State != "aborted" {
 		term.Say(cmd, "repeat on the failed hosts: %s\n", s.Again("rollout retry %s", r.ID))
