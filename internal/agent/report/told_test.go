@@ -173,7 +173,7 @@ func TestNothingToTell(t *testing.T) {
 // TestAllStatesArrive: whatever is lost on the way, and whatever copy of its data a server goes back to, it has all
 // states in the end.
 func TestAllStatesArrive(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(20) {
 		keeping(t, many, func(k *keeper) {
 			dice := rand.New(rand.NewPCG(seed, 7))  //nolint:gosec // not a secret
 			fates := rand.New(rand.NewPCG(seed, 8)) //nolint:gosec // not a secret
