@@ -187,16 +187,22 @@ func TestWithheldRelaunch(t *testing.T) {
 	})
 }
 
+// broken starts a, which dies while the server withholds its relaunches, and returns how it is shown.
+func (r *rig) broken() process.Status {
+	r.t.Helper()
+	s := r.spec("a")
+	s.Revision = 7
+	r.do(process.Start, "a", s)
+	r.withhold(7, 10*time.Minute)
+	r.Kill(file("a"))
+	r.pass(time.Minute)
+	return r.state("a", "backoff", true)
+}
+
 // TestRelaunchAfterABreaker: it has the cause of the death, not the breaker, which withholds no more.
 func TestRelaunchAfterABreaker(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.spec("a")
-		s.Revision = 7
-		r.do(process.Start, "a", s)
-		r.withhold(7, 10*time.Minute)
-		r.Kill(file("a"))
-		r.pass(time.Minute)
-		if got := r.state("a", "backoff", true); got.Cause.ID != process.CauseBreakerOpen ||
+		if got := r.broken(); got.Cause.ID != process.CauseBreakerOpen ||
 			!strings.HasSuffix(got.Message, "; 7 of 20 hosts failed") {
 			t.Errorf("it is shown as %+v", got)
 		}
@@ -265,13 +271,7 @@ func TestAPersonIsNotWithheld(t *testing.T) {
 // TestAnAgentThatRestartsForgets: the word is not stored, so nothing is held down by a server that is gone.
 func TestAnAgentThatRestartsForgets(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.spec("a")
-		s.Revision = 7
-		r.do(process.Start, "a", s)
-		r.withhold(7, 10*time.Minute)
-		r.Kill(file("a"))
-		r.pass(time.Minute)
-		r.state("a", "backoff", true)
+		r.broken()
 		r.kill()
 		r.begin()
 		r.pass(time.Minute)
