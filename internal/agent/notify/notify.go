@@ -380,10 +380,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 // receive takes in one message. It reports whether the agent needs the message: a run may say only so much.
 func (k *Keeper) receive(message, control []byte, flags int) (needed bool) {
 	pid, fds, _ := told(control)
-	// A sender with BARRIER=1 waits for the end of its descriptor.
-	for _, fd := range fds {
-		unix.Close(fd) //nolint:errcheck // a stranger's descriptor
-	}
+	defer func() { // a sender with BARRIER=1 waits for the end of its descriptor
+		for _, fd := range fds {
+			unix.Close(fd) //nolint:errcheck // a stranger's descriptor
+		}
+	}()
 	if pid == os.Getpid() && k.pass(string(message)) {
 		return true
 	}
