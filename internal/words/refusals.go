@@ -190,24 +190,24 @@ var Refusals = []Text{
 		"分批发布 {name} 针对操作 {op}，无法撤销：只有 apply 的分批发布可以撤销",
 	},
 	{
-		"rollout {name} over {process} is not finished: wait for it with '{command}', or end it with '{output}'",
-		"{process} 的分批发布 {name} 尚未完成：请用 '{command}' 等待，或用 '{output}' 终止",
+		"rollout {name} over {process} is not finished: wait for it with '{line}', or end it with '{output}'",
+		"{process} 的分批发布 {name} 尚未完成：请用 '{line}' 等待，或用 '{output}' 终止",
 	},
 	{
-		"rollout {name} over {process} is paused: resume it with '{command}', or end it with '{output}'",
-		"{process} 的分批发布 {name} 已暂停：请用 '{command}' 继续，或用 '{output}' 终止",
+		"rollout {name} over {process} is paused: resume it with '{line}', or end it with '{output}'",
+		"{process} 的分批发布 {name} 已暂停：请用 '{line}' 继续，或用 '{output}' 终止",
 	},
 	{
-		"rollout {name} over {process} waits for an approval: approve it with '{command}', or end it with '{output}'",
-		"{process} 的分批发布 {name} 等待批准：请用 '{command}' 批准，或用 '{output}' 终止",
+		"rollout {name} over {process} waits for an approval: approve it with '{line}', or end it with '{output}'",
+		"{process} 的分批发布 {name} 等待批准：请用 '{line}' 批准，或用 '{output}' 终止",
 	},
 	{
 		"rollout {name} is scheduled and has changed nothing: end it with 'drover rollout abort {id}'",
 		"分批发布 {name} 尚未开始，没有改变任何内容：可用 'drover rollout abort {id}' 终止",
 	},
 	{
-		"rollout {name} is running: pause it with 'drover rollout pause {id}', or end it with '{command}'",
-		"分批发布 {name} 正在进行：请用 'drover rollout pause {id}' 暂停，或用 '{command}' 终止",
+		"rollout {name} is running: pause it with 'drover rollout pause {id}', or end it with '{output}'",
+		"分批发布 {name} 正在进行：请用 'drover rollout pause {id}' 暂停，或用 '{output}' 终止",
 	},
 	{"rollout {name} is still under way on {n} host{s}: wait for them", "分批发布 {name} 仍在 {n} 台主机上执行：请等待其完成"},
 	{

@@ -529,7 +529,7 @@ func (a *applyCommand) print(w io.Writer, parts []part, ends bool) error {
 	}
 	for _, p := range parts {
 		for _, line := range planLines(&p.plan, ends) {
-			if _, err := fmt.Fprintln(w, words.Message(line, a.Lang(w))); err != nil {
+			if _, err := fmt.Fprintln(w, words.Message(a.AgainQuoted(line), a.Lang(w))); err != nil {
 				return err
 			}
 		}

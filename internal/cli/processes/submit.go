@@ -151,7 +151,7 @@ func (a *operateCommand) showPlan(cmd *cobra.Command, c *client.Client, p client
 		term.Say(cmd, "not connected: %s\n", firstOf(p.Away, 10))
 	}
 	if p.Reason != "" && refusal == nil {
-		term.Say(cmd, "%s\n", p.Reason)
+		term.Say(cmd, "%s\n", a.AgainQuoted(p.Reason))
 	}
 	return refusal
 }

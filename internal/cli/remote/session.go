@@ -38,6 +38,8 @@ type Session struct {
 	User string
 	// console is the address of the server at which this person has signed in.
 	console string
+	// cmd is the command of the session.
+	cmd *cobra.Command
 }
 
 // askTime is the default --timeout of a command that does not wait for an operation.
@@ -69,6 +71,7 @@ func (s *Session) LastingFlags(cmd *cobra.Command, forms ...string) {
 	if len(forms) > 0 {
 		s.Output.Flags(cmd, forms...)
 	}
+	s.tellAgain(cmd)
 	f := cmd.Flags()
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "host" {
