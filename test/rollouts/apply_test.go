@@ -240,7 +240,7 @@ func TestAHandBesideARollout(t *testing.T) {
 	spec := filepath.Join(f.Dir, "hand.yaml")
 	must(t, os.WriteFile(spec, fmt.Appendf(nil, "run: ./app\ndirectory: %s\nenvironment: {RELEASE: hand}\n", f.dir(2)), 0o600))
 	f.CLI("register", "shop/web", "--hosts", f.hosts[2], "--file", spec, "--replace")
-	refused := "rollout " + id + " over shop/web is not finished: wait for it with 'drover rollout watch " + id + "'"
+	refused := "rollout " + id + " over shop/web is not finished: wait for it with 'drover rollout watch " + id
 	harness.Eventually(t, "a refusal between two batches", func() bool {
 		return strings.Contains(f.drover(1, "apply", "-f", f.file("3"), "--yes"), refused)
 	})

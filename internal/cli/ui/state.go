@@ -28,6 +28,9 @@ const soonest = time.Second
 // silent is the time without an answer after which the server counts as lost.
 const silent = 10 * time.Second
 
+// noteTime is how long a note hides the keys that no key has asked for.
+const noteTime = 5 * time.Second
+
 // countEach is how many questions there are for each one about the number of processes.
 const countEach = 5
 
@@ -146,6 +149,9 @@ type State struct {
 	// refused is why the server has rejected the last question.
 	refused string
 	note    string
+	// passing is the latest note that no key has asked for; the screen shows it until passesAt.
+	passing  string
+	passesAt time.Time
 
 	// marked are single processes; all is set if all that match a filter are marked.
 	marked map[string]client.Process
@@ -212,9 +218,15 @@ func Update(s State, msg tea.Msg) (State, []Do) {
 	case LogRead:
 		return s.logRead(m), nil
 	case Notice:
-		s.note = string(m)
+		return s.noted(string(m)), nil
 	}
 	return s, nil
+}
+
+// noted shows a note that no key has asked for. It gives the keys their place back after a while.
+func (s State) noted(text string) State {
+	s.note, s.passing, s.passesAt = text, text, s.now.Add(noteTime)
+	return s
 }
 
 // ask asks for what the screen shows.
@@ -265,6 +277,9 @@ func (s State) happened(m Happened) (State, []Do) {
 
 func (s State) tick(now time.Time) (State, []Do) {
 	s.now = now
+	if s.note != "" && s.note == s.passing && !now.Before(s.passesAt) {
+		s.note = ""
+	}
 	if s.waiting && s.lostAt.IsZero() && now.Sub(s.heardAt) >= silent {
 		s.lostAt = s.heardAt
 	}
@@ -468,7 +483,6 @@ func (s State) watched(m Watched) State {
 		s.note = s.op(r.op) + ": " + m.Err
 		return s
 	}
-	s.note = words.Screen.Ended.In(s.lang, "op", s.op(r.op), "task", m.ID, "ok", strconv.Itoa(m.Task.Counts.OK),
-		"failed", strconv.Itoa(m.Task.Counts.Failed))
-	return s
+	return s.noted(words.Screen.Ended.In(s.lang, "op", s.op(r.op), "task", m.ID, "ok",
+		strconv.Itoa(m.Task.Counts.OK), "failed", strconv.Itoa(m.Task.Counts.Failed)))
 }

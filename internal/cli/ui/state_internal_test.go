@@ -259,6 +259,19 @@ func TestEndOfATask(t *testing.T) {
 	}
 }
 
+// TestNotesOnTheirOwnPass: the end of a task hides the keys for a moment, and not until a person presses a key.
+func TestNotesOnTheirOwnPass(t *testing.T) {
+	r := begin(t, 80, 24, State{}).answer(fleet()...).press("r", "y")
+	sent := asked[Submit](r)
+	task := client.Operation{ID: "op-1", State: "running", Counts: client.Counts{Targets: 1, Pending: 1}}
+	r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: task})
+	r.send(Tick(noon.Add(time.Minute))).sees("task op-1")
+	task.State, task.Counts = "done", client.Counts{Targets: 1, OK: 1}
+	r.send(Watched{ID: "op-1", Task: task})
+	r.send(Tick(noon.Add(time.Minute + 4*time.Second))).sees("task op-1: 1 ok, 0 failed")
+	r.send(Tick(noon.Add(time.Minute + 5*time.Second))).sees("<?>", "<w>")
+}
+
 // TestRolloutSteps: each state of a rollout allows its own steps, with the confirmation that their hosts need.
 func TestRolloutSteps(t *testing.T) {
 	rolloutIn := func(state string, waiting, failed int) client.Rollout {
