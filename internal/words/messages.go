@@ -161,10 +161,7 @@ var Messages = []Text{
 	{"end it: {output}", "终止：{output}"},
 	{"another person approves it: {approve}; end it: {output}", "由另一人批准：{approve}；终止：{output}"},
 	{"go on: {resume}; end it: {output}", "继续：{resume}；终止：{output}"},
-	{
-		"hosts that were away get the specs when they return; a removal then needs {command}",
-		"当时失联的主机恢复连接后会得到这些进程配置；要移除进程，届时请执行 {command}",
-	},
+	{"hosts that were away follow within a minute of their return", "当时失联的主机恢复连接后，会在 1 分钟内跟上"},
 	{
 		"apply the file again to bring it to the hosts that somebody has changed",
 		"要让被人改动过的主机也采用该文件，请再次应用该文件",

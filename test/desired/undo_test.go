@@ -49,6 +49,42 @@ func TestUndoAndAHostThatGoesAway(t *testing.T) {
 	f.started("the former release on the host that is back", before, late+" two", late+" one")
 }
 
+// TestRemovalOnAHostThatIsAway: a host that was away while an undo or a file without the process removed it gives the
+// process up when it returns. Until then drift names it.
+func TestRemovalOnAHostThatIsAway(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.join(first, "role=web")
+	agent := f.join(late, "role=web")
+	for _, by := range []string{"prune", "undo"} {
+		path := filepath.Join(f.Dir, by+".yaml")
+		must(t, os.WriteFile(path, fmt.Appendf(nil, "namespace: %s\nprocesses:\n  web: {run: ./web, directory: %s, "+
+			"environment: {RELEASE: %s}, hosts: [%q, %q]}\n", by, f.dir, by, first, late), 0o600))
+		f.CLI("apply", "-f", path, "--yes", "--batch", "2", "--bake", "1s")
+	}
+	id := strings.Fields(f.CLI("rollout", "list", "-o", "name"))[0]
+	agent.Kill()
+	harness.Eventually(t, "the host to be away", func() bool {
+		return strings.Contains(f.CLI("agents", late, "--no-headers"), "away")
+	})
+	empty := filepath.Join(f.Dir, "empty.yaml")
+	must(t, os.WriteFile(empty, []byte("namespace: prune\nprocesses: {}\n"), 0o600))
+	f.CLI("rollout", "undo", id, "--yes")
+	f.drover("apply", "-f", empty, "--prune", "--yes") // the host that is away makes it fail
+	f.drover("apply", "-f", empty, "--prune", "--yes")
+	for _, namespace := range []string{"undo", "prune"} {
+		code, out, errs := f.drover("drift", namespace+"/web")
+		if code != 3 || strings.Count(out, "has removed the process, and the host still has it") != 1 {
+			t.Errorf("drift while it is away: exit code %d\n%s%s", code, out, errs)
+		}
+	}
+	_, ip, _ := strings.Cut(late, ":")
+	f.StartAgent(ip, "--facts-dir", "/nonexistent")
+	harness.Eventually(t, "the processes to be gone", func() bool {
+		return f.CLI("ps", "--no-headers") == ""
+	})
+}
+
 // TestFileAfterAHand: an apply of what a host has already makes the file count there, and an undo that brings a change
 // by hand back does not.
 func TestFileAfterAHand(t *testing.T) {

@@ -269,7 +269,7 @@ func TestNotesOnTheirOwnPass(t *testing.T) {
 	task.State, task.Counts = "done", client.Counts{Targets: 1, OK: 1}
 	r.send(Watched{ID: "op-1", Task: task})
 	r.send(Tick(noon.Add(time.Minute + 4*time.Second))).sees("task op-1: 1 ok, 0 failed")
-	r.send(Tick(noon.Add(time.Minute + 5*time.Second))).sees("<?>", "<w>")
+	r.send(Tick(noon.Add(time.Minute+5*time.Second))).sees("<?>", "<w>")
 }
 
 // TestRolloutSteps: each state of a rollout allows its own steps, with the confirmation that their hosts need.

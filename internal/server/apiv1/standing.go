@@ -461,6 +461,15 @@ func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
 	for _, key := range removed {
 		q.at(key)
 	}
+	left, err := q.h.Upkeep.LeftOn(ctx, agents)
+	if err != nil {
+		return err
+	}
+	for i := range left {
+		if found := q.at(store.ObservedKey{Agent: left[i].Agent, Process: left[i].Process}); found != nil {
+			found.Left = left[i].Ended
+		}
+	}
 	rows, err := q.h.Upkeep.UpkeepOn(ctx, agents)
 	for i := range rows {
 		if rows[i].Member == upkeep.Joined {

@@ -44,9 +44,11 @@ type place struct {
 	host   store.Agent
 	row    store.Upkeep
 	placed *store.Placement
-	have   *store.Observed
-	busy   bool
-	reach  upkeep.Reach
+	// removed is the revision of a file that has removed the process, which the host still has; nil if there is none.
+	removed *store.Revision
+	have    *store.Observed
+	busy    bool
+	reach   upkeep.Reach
 	// drifted is the operation that mends the running process; empty if there is nothing to mend.
 	drifted process.Op
 	// selection is the one that the host matches, or, if the host matches none, one of the process.
@@ -104,6 +106,10 @@ func (r *round) read(ctx context.Context, agents []string) error {
 	if err != nil {
 		return err
 	}
+	left, err := r.k.Store.LeftOn(ctx, agents)
+	if err != nil {
+		return err
+	}
 	rows, err := r.k.Store.UpkeepOn(ctx, agents)
 	if err != nil {
 		return err
@@ -118,6 +124,9 @@ func (r *round) read(ctx context.Context, agents []string) error {
 	}
 	for i := range placed {
 		at(placed[i].Agent, placed[i].Process).placed = &placed[i]
+	}
+	for i := range left {
+		at(left[i].Agent, left[i].Process).removed = left[i].Ended
 	}
 	for i := range rows {
 		at(rows[i].Agent, rows[i].Process).row = rows[i]
@@ -163,7 +172,26 @@ func (r *round) concerns(p *place) bool {
 	if list := r.standing[p.key.Process]; p.selection == nil && len(list) > 0 {
 		p.selection = list[0]
 	}
-	return p.selected || p.row.Member != upkeep.Outside || byFile(p.placed)
+	return p.selected || p.row.Member != upkeep.Outside || p.ordered() != nil
+}
+
+// ordered returns the revision by which a file decides about a process on a host; nil if no file does.
+func (p *place) ordered() *store.Revision {
+	switch {
+	case byFile(p.placed):
+		return &store.Revision{
+			Number: p.placed.Revision, Through: p.placed.Through, App: p.placed.App, User: p.placed.User, Task: p.placed.Task,
+		}
+	case p.placed == nil:
+		return p.removed
+	}
+	return nil
+}
+
+// orderedBy reports whether a task carries out the revision of a file that decides.
+func (p *place) orderedBy(task string) bool {
+	by := p.ordered().Task
+	return task == by || p.placed == nil && task == store.RemovalTask(by)
 }
 
 // byFile reports whether a file brought a spec, or has it.
@@ -221,9 +249,14 @@ func (r *round) readReach(ctx context.Context) error {
 	missing := map[store.ObservedKey]*place{}
 	var tasks, agents []string
 	for _, p := range r.places {
-		if byFile(p.placed) && p.placed.Task != "" && p.has() < p.placed.Revision {
-			missing[p.key] = p
-			tasks, agents = append(tasks, p.placed.Task), append(agents, p.key.Agent)
+		by := p.ordered()
+		if by == nil || by.Task == "" || p.placed != nil && p.has() >= p.placed.Revision {
+			continue
+		}
+		missing[p.key] = p
+		tasks, agents = append(tasks, by.Task), append(agents, p.key.Agent)
+		if p.placed == nil {
+			tasks = append(tasks, store.RemovalTask(by.Task))
 		}
 	}
 	if len(missing) == 0 {
@@ -235,7 +268,7 @@ func (r *round) readReach(ctx context.Context) error {
 		func(task string, of store.ObservedKey, fault process.Fault) {
 			p := missing[of]
 			switch {
-			case p == nil || p.placed.Task != task:
+			case p == nil || !p.orderedBy(task):
 			case fault == process.AgentUnavailable:
 				p.reach = upkeep.Unreached
 				if id := store.RolloutOf(task); id != "" {
@@ -251,7 +284,7 @@ func (r *round) readReach(ctx context.Context) error {
 	slices.Sort(rollouts)
 	aborted, err := r.k.Store.AbortedRollouts(ctx, slices.Compact(rollouts))
 	for _, p := range missing {
-		if p.reach == upkeep.Unreached && slices.Contains(aborted, store.RolloutOf(p.placed.Task)) {
+		if p.reach == upkeep.Unreached && slices.Contains(aborted, store.RolloutOf(p.ordered().Task)) {
 			p.reach = upkeep.Answered // an abort ends it for the hosts that were away, too
 		}
 	}
@@ -289,6 +322,9 @@ func (r *round) decide(p *place) (d upkeep.Decision, spec *process.Spec) {
 	}
 	if p.placed != nil {
 		c.Placed, spec = p.placed.Revision, p.placed.Spec.Unnumbered()
+	}
+	if p.removed != nil && p.placed == nil {
+		c.Removed = p.removed.Number
 	}
 	if p.placed == nil || c.Behind {
 		spec = selected
@@ -359,7 +395,7 @@ func (r *round) act(ctx context.Context, room int) (again []string, err error) {
 		}
 		room--
 		key := part{p.key.Process.Namespace, who, reason(p, d), ""}
-		if d.Selected || d.Removes {
+		if d.BySelection() {
 			key.selector = p.selection.Selector
 		}
 		t := tasks[key]
@@ -414,10 +450,12 @@ func (r *round) remember(ctx context.Context, rows []store.Upkeep) error {
 func (r *round) allowed(ctx context.Context, p *place, d upkeep.Decision, spec *process.Spec) (actor, bool, error) {
 	var who actor
 	switch {
-	case p.selection != nil && (d.Selected || d.Removes):
+	case p.selection != nil && d.BySelection():
 		who = actor{p.selection.App, p.selection.User}
 	case p.placed != nil:
 		who = actor{p.placed.App, p.placed.User}
+	case p.removed != nil:
+		who = actor{p.removed.App, p.removed.User}
 	default:
 		return who, false, nil
 	}
@@ -439,7 +477,7 @@ func reason(p *place, d upkeep.Decision) string {
 	switch {
 	case d.Selected:
 		return "hosts came to match"
-	case d.Removes:
+	case d.BySelection():
 		return "hosts ceased to match"
 	case p.placed != nil && p.has() >= p.placed.Revision:
 		return "processes had drifted"

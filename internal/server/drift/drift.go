@@ -29,6 +29,9 @@ type Case struct {
 	// Placed is the spec by the latest revision, and Filed by the latest file; nil if there is none. They are the same
 	// if a file was last.
 	Placed, Filed *store.Placement
+	// Left is the revision of a file that has removed the process; nil if there is none, or if the host does not have
+	// the process.
+	Left *store.Revision
 	// Have is what the host has reported; nil if it does not have the process.
 	Have *store.Observed
 	// Started is the spec with which the running process was started; nil if it is the present one or unknown.
@@ -43,6 +46,8 @@ type Case struct {
 func Of(c Case) (all []v1.Difference) {
 	file := c.file()
 	switch {
+	case c.Left != nil && c.Selected == nil && c.Placed == nil && c.Have != nil:
+		return c.left()
 	case file == nil:
 		return nil
 	case c.Have == nil:
@@ -199,6 +204,16 @@ func (c *Case) lacking() []v1.Difference {
 	}
 	d.Mend = c.reapply()
 	return []v1.Difference{c.item(d)}
+}
+
+// left returns that the host still has the process.
+func (c *Case) left() []v1.Difference {
+	e := c.Left
+	return []v1.Difference{c.item(v1.Difference{
+		Kind: v1.DriftMissed, App: e.App, User: e.User, Through: e.Through, At: moment(e.At),
+		Text: fmt.Sprintf("revision %d has removed the process, and the host still has it", e.Number),
+		Mend: c.on("stop") + " && " + c.on("unregister"),
+	})}
 }
 
 // Unwatched reports whether drover has ceased to watch a process that should run.

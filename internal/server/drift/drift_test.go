@@ -178,7 +178,16 @@ func TestOf(t *testing.T) {
 			[]string{"person  <nil>><nil> ops/ben " + again + " && drover start shop/web --hosts 'web 1'"},
 		},
 		"removed by a file": {drift.Case{Filed: &pruned}, nil},
-		"finished":          {drift.Case{Placed: file, Filed: file, Have: have(first, process.StateFinished)}, nil},
+		"removed by a file, and still there": {
+			drift.Case{Filed: &pruned, Left: pruned.Ended, Have: have(second, "running")},
+			[]string{
+				"missed  <nil>><nil> ops/ben drover stop shop/web --hosts 'web 1' && drover unregister shop/web --hosts 'web 1'",
+			},
+		},
+		"removed by a file, and brought by a selection": {
+			drift.Case{Selected: selected, Left: pruned.Ended, Have: have(first, "running")}, nil,
+		},
+		"finished": {drift.Case{Placed: file, Filed: file, Have: have(first, process.StateFinished)}, nil},
 		"a configuration file": {
 			drift.Case{Placed: file, Filed: file, Have: config}, []string{"config config_files./etc/a aa>bb / "},
 		},

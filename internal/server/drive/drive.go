@@ -303,7 +303,7 @@ func (d *Driver) unregister(ctx context.Context, r *store.Rollout) error {
 		!slices.ContainsFunc(r.Steps, func(s store.RolloutStep) bool { return s.Removes }) {
 		return nil
 	}
-	t := d.task(r, r.BatchTask(r.Batch)+"-unregister")
+	t := d.task(r, store.RemovalTask(r.BatchTask(r.Batch)))
 	if _, err := d.Store.TaskOpen(ctx, t.ID); !errors.Is(err, store.ErrNotFound) {
 		return err
 	}

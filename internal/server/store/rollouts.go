@@ -81,8 +81,15 @@ func (r *Rollout) Processes() []process.ID {
 // of the same id.
 func (r *Rollout) BatchTask(batch int) string { return r.ID + "-" + strconv.Itoa(batch) }
 
+// removalMark ends the id of a task that removes what the batch of an apply has stopped.
+const removalMark = "-unregister"
+
+// RemovalTask returns the id of the task that removes what the task of a batch has stopped.
+func RemovalTask(batch string) string { return batch + removalMark }
+
 // RolloutOf returns the id of the rollout that may have a task, by the id of the task; empty for other tasks.
 func RolloutOf(task string) string {
+	task = strings.TrimSuffix(task, removalMark)
 	if i := strings.LastIndexByte(task, '-'); i > 0 && strings.HasPrefix(task, RolloutMark) {
 		return task[:i]
 	}

@@ -91,6 +91,9 @@ type Upkeeping interface {
 	PutUpkeep(ctx context.Context, rows []Upkeep) error
 	// PlacedOn returns what is placed on agents now, unordered.
 	PlacedOn(ctx context.Context, agents []string) ([]Placement, error)
+	// LeftOn returns the processes that agents have although a file has removed them, unordered. Of the fields of a
+	// placement, only Process, Agent, Revision and Ended are set.
+	LeftOn(ctx context.Context, agents []string) ([]Placement, error)
 	// BusyOn returns the processes of agents with unfinished items other than queries, unordered.
 	BusyOn(ctx context.Context, agents []string) ([]ObservedKey, error)
 	// TaskFaults calls fn for each finished item of the tasks on the agents. It skips unknown tasks.

@@ -7,6 +7,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -55,10 +56,14 @@ type Case struct {
 	// Stops is set if a host that ceases to match gives the process up.
 	Stops bool
 	// Placed is the revision that brought the spec of the process to the host; 0 means that the host should not have
-	// the process. ByFile is set if a file brought it. Reach is what became of its order.
+	// the process. ByFile is set if a file brought it.
 	Placed int64
 	ByFile bool
-	Reach  Reach
+	// Removed is the revision of a file that removed the process from the host; 0 if the process is placed, or if
+	// somebody else removed it.
+	Removed int64
+	// Reach is what became of the order of that revision.
+	Reach Reach
 	// Behind is set if a file placed another spec there than the selection has, before the selection.
 	Behind bool
 	// Known is set if the host has the process, and Has is the revision of the spec there. Up is set if the process
@@ -117,7 +122,7 @@ func (m Memory) Due() time.Time {
 func Decide(c Case, now time.Time) Decision {
 	d := Decision{Memory: c.Memory}
 	if c.missed() && c.Reach == Answered { // also on a host that is away: the order is not kept for ever
-		d.Memory.Goal, d.Memory.Tries = numbered(goalAnswered, c.Placed), 0
+		d.Memory.Goal, d.Memory.Tries = numbered(goalAnswered, c.revision()), 0
 	}
 	if !c.Standing {
 		d.Memory.Member = Outside
@@ -134,8 +139,16 @@ func Decide(c Case, now time.Time) Decision {
 	return keep(c, d, now)
 }
 
-// missed reports whether the host should have another spec by a file.
-func (c *Case) missed() bool { return c.Placed != 0 && c.ByFile && (!c.Known || c.Has < c.Placed) }
+// missed reports whether the host should have another spec by a file, or should not have the process any more.
+func (c *Case) missed() bool {
+	if c.Placed == 0 {
+		return c.Removed != 0 && c.Known
+	}
+	return c.ByFile && (!c.Known || c.Has < c.Placed)
+}
+
+// revision is the latest one for the process on the host.
+func (c *Case) revision() int64 { return cmp.Or(c.Placed, c.Removed) }
 
 func numbered(goal string, revision int64) string { return goal + strconv.FormatInt(revision, 10) }
 
@@ -179,9 +192,11 @@ func leave(c Case, d Decision, now time.Time) Decision {
 	return d
 }
 
-// keep brings a spec to a host that has missed it, and mends a process.
+// keep brings a spec or a removal to a host that has missed it, and mends a process.
 func keep(c Case, d Decision, now time.Time) Decision {
 	switch {
+	case c.missed() && c.Placed == 0:
+		return remove(c, d, now)
 	case c.missed():
 		if c.Apply != "" && d.Memory.Goal != numbered(goalAnswered, c.Placed) {
 			return order(c, d, c.Apply, numbered(goalDeliver, c.Placed), now)
@@ -191,6 +206,23 @@ func keep(c Case, d Decision, now time.Time) Decision {
 	}
 	return d
 }
+
+// remove takes a process from a host that has missed its removal. A host that matches a selection keeps it.
+func remove(c Case, d Decision, now time.Time) Decision {
+	switch {
+	case c.Selected || d.Memory.Goal == numbered(goalAnswered, c.Removed):
+		return d
+	case c.Up:
+		d = order(c, d, process.Stop, numbered(goalLeave, c.Removed), now)
+	default:
+		d = order(c, d, process.Unregister, numbered(goalRemove, c.Removed), now)
+	}
+	d.Removes = d.Op != ""
+	return d
+}
+
+// BySelection reports whether an order is given for a selection.
+func (d *Decision) BySelection() bool { return d.Selected || d.Removes && d.Memory.Member == Leaving }
 
 // order adds an order, unless the server has tried the same too recently.
 func order(c Case, d Decision, op process.Op, goal string, now time.Time) Decision {

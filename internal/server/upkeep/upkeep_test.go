@@ -106,6 +106,32 @@ func TestDecide(t *testing.T) {
 				Has: 3, Apply: process.Restart,
 			}, "restart joined",
 		},
+		"missed a removal": {
+			upkeep.Case{Removed: 4, Known: true, Has: 3, Up: true, Reach: upkeep.Unreached}, "stop  removes",
+		},
+		"missed a removal, and was stopped since": {
+			upkeep.Case{Memory: upkeep.Memory{Goal: "leave:4", Tries: 1, At: epoch}, Removed: 4, Known: true, Has: 3},
+			"unregister  removes",
+		},
+		"missed a removal long ago": {upkeep.Case{Removed: 4, Known: true, Has: 3}, "unregister  removes"},
+		"missed a removal, and is away": {
+			upkeep.Case{Removed: 4, Known: true, Has: 3, Up: true, Reach: upkeep.Unreached, Blocked: true}, " ",
+		},
+		"rejected a removal": {
+			upkeep.Case{Removed: 4, Known: true, Has: 3, Up: true, Reach: upkeep.Answered}, " ",
+		},
+		"rejected a removal that is not kept any more": {
+			upkeep.Case{Memory: upkeep.Memory{Goal: "answered:4"}, Removed: 4, Known: true, Has: 3, Up: true}, " ",
+		},
+		"missed a removal, and matches a selection now": {
+			upkeep.Case{
+				Memory: joined, Standing: true, Selected: true, Removed: 4, Known: true, Has: 3, Up: true,
+				Reach: upkeep.Unreached,
+			}, " joined",
+		},
+		"missed a removal, and got the process back": {
+			upkeep.Case{Placed: 5, Removed: 4, Known: true, Has: 5, Up: true, Reach: upkeep.Unreached}, " ",
+		},
 		"has drifted": {
 			upkeep.Case{Placed: 4, ByFile: true, Known: true, Has: 4, Drifted: process.Restart}, "restart ",
 		},

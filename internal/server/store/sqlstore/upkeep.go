@@ -250,6 +250,32 @@ func (db *Store) PlacedOn(ctx context.Context, agents []string) ([]store.Placeme
 	return list, nil
 }
 
+// LeftOn returns what agents still have.
+func (db *Store) LeftOn(ctx context.Context, agents []string) ([]store.Placement, error) {
+	list, err := all(ctx, db.query, func(r *sql.Rows) (p store.Placement, err error) {
+		var place int
+		var at int64
+		p.Ended = &store.Revision{}
+		e := p.Ended
+		err = r.Scan(&place, &p.Process.Namespace, &p.Process.Name, &p.Revision, &e.Number, &e.Through, &e.App, &e.User,
+			&e.Task, &at)
+		if err == nil {
+			p.Agent, e.Namespace, e.At = agents[place], p.Process.Namespace, moment(at)
+		}
+		return p, err
+	}, `SELECT j.key, p.namespace, p.name, p.since, e.number, e.through, e.app, e."user", e.task, e.at
+		FROM texts(?) j CROSS JOIN observed o ON o.agent = j.value
+		CROSS JOIN placements p ON p.namespace = o.namespace AND p.name = o.name AND p.agent = o.agent AND p.until > 0
+			AND p.since = (SELECT max(l.since) FROM placements l WHERE l.namespace = o.namespace AND l.name = o.name
+				AND l.agent = o.agent)
+		CROSS JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
+		WHERE e.through IN ('apply', 'undo', 'edit')`, db.dialect.Texts(agents))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what files have left on hosts: %w", err)
+	}
+	return list, nil
+}
+
 // BusyOn returns the processes with unfinished items.
 func (db *Store) BusyOn(ctx context.Context, agents []string) ([]store.ObservedKey, error) {
 	hosts := make([]int64, len(agents))

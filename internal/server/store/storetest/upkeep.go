@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -251,6 +252,7 @@ func placedOn(t *testing.T, s store.Store) {
 		same(t, "in force of "+name, want, got)
 	}
 	undoneFile(t, s)
+	leftOn(t, s)
 	must(t, s.TaskFaults(t.Context(), []string{"none", "one"}, []string{"y", "z"},
 		func(task string, of store.ObservedKey, fault process.Fault) {
 			got = append(got, fmt.Sprintf("%s %s@%s %s", task, of.Process.Name, of.Agent, fault))
@@ -309,6 +311,47 @@ func undoneFile(t *testing.T, s store.Store) {
 	through("undo", gone)
 	filed("the undo of what somebody has removed", "x second", "z second")
 	removed("removed without a file")
+}
+
+// leftOn: what a file has removed from a host that still has it, until the host has it no more, or gets it back.
+func leftOn(t *testing.T, s store.Store) {
+	t.Helper()
+	revisions := 0
+	left := func(through string, want string, requests ...store.Request) {
+		t.Helper()
+		revisions++
+		must(t, Create(t.Context(), s, &store.Task{
+			ID: fmt.Sprint("left-", revisions), App: "app", User: "anna", Created: epoch, Through: through, Requests: requests,
+		}, store.AuditRow{At: epoch}))
+		list, err := s.LeftOn(t.Context(), []string{"z", "p", "q"})
+		must(t, err)
+		var got []string
+		for _, p := range list {
+			got = append(got, fmt.Sprintf("%s@%s %s %s %s", p.Process.Name, p.Agent, p.Ended.Task, p.Ended.Through, p.Ended.User))
+			if !p.Ended.At.Equal(epoch) || p.Ended.Number <= p.Revision {
+				t.Errorf("ended by %+v, brought by %d", p.Ended, p.Revision)
+			}
+		}
+		slices.Sort(got)
+		same(t, fmt.Sprint("left after ", revisions), want, strings.Join(got, ", "))
+	}
+	var observed []store.Observed
+	for _, name := range []string{"l", "m"} {
+		observed = append(observed, store.Observed{
+			Agent: "p", Process: process.ID{Namespace: "ns", Name: name}, Status: process.Status{Known: true},
+		})
+	}
+	must(t, s.PutObserved(t.Context(), store.ReportMark{Agent: "p"}, observed, nil))
+	gone := func(name string, agents ...string) store.Request {
+		r := asked(process.Stop, name, "", agents...)
+		r.Removes = true
+		return r
+	}
+	left("apply", "", asked(process.Register, "l", "1", "p", "q"), asked(process.Register, "m", "1", "p"))
+	left("apply", "l@p left-2 apply anna", gone("l", "p", "q"))
+	left("undo", "l@p left-2 apply anna, m@p left-3 undo anna", gone("m", "p"))
+	left("operation", "m@p left-3 undo anna", asked(process.Register, "l", "1", "p"))
+	left("operation", "", asked(process.Register, "m", "1", "p"), gone("l", "p"))
 }
 
 // selectionsOfRollout: what a rollout selects comes into force when the rollout is done, once.
