@@ -260,7 +260,14 @@ func TestAHandBesideARollout(t *testing.T) {
 
 	f.drover(0, "apply", "-f", f.other(), "--batch", "1", "--bake", "1s", "--yes")
 	brought := f.latest()
+	f.CLI("stop", "shop/other", "--yes")
 	f.CLI("unregister", "shop/other", "--yes")
 	f.drover(0, "rollout", "undo", brought, "--yes")
 	f.drover(0, "drift", "shop/*") // the undo has taken back what somebody has removed
+	f.drover(0, "apply", "-f", f.other(), "--yes")
+	f.CLI("stop", "shop/other", "--yes")
+	f.CLI("unregister", "shop/other", "--yes")
+	f.drover(3, "drift", "shop/*")
+	f.drover(0, "apply", "-f", f.file("3"), "--prune", "--yes")
+	f.drover(0, "drift", "shop/*") // nor does the file have it any more
 }

@@ -19,6 +19,7 @@ import (
 	"drover/internal/server/admission"
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
+	"drover/internal/server/plan"
 	"drover/internal/server/store"
 )
 
@@ -552,4 +553,30 @@ func mayRead(c *call, namespace string) (access.Reach, error) {
 		return reach, forbidden(access.Missing{Operation: query, Subject: namespace})
 	}
 	return reach, nil
+}
+
+// mayApply checks the rights to all steps: the right to the operation, and for a step that brings a spec the rights to
+// decide what runs.
+func (h *Handler) mayApply(c *call, steps []plan.Step) error {
+	who, targets := c.Principal, map[store.ObservedKey]bool{}
+	for _, s := range steps {
+		targets[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
+	}
+	who.Targets = len(targets)
+	var missing access.Missing
+	reaches := access.NewReaches(who)
+	for _, s := range steps {
+		agent, _ := h.Directory.ByKey(s.Agent)
+		needed := []access.Reach{reaches.On(access.OperationOf(s.Op), s.Process.Namespace)}
+		if s.Spec != nil {
+			needed = append(needed, reaches.Sets(s.Process.Namespace))
+		}
+		for _, reach := range needed {
+			missing.Check(reach, s.Process.String(), gate.Host(agent))
+		}
+	}
+	if missing.Any() {
+		return forbidden(missing)
+	}
+	return nil
 }

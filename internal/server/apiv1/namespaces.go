@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	v1 "drover/api/v1"
@@ -18,6 +19,7 @@ import (
 	"drover/internal/processfile"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
+	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/plan"
 	"drover/internal/server/store"
@@ -171,8 +173,10 @@ type filed struct {
 	known    []plan.Known
 	wanted   []plan.Wanted
 	standing []store.Selection
-	// unfiled are the processes that have the spec of the file, and no file has brought it.
+	// unfiled are the processes that have the spec of the file, and no file has brought it. gone are those that the
+	// file, with prune, does not have any more, and that somebody has removed before.
 	unfiled []store.Placement
+	gone    []store.ObservedKey
 }
 
 // readFiled reads the call, and what its namespace has. It sets the revision that the task depends on.
@@ -209,7 +213,10 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 	if f.standing, err = h.selected(ctx, namespace, f.known); err != nil {
 		return f, err
 	}
-	return f, h.readUnfiled(ctx, namespace, &f)
+	if err := h.readUnfiled(ctx, namespace, &f); err != nil {
+		return f, err
+	}
+	return f, h.readGone(ctx, c, namespace, &f)
 }
 
 // readUnfiled marks the processes whose spec no file has.
@@ -239,9 +246,39 @@ func (h *Handler) readUnfiled(ctx context.Context, namespace string, f *filed) e
 	return nil
 }
 
-// file records that a file has what hosts have already.
+// readGone finds what a file removes that is gone already.
+func (h *Handler) readGone(ctx context.Context, c *call, namespace string, f *filed) error {
+	if f.options.Prune == plan.PruneNone {
+		return nil
+	}
+	wanted := map[store.ObservedKey]bool{}
+	for _, w := range f.wanted {
+		wanted[store.ObservedKey{Agent: w.Agent, Process: w.Process}] = true
+	}
+	var agents []string
+	reach := c.Principal.On(access.OperationOf(process.Unregister), namespace)
+	for a := range h.Directory.After(fleet.Place{}) {
+		if reach.Covers(gate.Host(a)) {
+			agents = append(agents, a.Key)
+		}
+	}
+	for part := range slices.Chunk(agents, hostsPerRead) {
+		removed, err := h.Upkeep.RemovedOn(ctx, part)
+		if err != nil {
+			return failure("read what was removed", err)
+		}
+		for _, key := range removed {
+			if key.Process.Namespace == namespace && !wanted[key] {
+				f.gone = append(f.gone, key)
+			}
+		}
+	}
+	return nil
+}
+
+// file records that a file has what hosts have already, and has no more what they have no more.
 func (h *Handler) file(ctx context.Context, c *call, namespace string, f *filed) error {
-	if len(f.unfiled) == 0 {
+	if len(f.unfiled)+len(f.gone) == 0 {
 		return nil
 	}
 	steps := make([]plan.Step, len(f.unfiled))
@@ -252,7 +289,7 @@ func (h *Handler) file(ctx context.Context, c *call, namespace string, f *filed)
 	if err := h.mayApply(c, steps); err != nil {
 		return err
 	}
-	if err := h.Upkeep.File(ctx, namespace, f.unfiled); err != nil {
+	if err := h.Upkeep.File(ctx, namespace, f.unfiled, f.gone); err != nil {
 		return failure("record the file", err)
 	}
 	return nil
@@ -502,32 +539,6 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 	r.all = append(r.all, plan.Wanted{
 		Process: id, Agent: a.Key, Host: nameOf(a), Spec: own, Selector: canonical(p.Hosts.Select), Entry: p.Name,
 	})
-}
-
-// mayApply checks the rights to all steps: the right to the operation, and for a step that brings a spec the rights to
-// decide what runs.
-func (h *Handler) mayApply(c *call, steps []plan.Step) error {
-	who, targets := c.Principal, map[store.ObservedKey]bool{}
-	for _, s := range steps {
-		targets[store.ObservedKey{Agent: s.Agent, Process: s.Process}] = true
-	}
-	who.Targets = len(targets)
-	var missing access.Missing
-	reaches := access.NewReaches(who)
-	for _, s := range steps {
-		agent, _ := h.Directory.ByKey(s.Agent)
-		needed := []access.Reach{reaches.On(access.OperationOf(s.Op), s.Process.Namespace)}
-		if s.Spec != nil {
-			needed = append(needed, reaches.Sets(s.Process.Namespace))
-		}
-		for _, reach := range needed {
-			missing.Check(reach, s.Process.String(), gate.Host(agent))
-		}
-	}
-	if missing.Any() {
-		return forbidden(missing)
-	}
-	return nil
 }
 
 // apply stores the operation that carries out the steps.

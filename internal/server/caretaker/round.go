@@ -102,17 +102,35 @@ func (r *round) present(agent string) bool {
 // read collects the facts about all processes of some hosts. The order of the reads matters: an operation that ends
 // after the server has looked for operations under way changes what the host has.
 func (r *round) read(ctx context.Context, agents []string) error {
-	placed, err := r.k.Store.PlacedOn(ctx, agents)
+	places, err := r.readPlaces(ctx, agents)
 	if err != nil {
 		return err
+	}
+	if err := r.readLatest(ctx, agents, places); err != nil {
+		return err
+	}
+	if err := r.readObserved(ctx, places); err != nil {
+		return err
+	}
+	if err := r.readReach(ctx); err != nil {
+		return err
+	}
+	return r.findDrift(ctx)
+}
+
+// readPlaces reads what files and selections say of hosts, and keeps the places that concern upkeep.
+func (r *round) readPlaces(ctx context.Context, agents []string) (map[store.ObservedKey]*place, error) {
+	placed, err := r.k.Store.PlacedOn(ctx, agents)
+	if err != nil {
+		return nil, err
 	}
 	left, err := r.k.Store.LeftOn(ctx, agents)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rows, err := r.k.Store.UpkeepOn(ctx, agents)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	places := map[store.ObservedKey]*place{}
 	at := func(agent string, id process.ID) *place {
@@ -155,16 +173,7 @@ func (r *round) read(ctx context.Context, agents []string) error {
 		return cmp.Or(cmp.Compare(a.key.Agent, b.key.Agent), process.CompareIDs(a.key.Process, b.key.Process))
 	})
 	r.places = r.places[:min(len(r.places), mostPlaces)]
-	if err := r.readLatest(ctx, agents, places); err != nil {
-		return err
-	}
-	if err := r.readObserved(ctx, places); err != nil {
-		return err
-	}
-	if err := r.readReach(ctx); err != nil {
-		return err
-	}
-	return r.findDrift(ctx)
+	return places, nil
 }
 
 // concerns reports whether upkeep can have something to do about a process.
@@ -175,13 +184,12 @@ func (r *round) concerns(p *place) bool {
 	return p.selected || p.row.Member != upkeep.Outside || p.ordered() != nil
 }
 
-// ordered returns the revision by which a file decides about a process on a host; nil if no file does.
+// ordered returns the number and the task of the revision by which a file decides about a process on a host; nil if no
+// file does.
 func (p *place) ordered() *store.Revision {
 	switch {
 	case byFile(p.placed):
-		return &store.Revision{
-			Number: p.placed.Revision, Through: p.placed.Through, App: p.placed.App, User: p.placed.User, Task: p.placed.Task,
-		}
+		return &store.Revision{Number: p.placed.Revision, Task: p.placed.Task}
 	case p.placed == nil:
 		return p.removed
 	}

@@ -501,12 +501,13 @@ func (d *Driver) outcomes(ctx context.Context, r *store.Rollout, batch int, fact
 // alreadyRemoved is the outcome of the removal of a process that its host does not have. The host is not asked.
 const alreadyRemoved = "was already removed"
 
-// untouched reports whether a host was never sent an operation, or certainly never begins it.
+// untouched reports whether a host was never sent an operation, or certainly never begins it. A host that ended while
+// an apply was on its way gets the apply when it returns.
 func untouched(r *store.Rollout, o *process.Outcome) bool {
 	if o.Fault == process.None {
 		return o.Text == alreadyRemoved
 	}
-	return o.Text == task.Unavailable || r.Plan.OneOf && task.NeverTaken(o.Text)
+	return o.Text == task.Unavailable || (r.Plan.OneOf || r.Op == store.OpApply) && task.NeverTaken(o.Text)
 }
 
 // worse returns a fact about a host with the judgement about another of its processes. The status is nil if the host

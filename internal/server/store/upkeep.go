@@ -113,6 +113,7 @@ type Filings interface {
 	// Unfiled returns the specs in force in a namespace that no file has, unordered. Of the fields of a placement, only
 	// Process, Agent, Revision and Spec are set.
 	Unfiled(ctx context.Context, namespace string) ([]Placement, error)
-	// File makes placements of Unfiled those of a file. It skips a placement that is not in force any more.
-	File(ctx context.Context, namespace string, placed []Placement) error
+	// File makes placements of Unfiled those of a file, and takes the file back for processes of RemovedOn. It skips a
+	// placement that is not in force any more, and a process that is there again.
+	File(ctx context.Context, namespace string, placed []Placement, gone []ObservedKey) error
 }

@@ -400,9 +400,13 @@ func (db *Store) Unfiled(ctx context.Context, namespace string) ([]store.Placeme
 	return list, nil
 }
 
-// File makes placements those of a file.
-func (db *Store) File(ctx context.Context, namespace string, placed []store.Placement) error {
-	part, of := revision{}, map[int64][]nameAndAgent{}
+// File makes placements those of a file, and takes the file back for others.
+func (db *Store) File(ctx context.Context, namespace string, placed []store.Placement, gone []store.ObservedKey) error {
+	part, of := revision{namespace: namespace}, map[int64][]nameAndAgent{}
+	removed := make([]nameAndAgent, len(gone))
+	for i, key := range gone {
+		removed[i] = nameAndAgent{key.Process.Name, key.Agent}
+	}
 	for i := range placed {
 		p := &placed[i]
 		of[p.Revision] = append(of[p.Revision], nameAndAgent{p.Process.Name, p.Agent})
@@ -418,7 +422,7 @@ func (db *Store) File(ctx context.Context, namespace string, placed []store.Plac
 				return err
 			}
 		}
-		return nil
+		return part.takeBack(ctx, tx, db.dialect, removed)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot record what a file has in namespace %q: %w", namespace, err)
@@ -427,9 +431,11 @@ func (db *Store) File(ctx context.Context, namespace string, placed []store.Plac
 }
 
 // inheritFile says for the placements of a revision which placement of a file counts, if that is an earlier one. A
-// change that no file made leaves the file as it was. So does an undo that brings back such a change.
+// change that no file made leaves the file as it was, but for what a file has removed. So does an undo that brings back
+// such a change.
 func inheritFile(ctx context.Context, tx tx, namespace string, number int64, through string) error {
-	filed, condition := "o.filed", ""
+	filed, condition := `CASE WHEN EXISTS (SELECT 1 FROM revisions e WHERE e.namespace = o.namespace
+		AND e.number = o.until AND e.through IN ('apply', 'undo', 'edit', 'selection')) THEN 0 ELSE o.filed END`, ""
 	switch {
 	case store.IsUndo(through):
 		filed, condition = "CASE WHEN o.filed = o.since THEN ?2 ELSE o.filed END", " AND o.digest = placements.digest"
@@ -454,6 +460,11 @@ func (p *revision) takeBackFiles(ctx context.Context, tx tx, d *sqldb.Dialect, t
 			gone = append(gone, key)
 		}
 	}
+	return p.takeBack(ctx, tx, d, gone)
+}
+
+// takeBack takes back what files say of processes that somebody has removed.
+func (p *revision) takeBack(ctx context.Context, tx tx, d *sqldb.Dialect, gone []nameAndAgent) error {
 	if len(gone) == 0 {
 		return nil
 	}
@@ -461,6 +472,8 @@ func (p *revision) takeBackFiles(ctx context.Context, tx tx, d *sqldb.Dialect, t
 		AND (name, agent) IN (SELECT j.a, j.b FROM names(?2) j)
 		AND until = (SELECT max(o.until) FROM placements o WHERE o.namespace = placements.namespace
 			AND o.name = placements.name AND o.agent = placements.agent)
+		AND NOT EXISTS (SELECT 1 FROM placements l WHERE l.namespace = placements.namespace AND l.name = placements.name
+			AND l.agent = placements.agent AND l.until = 0)
 		AND EXISTS (SELECT 1 FROM revisions e WHERE e.namespace = placements.namespace AND e.number = placements.until
 			AND e.through NOT IN ('apply', 'undo', 'edit', 'selection'))`, p.namespace, p.pairs(d, gone))
 }

@@ -455,7 +455,7 @@ func unfiled(t *testing.T, s store.Store) {
 	through("3", "operation", asked(process.Update, "b", "hand", "x"))
 	list := shows("changed by hand", "a@x 1 own", "a@y 1 own", "b@x 3 hand")
 	through("4", "operation", asked(process.Update, "a", "later", "y"))
-	must(t, s.File(t.Context(), "ns", list))
+	must(t, s.File(t.Context(), "ns", list, nil))
 	shows("once a file has the others", "a@y 4 later")
 	placed, err := s.PlacedOn(t.Context(), []string{"x"})
 	must(t, err)
@@ -472,4 +472,33 @@ func unfiled(t *testing.T, s store.Store) {
 	}
 	through("6", "operation", asked(process.Update, "b", "hand", "x"))
 	shows("changed back by hand", "a@y 4 later")
+	removed := func(what string, want ...string) []store.ObservedKey {
+		t.Helper()
+		keys, err := s.RemovedOn(t.Context(), []string{"x", "y"})
+		must(t, err)
+		var got []string
+		for _, key := range keys {
+			got = append(got, key.Process.Name+"@"+key.Agent)
+		}
+		slices.Sort(got)
+		same(t, what, want, got)
+		return keys
+	}
+	through("7", "operation", asked(process.Unregister, "b", "", "x", "y"))
+	keys := removed("removed by hand", "b@x", "b@y")
+	through("8", "operation", asked(process.Register, "b", "hand", "y"))
+	must(t, s.File(t.Context(), "ns", nil, keys))
+	removed("once a file has it no more")
+	filed, err = s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: "b"}, []string{"x", "y"})
+	must(t, err)
+	if len(filed) != 1 || filed[0].Agent != "y" {
+		t.Errorf("the file of b is %+v", filed)
+	}
+	through("9", "apply", asked(process.Unregister, "b", "", "y"))
+	through("10", "operation", asked(process.Register, "b", "file", "y"))
+	filed, err = s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: "b"}, []string{"x", "y"})
+	must(t, err)
+	if len(filed) != 0 {
+		t.Errorf("a file has removed b, and has %+v", filed)
+	}
 }
