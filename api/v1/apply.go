@@ -28,8 +28,9 @@ type Change struct {
 	Op     string   `json:"op,omitempty"`
 	Reason string   `json:"reason,omitempty"`
 	Hosts  []string `json:"hosts"`
-	// Files tells that nothing changes on the hosts, which have the spec of the file by another way. From the apply on
-	// the file counts: a later change by another way is a difference from the file.
+	// Files tells that nothing changes on the hosts. They have the spec of the file by another way, or somebody has
+	// removed what the file no longer has. From the apply on the file counts: a later change by another way is a
+	// difference from the file.
 	Files bool `json:"files,omitempty"`
 	// Fields are the changed fields of a process that the hosts have already.
 	Fields []FieldChange `json:"fields,omitempty"`

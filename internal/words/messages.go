@@ -190,6 +190,7 @@ var Messages = []Text{
 	{"{text}: stays stopped", "{text}：保持停止"},
 	{"not watched: stays as it is", "未监控：保持原样"},
 	{"removed (--prune)", "移除（--prune）"},
+	{"was already removed", "此前已移除"},
 	{"--no-restart: takes effect at the next start", "--no-restart：下一次启动时生效"},
 	{"the file does not name this host: the apply leaves it as it is", "文件中没有这台主机：本次应用不改动它"},
 

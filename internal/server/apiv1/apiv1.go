@@ -532,3 +532,20 @@ func readable(v any, t reflect.Type, path string, fail func(path string, err err
 	}
 	return v, false
 }
+
+// narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
+func (h *Handler) narrow(hosts int, op process.Op) error {
+	if h.Breadth == 0 || hosts <= h.Breadth {
+		return nil
+	}
+	p := problemf(http.StatusForbidden,
+		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",
+		hosts, h.Breadth)
+	if op != store.OpApply && !op.Info().RollsOut {
+		p = problemf(http.StatusForbidden,
+			"the call is for %d hosts, and above %d this server demands the approval of a second person: "+
+				"use an apply with a rollout, because %s has none", hosts, h.Breadth, op)
+	}
+	p.broad = true
+	return p
+}

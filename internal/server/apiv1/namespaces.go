@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -173,10 +174,10 @@ type filed struct {
 	known    []plan.Known
 	wanted   []plan.Wanted
 	standing []store.Selection
-	// unfiled are the processes that have the spec of the file, and no file has brought it. gone are those that the
-	// file, with prune, does not have any more, and that somebody has removed before.
+	// unfiled are the processes that have the spec of the file, and no file has brought it. gone are those that
+	// somebody has removed, and that a file with prune does not have any more.
 	unfiled []store.Placement
-	gone    []store.ObservedKey
+	gone    []plan.Known
 }
 
 // readFiled reads the call, and what its namespace has. It sets the revision that the task depends on.
@@ -246,30 +247,31 @@ func (h *Handler) readUnfiled(ctx context.Context, namespace string, f *filed) e
 	return nil
 }
 
-// readGone finds what a file removes that is gone already.
+// readGone finds what the file removes, and somebody has removed already.
 func (h *Handler) readGone(ctx context.Context, c *call, namespace string, f *filed) error {
 	if f.options.Prune == plan.PruneNone {
 		return nil
 	}
-	wanted := map[store.ObservedKey]bool{}
+	wanted, names := map[store.ObservedKey]bool{}, map[string]string{}
 	for _, w := range f.wanted {
 		wanted[store.ObservedKey{Agent: w.Agent, Process: w.Process}] = true
 	}
-	var agents []string
 	reach := c.Principal.On(access.OperationOf(process.Unregister), namespace)
 	for a := range h.Directory.After(fleet.Place{}) {
 		if reach.Covers(gate.Host(a)) {
-			agents = append(agents, a.Key)
+			names[a.Key] = nameOf(a)
 		}
 	}
-	for part := range slices.Chunk(agents, hostsPerRead) {
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(names)), hostsPerRead) {
 		removed, err := h.Upkeep.RemovedOn(ctx, part)
 		if err != nil {
-			return failure("read what was removed", err)
+			return failure("read what no file has", err)
 		}
 		for _, key := range removed {
 			if key.Process.Namespace == namespace && !wanted[key] {
-				f.gone = append(f.gone, key)
+				f.gone = append(f.gone, plan.Known{
+					Process: key.Process, Agent: key.Agent, Host: names[key.Agent], Gone: true,
+				})
 			}
 		}
 	}
@@ -286,30 +288,17 @@ func (h *Handler) file(ctx context.Context, c *call, namespace string, f *filed)
 		p := &f.unfiled[i]
 		steps[i] = plan.Step{Op: process.Start, Process: p.Process, Agent: p.Agent}
 	}
+	gone := make([]store.ObservedKey, len(f.gone))
+	for i := range f.gone {
+		gone[i] = store.ObservedKey{Agent: f.gone[i].Agent, Process: f.gone[i].Process}
+	}
 	if err := h.mayApply(c, steps); err != nil {
 		return err
 	}
-	if err := h.Upkeep.File(ctx, namespace, f.unfiled, f.gone); err != nil {
+	if err := h.Upkeep.File(ctx, namespace, f.unfiled, gone); err != nil {
 		return failure("record the file", err)
 	}
 	return nil
-}
-
-// narrow rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
-func (h *Handler) narrow(hosts int, op process.Op) error {
-	if h.Breadth == 0 || hosts <= h.Breadth {
-		return nil
-	}
-	p := problemf(http.StatusForbidden,
-		"the call is for %d hosts, and above %d this server demands the approval of a second person: use a rollout",
-		hosts, h.Breadth)
-	if op != store.OpApply && !op.Info().RollsOut {
-		p = problemf(http.StatusForbidden,
-			"the call is for %d hosts, and above %d this server demands the approval of a second person: "+
-				"use an apply with a rollout, because %s has none", hosts, h.Breadth, op)
-	}
-	p.broad = true
-	return p
 }
 
 // putNamespace makes the processes of a namespace as a process file says.
@@ -320,7 +309,7 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	changes, steps := plan.Make(f.wanted, f.known, f.options)
+	changes, steps := plan.Make(f.wanted, slices.Concat(f.known, f.gone), f.options)
 	rollouts, err := h.rollouts(c, t, &f.rolls, steps)
 	if err != nil {
 		return reply{}, err

@@ -35,6 +35,8 @@ type Known struct {
 	Selector string
 	// Unfiled tells that no file has the spec.
 	Unfiled bool
+	// Gone tells that somebody has removed the process, and that a file still has it.
+	Gone bool
 }
 
 // Prune says what becomes of processes that are not in the file.
@@ -111,7 +113,9 @@ func (s starts) beside(w Wanted, o Options) *process.Spec {
 func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps []Step) {
 	have := map[key]*Known{}
 	for i := range known {
-		have[key{known[i].Agent, known[i].Process}] = &known[i]
+		if !known[i].Gone {
+			have[key{known[i].Agent, known[i].Process}] = &known[i]
+		}
 	}
 	file := newEntries(wanted)
 	var rows []row
@@ -126,7 +130,10 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 	// The removals come first: a start waits for the stop of what it replaces.
 	for i := range known {
 		k := &known[i]
-		if c, op, ok := file.remove(k, o); ok {
+		if k.Gone && o.Prune != PruneNone && !file.wanted[key{k.Agent, k.Process}] {
+			gone := v1.Change{Action: v1.ActionRemove, Reason: "was already removed", Files: true}
+			add(gone, Step{Process: k.Process, Agent: k.Agent, Host: k.Host}, nil)
+		} else if c, op, ok := file.remove(k, o); !k.Gone && ok {
 			add(c, Step{
 				Op: op, Process: k.Process, Agent: k.Agent, Host: k.Host, Removes: true, Former: k.Spec,
 			}, k.Spec)

@@ -451,3 +451,24 @@ func TestUnfiled(t *testing.T) {
 		}
 	}
 }
+
+// TestGone: an apply with prune ends the claim of the file to what somebody has removed.
+func TestGone(t *testing.T) {
+	s := spec(nil)
+	gone := plan.Known{Process: process.ID{Namespace: "shop", Name: "gone"}, Agent: "A", Host: "a", Gone: true}
+	back := plan.Known{Process: process.ID{Namespace: "shop", Name: "back"}, Agent: "A", Host: "a", Gone: true}
+	wanted := []plan.Wanted{{Process: back.Process, Agent: "A", Host: "a", Spec: s}}
+	for prune, want := range map[plan.Prune]string{
+		plan.PruneNone: "[back create start false new]",
+		plan.PruneOwn:  "[back create start false new gone remove  true was already removed]",
+	} {
+		changes, steps := plan.Make(wanted, []plan.Known{gone, back}, plan.Options{Prune: prune})
+		var got []string
+		for _, c := range changes {
+			got = append(got, fmt.Sprint(c.Process, " ", c.Action, " ", c.Op, " ", c.Files, " ", c.Reason))
+		}
+		if fmt.Sprint(got) != want || len(steps) != 1 {
+			t.Errorf("%q: got %q and %d steps, want %q", prune, got, len(steps), want)
+		}
+	}
+}
