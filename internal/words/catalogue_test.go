@@ -290,6 +290,15 @@ func TestLengthsOfTime(t *testing.T) {
 	}
 }
 
+// TestDifferenceFromAFile: who made it stands in parentheses.
+func TestDifferenceFromAFile(t *testing.T) {
+	const english = "somebody has removed the process on this host (operation by shop/anna, 2026-11-22 10:02:11 UTC)"
+	const want = "有人移除了这台主机上的该进程（operation，shop/anna，2026-11-22 10:02:11 UTC）"
+	if got, whole := words.Sentence(english, words.Chinese); got != want || !whole {
+		t.Errorf("got %q (%v), want %q", got, whole, want)
+	}
+}
+
 func TestMessage(t *testing.T) {
 	for english, want := range map[string]string{
 		"restart: 1 ok, 0 failed, 0 running (op-1)\n": "restart：1 成功，0 失败，0 执行中（op-1）\n",

@@ -191,11 +191,11 @@ type pattern struct {
 //nolint:gochecknoglobals // they never change
 var (
 	sentences = sync.OnceValue(func() []*pattern {
-		return patterns(slices.Concat(Sentences, Refusals, FileFaults, FieldFaults))
+		return patterns(slices.Concat(Sentences, Refusals, FileFaults, FieldFaults, asides))
 	})
 	messages = sync.OnceValue(func() []*pattern {
 		return patterns(slices.Concat(Doctor, Messages, Faults, fileFaults[:3], []Text{fieldFault}, Sentences, Refusals,
-			FileFaults, FieldFaults, fileFaults[3:]))
+			FileFaults, FieldFaults, fileFaults[3:], asides))
 	})
 )
 

@@ -496,4 +496,43 @@ var Sentences = []Text{
 	{"{process} and {n} other{s}", "{process} 及另外 {n} 个"},
 	{"revision {n}: {fields}", "修订版本 {n}：{fields}"},
 	{"revision {n}", "修订版本 {n}"},
+
+	// how a process differs from its file
+	{"revision {n} has changed it since the file", "文件应用之后，修订版本 {n} 改动了它"},
+	{
+		"revision {n}, an undo, has brought back a change that no file made",
+		"修订版本 {n} 是一次撤销，恢复了并非由文件作出的改动",
+	},
+	{
+		"the host has revision {n}, which the file in force has replaced",
+		"主机上是修订版本 {n}，生效的文件已取代它",
+	},
+	{
+		"revision {n} has changed it, but its rollout did not end, so the file before it is in force",
+		"修订版本 {n} 改动了它，但其分批发布没有完成，因此仍以此前的文件为准",
+	},
+	{"revision {n} has removed the process, and the host still has it", "修订版本 {n} 已移除该进程，而主机上还有它"},
+	{"the host does not have revision {n}", "主机没有拿到修订版本 {n}"},
+	{"the host does not have the spec of its selection", "主机没有拿到其选择条件的进程配置"},
+	{
+		"the host matches the selection, and lacks the process; drover brings it within a minute, if the person " +
+			"who applied the file may still start it there",
+		"主机符合选择条件，却没有该进程；若应用文件的人仍有权在那里启动它，drover 会在 1 分钟内下发",
+	},
+	{"somebody has removed the process on this host", "有人移除了这台主机上的该进程"},
+	{"somebody has stopped the process", "有人停止了该进程"},
+	{"somebody has unhosted the process", "有人取消了对该进程的托管"},
+	{"drover does not watch the process", "drover 没有监控该进程"},
+	{"it runs with revision {n}, stored is {stored}", "正在以修订版本 {n} 运行，已保存的是 {stored}"},
+	{"the running process differs from its spec", "运行中的进程与其配置不同"},
+	{"{path} differs from its checksum", "{path} 与其校验值不同"},
+	{"drover could not look: {output}", "drover 无法查看：{output}"},
+}
+
+// asides say who made a difference, and when. They are looked for last, because other sentences have parentheses, too.
+//
+//nolint:gochecknoglobals // constant texts
+var asides = []Text{
+	{"{text} ({through} by {user}, {time})", "{text}（{through}，{user}，{time}）"},
+	{"{text} ({time})", "{text}（{time}）"},
 }
