@@ -497,6 +497,8 @@ var Sentences = []Text{
 	{"revision {n}: {fields}", "修订版本 {n}：{fields}"},
 	{"revision {n}", "修订版本 {n}"},
 
+	{"drover started pid {pid}, and its disk has no record of that", "pid {pid} 由 drover 启动，但其磁盘上没有这次启动的记录"},
+
 	// how a process differs from its file
 	{"revision {n} has changed it since the file", "文件应用之后，修订版本 {n} 改动了它"},
 	{

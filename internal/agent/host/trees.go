@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"drover/internal/agent/cgroup"
@@ -85,6 +86,15 @@ func (h *Host) RunOf(id procfs.Identity) string {
 		return ""
 	}
 	return h.runAt(id.PID)
+}
+
+// RunsOf implements operation.Trees.
+func (h *Host) RunsOf(prefix string) []string {
+	ids, err := h.tree.IDs()
+	if err != nil {
+		h.log.Warn("cannot list control groups", "error", err)
+	}
+	return slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, prefix) })
 }
 
 // runAt is RunOf for the process at a pid. With control groups, it knows the run of a zombie, too.

@@ -29,6 +29,8 @@ type Trees interface {
 	Survivors(s instance.Scope) []procfs.Identity
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
 	RunOf(id procfs.Identity) string
+	// RunsOf returns the runs that have a control group and whose ids have a prefix.
+	RunsOf(prefix string) []string
 	// Copies returns the processes that may be the process of the spec, by ascending pid. They were born in no run of a
 	// drover, or in a run of this drover that is not kept. If pid is not 0, it returns the process with
 	// that pid or none, or the children of -pid: their command lines and directories do not count.
@@ -47,6 +49,9 @@ func PrefixOf(run string) string { return run[:min(len(run), len(runPrefix(proce
 // NewRunID returns the id of a run of the process; unique sets it apart from its other runs: lower-case letters and
 // digits. The id begins with a hash of the process, for people who look into the control groups.
 func NewRunID(id process.ID, unique string) string { return runPrefix(id) + unique }
+
+// processSuffix ends the id of a run whose command is the process itself.
+const processSuffix = "-p"
 
 // kept returns what reports whether drover knows the process that a run belongs to. This process is known when it has
 // run since it was registered.

@@ -148,6 +148,34 @@ func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime)
 	return o.lookSince(id, spec, rt, 0)
 }
 
+// Unrecorded finds the latest run of a foreground process that is not on record, as after the disk was restored from an
+// older copy. It began later than the last start on record. ok is false if there is none, or if no control groups tell.
+func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt specstore.Runtime) (s instance.Sighting, ok bool) {
+	if !spec.Foreground() || spec.Policy.Kind == process.Periodic {
+		return s, false
+	}
+	after := time.Unix(rt.LastStartAt+1, 0)
+	for _, run := range o.Trees.RunsOf(runPrefix(id)) {
+		if run == rt.Run || !strings.HasSuffix(run, processSuffix) {
+			continue
+		}
+		var oldest *procfs.Identity // is the process: all others are its children
+		for _, who := range o.Trees.Survivors(instance.Scope{Run: run}) {
+			if oldest == nil || who.StartTicks < oldest.StartTicks {
+				oldest = &who
+			}
+		}
+		if oldest == nil {
+			continue
+		}
+		since := time.Now().Add(oldest.StartedAfterBoot() - o.Clock())
+		if _, _, known := o.peers.Owner(id, *oldest); !known && !since.Before(after) {
+			s, after = instance.Sighting{ID: oldest, Matches: 1, Run: run}, since
+		}
+	}
+	return s, s.Run != ""
+}
+
 // lookSince is Look that also finds by its name what began at since or later, in clock ticks since boot, unless since
 // is 0: a start command may have another program start the process.
 func (o *Operator) lookSince(id process.ID, spec *process.Spec, rt specstore.Runtime, since uint64) instance.Sighting {
@@ -232,10 +260,11 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 	leave := n.launches.leave
 	defer func() { leave() }()
 	st.Run = n.NewRun(n.id)
-	n.active.add(n.item, st.Run)
 	if n.isProcess(st) {
+		st.Run += processSuffix
 		line = process.Replacing(line)
 	}
+	n.active.add(n.item, st.Run)
 	child, err := n.Commands.Launch(n.id, st.Run, line, n.specFor(st))
 	unneeded := needless()
 	if err != nil {

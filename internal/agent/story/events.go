@@ -120,7 +120,9 @@ func (p *Process) Found(c Change, before *procfs.Identity) process.Event {
 		return p.Replaced(c, End{PID: before.PID, Why: why})
 	}
 	e := c.event(process.EventFound, process.Actor{Kind: process.ActorOutside}, p.Cause())
-	e.PID = p.PID()
+	if e.PID = p.PID(); p.Runtime.Run != "" {
+		e.Actor.Kind = process.ActorSelf // of an earlier agent
+	}
 	return e
 }
 

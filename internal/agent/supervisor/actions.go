@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"drover/internal/agent/instance"
@@ -149,7 +150,7 @@ func (r *runner) rebooted() bool {
 // firstLook finds out what happened to the process while no agent ran.
 func (r *runner) firstLook(ctx context.Context) {
 	before := r.proc.Runtime.Process
-	seen := r.look()
+	seen := r.lookAround()
 	r.sighted(seen)
 	r.schedule()
 	switch {
@@ -175,6 +176,22 @@ func (r *runner) firstLook(ctx context.Context) {
 		r.goneUnseen(ctx, before.PID, true)
 	}
 	r.beginOwed(ctx)
+}
+
+// lookAround is look that also finds a run that is not on record.
+func (r *runner) lookAround() instance.Sighting {
+	seen := r.look()
+	if seen.Alive() || r.proc.Record == nil {
+		return seen
+	}
+	run, ok := r.sup.operator.Unrecorded(r.id, &r.proc.Record.Spec, r.proc.Runtime)
+	if !ok {
+		return seen
+	}
+	r.proc.Clear()
+	r.proc.Runtime.Note = "drover started pid " + strconv.Itoa(run.ID.PID) + ", and its disk has no record of that"
+	r.proc.Runtime.LastStartAt = time.Now().Add(run.ID.StartedAfterBoot() - r.now()).Unix()
+	return run
 }
 
 // giveUp records that the retries are used up. The record survives a reboot.

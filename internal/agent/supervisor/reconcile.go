@@ -87,7 +87,7 @@ func (r *runner) reconcile(ctx context.Context) {
 	// Continue as after an operation.
 	r.leaveBudget()
 	r.step(ctx, lifecycle.Began{})
-	r.sighted(r.look())
+	r.sighted(r.lookAround())
 	r.step(ctx, lifecycle.Ended{Alive: r.proc.Runtime.Process != nil, Restore: true, Now: true})
 }
 

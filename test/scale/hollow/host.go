@@ -294,6 +294,9 @@ func (h *Host) Survivors(instance.Scope) []procfs.Identity { return nil }
 // RunOf implements operation.Trees.
 func (h *Host) RunOf(procfs.Identity) string { return "" }
 
+// RunsOf implements operation.Trees.
+func (h *Host) RunsOf(string) []string { return nil }
+
 // Copies implements operation.Trees: no other program starts processes here.
 func (h *Host) Copies(*process.Spec, int, func(string) bool) []instance.Copy { return nil }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -304,6 +305,18 @@ func (w *World) SetCopies(all ...instance.Copy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.copies = slices.SortedFunc(slices.Values(all), func(a, b instance.Copy) int { return a.ID.PID - b.ID.PID })
+}
+
+// RunsOf implements operation.Trees.
+func (w *World) RunsOf(prefix string) (runs []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.procs {
+		if strings.HasPrefix(p.run, prefix) && !slices.Contains(runs, p.run) {
+			runs = append(runs, p.run)
+		}
+	}
+	return runs
 }
 
 // RunOf implements operation.Trees.
