@@ -70,8 +70,13 @@ func TestRemovalOnAHostThatIsAway(t *testing.T) {
 	empty := filepath.Join(f.Dir, "empty.yaml")
 	must(t, os.WriteFile(empty, []byte("namespace: prune\nprocesses: {}\n"), 0o600))
 	f.CLI("rollout", "undo", id, "--yes")
-	f.drover("apply", "-f", empty, "--prune", "--yes") // the host that is away makes it fail
-	f.drover("apply", "-f", empty, "--prune", "--yes")
+	code, out, errs := f.drover("apply", "-f", empty, "--prune", "--yes")
+	if code != 7 || strings.Count(errs, "hosts that were away follow within a minute of their return") == 0 {
+		t.Errorf("apply with a host that is away: exit code %d\n%s%s", code, out, errs)
+	}
+	if out := f.CLI("ps", "prune/web", "--no-headers"); strings.Contains(out, first) {
+		t.Errorf("the process is left on the host that is there: %s", out)
+	}
 	for _, namespace := range []string{"undo", "prune"} {
 		code, out, errs := f.drover("drift", namespace+"/web")
 		if code != 3 || strings.Count(out, "has removed the process, and the host still has it") != 1 {

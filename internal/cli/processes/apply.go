@@ -376,17 +376,26 @@ func stopsToRemove(c client.Change) bool {
 }
 
 // mayRemove reports whether the next round would only remove processes. After a failure it must not begin anything
-// again, so the rest waits for the next apply.
+// again, so the rest waits for the next apply. Hosts that are away begin nothing.
 func (a *applyCommand) mayRemove(cmd *cobra.Command, c *client.Client, p part) bool {
 	next, _, err := c.Plan(cmd.Context(), p.file, a.options("", p.peers))
-	removes := err == nil && !slices.ContainsFunc(next.Changes, func(c client.Change) bool {
-		return processfile.Steps(&c) > 0 && (c.Action != actionRemove || stopsToRemove(c))
-	})
+	removes, stopped := err == nil, false
+	for i := range next.Changes {
+		change := &next.Changes[i]
+		away := !slices.ContainsFunc(change.Hosts, func(host string) bool { return !slices.Contains(next.Away, host) })
+		switch {
+		case processfile.Steps(change) == 0 || away:
+		case change.Action == actionRemove && !stopsToRemove(*change):
+			stopped = true
+		default:
+			removes = false
+		}
+	}
 	if !removes {
 		term.Say(cmd, "%s: processes that the file no longer has are stopped, and not removed: apply the file again\n",
 			cmd.Name())
 	}
-	return removes
+	return removes && stopped
 }
 
 // follow follows the rollouts of an apply, one after another.

@@ -311,7 +311,7 @@ func sayNext(cmd *cobra.Command, s *remote.Session, r *client.Rollout) {
 		term.Say(cmd, "go on: %s; end it: %s\n", s.Again("rollout resume %s", r.ID), s.Again("rollout abort %s", r.ID))
 	}
 	if n := skippedAway(r); n > 0 && r.Op == client.OpApply {
-		term.Say(cmd, "hosts that were away follow within a minute of their return\n")
+		sayFollow(cmd)
 	} else if n > 0 {
 		term.Say(cmd, "repeat on the hosts that were away: %s\n", s.Again("rollout retry %s --away", r.ID))
 	}

@@ -275,6 +275,9 @@ func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []cli
 	n := o.Counts
 	term.Say(cmd, "%s: %d ok%s, %d failed, %d running (%s)\n", cmp.Or(w.called, o.Op), n.OK, already(results), n.Failed,
 		n.Pending, o.ID)
+	if w.called != "" && slices.ContainsFunc(results, isAway) {
+		sayFollow(cmd)
+	}
 	if n.Failed == 0 || len(results) == 1 {
 		return
 	}
@@ -339,6 +342,14 @@ func alike(r client.Result) string {
 	return numbers.ReplaceAllString(about.Replace(r.Message), "N")
 }
 
+// isAway reports whether the host of a result was away.
+func isAway(r client.Result) bool { return r.Outcome == "agent-unavailable" }
+
+// sayFollow says what becomes of an apply on hosts that are away.
+func sayFollow(cmd *cobra.Command) {
+	term.Say(cmd, "hosts that were away follow within a minute of their return\n")
+}
+
 // verdict is the exit code of a finished operation, as an error.
 func verdict(results []client.Result) error {
 	failed, away := 0, 0
@@ -346,7 +357,7 @@ func verdict(results []client.Result) error {
 		if r.Failed() {
 			failed++
 		}
-		if r.Outcome == "agent-unavailable" {
+		if isAway(r) {
 			away++
 		}
 	}

@@ -25,7 +25,8 @@ minute. It closes after five minutes, or when no host has that revision any more
 				Use: "reset PROCESS", Short: "Close a breaker: relaunch the process again",
 				Long: `Close a breaker: relaunch the process again. Hosts where the process is down relaunch it within
 25 s, not all at once. Needs the right to start the process on every host.`,
-				Example: "  drover breaker reset shop/web",
+				Example: `  drover breaker reset shop/web
+  drover breaker list -o name | xargs -n 1 drover breaker reset`,
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.Breaker, error) {
 					namespace, name, err := term.SplitID(args[0])
 					if err != nil {
