@@ -499,6 +499,8 @@ var Sentences = []Text{
 
 	{"drover started pid {pid}, and its disk has no record of that", "pid {pid} 由 drover 启动，但其磁盘上没有这次启动的记录"},
 
+	{"its spec limits the open files of each process to {n}", "进程配置把每个进程打开的文件数限制为 {n}"},
+
 	// how a process differs from its file
 	{"revision {n} has changed it since the file", "文件应用之后，修订版本 {n} 改动了它"},
 	{

@@ -51,6 +51,7 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 		health *process.Answer
 		marks  instance.Marks
 		tasks  int64
+		files  int64
 		want   []string
 	}{
 		"all": {
@@ -62,6 +63,21 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 				"20s before its end it used 12.3% of the processors and 5.0% of the memory, " +
 					"with 3 processes and 1020 open files",
 				"its last health check, 4s before its end, failed: status 503",
+			},
+		},
+		"near its limit of open files": {
+			how:   process.Exit{Known: true, Code: 1, At: at},
+			usage: &process.Usage{Processes: 1, Files: 922, At: at - 20_000}, files: 1024,
+			want: []string{
+				"20s before its end it used 0.0% of the processors and 0.0% of the memory, with 1 process and 922 open files",
+				"its spec limits the open files of each process to 1024",
+			},
+		},
+		"far from its limit of open files": {
+			how:   process.Exit{Known: true, Code: 1, At: at},
+			usage: &process.Usage{Processes: 1, Files: 921, At: at - 20_000}, files: 1024,
+			want: []string{
+				"20s before its end it used 0.0% of the processors and 0.0% of the memory, with 1 process and 921 open files",
 			},
 		},
 		"marks of the group": {
@@ -83,7 +99,9 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := running(process.Resident)
-			p.Record.Spec.Hard.Tasks = c.tasks
+			if p.Record.Spec.Hard.Tasks = c.tasks; c.files != 0 {
+				p.Record.Spec.Execution.RLimits.OpenFiles = &c.files
+			}
 			p.BlameExit(now, 7, &c.how, "ended so")
 			was := story.End{
 				PID: 7, How: &c.how, Why: p.Cause(), Began: p.Runtime.LastStartAt, Usage: c.usage, Health: c.health,
