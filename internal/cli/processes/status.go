@@ -155,7 +155,7 @@ func statusFields(p client.Process, lang words.Lang) []term.Field {
 			term.Field{"Threads", fmt.Sprint(i.Threads)},
 			term.Field{"Memory", fmt.Sprintf("%s (%s)", term.Size(i.RSS), term.Percent(i.Mem))},
 			term.Field{"CPU", term.Percent(i.CPU)},
-			term.Field{"Version", i.Version},
+			term.Field{"Version", versionText(p)},
 			term.Field{"Health", i.Health},
 		)
 	}
@@ -175,6 +175,14 @@ func statusFields(p client.Process, lang words.Lang) []term.Field {
 	fields = append(fields, term.Field{"Last start", ago(term.Stamp(p.LastStartAt), term.Since(p.LastStartAt))},
 		term.Field{"Reported", ago(term.Stamp(p.ReportedAt), term.Since(p.ReportedAt))})
 	return append(fields, term.Field{"Host", heard(p.Host)})
+}
+
+// versionText is the version of the running process, or why its version command has not told it.
+func versionText(p client.Process) string {
+	if a := p.Version; p.Instance.Version == "" && a != nil && !a.OK {
+		return "not known: " + a.Text
+	}
+	return p.Instance.Version
 }
 
 // heard says how old the data of a host is.

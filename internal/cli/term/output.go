@@ -421,7 +421,7 @@ type Field [2]string
 
 // spoken are the fields with words of drover. The others hold names, and what people have written.
 func spoken() []string {
-	return []string{"Hosted", "Started", "Last start", "Reported", "Host", "Failing since"}
+	return []string{"Hosted", "Started", "Last start", "Reported", "Host", "Failing since", "Version"}
 }
 
 // WriteFields writes the fields that have a value, their names set to the right.
