@@ -213,8 +213,8 @@ type Usage struct {
 	At        int64 `json:"at"`
 }
 
-// FilesLimit says that the process was near the limit of open files of its spec; empty if it was not, or if the spec has
-// no limit. Usage is read now and then, so the last tenth counts.
+// FilesLimit says that the process was near the limit of open files of its spec; empty if it was not, or if the spec
+// has no limit. Usage is read now and then, so the last tenth counts.
 func (u Usage) FilesLimit(spec *Spec) string {
 	limit := spec.Execution.RLimits.OpenFiles
 	if limit == nil || *limit == Unlimited || int64(u.Files)*10 < *limit*9 {
