@@ -178,10 +178,10 @@ func (r *runner) firstLook(ctx context.Context) {
 	r.beginOwed(ctx)
 }
 
-// lookAround is look that also finds a run that is not on record.
+// lookAround is look that also finds a run that is not on record, so that no second one is started beside it.
 func (r *runner) lookAround() instance.Sighting {
 	seen := r.look()
-	if seen.Alive() || r.proc.Record == nil {
+	if seen.Alive() || r.proc.Record == nil || !r.proc.Record.Hosted {
 		return seen
 	}
 	run, ok := r.sup.operator.Unrecorded(r.id, &r.proc.Record.Spec, r.proc.Runtime)
