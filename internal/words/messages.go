@@ -175,7 +175,7 @@ var Messages = []Text{
 	{"nothing to do; the file counts from now on", "无需处理；从现在起以文件为准"},
 	{"no differences", "没有差异"},
 	{"no revisions of namespace {namespace}", "命名空间 {namespace} 没有修订版本"},
-	{"running processes not compared: {host}: {output}", "未比较正在运行的进程：{host}：{output}"},
+	{"running processes not compared: {host}: {text}", "未比较正在运行的进程：{host}：{text}"},
 	{"{n} differences in all: choose a namespace or hosts to see the others", "共 {n} 处差异：请指定命名空间或主机以查看其余部分"},
 	{"{process} does not run: drover leaves it out", "{process} 没有在运行：drover 略过它"},
 	{"{process} runs once, and would run again: drover leaves it out", "{process} 只运行一次，导入会使它再次运行：drover 略过它"},
