@@ -340,19 +340,30 @@ func (b *tab) at(path string) {
 		path))
 }
 
-// click waits for an element, and clicks into its middle as a mouse does.
+// click waits for an element, and clicks into its middle as a mouse does. It aims again if the element has moved away
+// under the pointer, because a part of the page above it has just come.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	for {
+	for aimed := 0; ; {
 		b.await("the element "+selector, fmt.Sprintf("document.querySelector(%q)", selector))
 		b.point(selector, 0)
+		evaluate[bool](b, fmt.Sprintf(`(() => {
+			globalThis.missed = true;
+			document.addEventListener("click", (e) => { globalThis.missed = e.target.closest(%q) === null; },
+				{ capture: true, once: true });
+			return true;
+		})()`, selector))
 		_, err := run(b, chromedp.Click(chromedp.CSS(selector)))
-		if err == nil {
-			return
-		}
 		// The page may have drawn the element anew before the press of the button.
-		if !strings.Contains(err.Error(), "Could not find node") {
+		if err != nil && !strings.Contains(err.Error(), "Could not find node") {
 			b.t.Fatalf("click on %s: %v", selector, err)
+		}
+		if err != nil {
+			continue
+		}
+		missed, err := run(b, chromedp.Evaluate[bool]("globalThis.missed === true"))
+		if aimed++; aimed == 3 || !missed || err != nil { // the click may have led to another page
+			return
 		}
 	}
 }
