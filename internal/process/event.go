@@ -1,7 +1,9 @@
 package process
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	v1 "drover/api/v1"
 )
@@ -205,6 +207,17 @@ func (e *Exit) Limit(spec *Spec) string {
 		return "its spec limits the size of a file to " + v1.Size(*size).String()
 	}
 	return ""
+}
+
+// FilesLimit names the limit of open files of a spec if a process seems to have reached it; else it is empty. Output is
+// the end of what the process wrote. Files is how many files it had open at the last reading, so the last tenth counts.
+func FilesLimit(spec *Spec, files int, output string) string {
+	limit := spec.Execution.RLimits.OpenFiles
+	if limit == nil || *limit == Unlimited ||
+		int64(files)*10 < *limit*9 && !strings.Contains(strings.ToLower(output), "too many open files") {
+		return ""
+	}
+	return fmt.Sprintf("its spec limits the open files of each process to %d", *limit)
 }
 
 // Run is one run of a periodic or single-run process. Times are Unix milliseconds; Ended is 0 while it lasts.

@@ -213,16 +213,6 @@ type Usage struct {
 	At        int64 `json:"at"`
 }
 
-// FilesLimit says that the process was near the limit of open files of its spec; empty if it was not, or if the spec
-// has no limit. Usage is read now and then, so the last tenth counts.
-func (u Usage) FilesLimit(spec *Spec) string {
-	limit := spec.Execution.RLimits.OpenFiles
-	if limit == nil || *limit == Unlimited || int64(u.Files)*10 < *limit*9 {
-		return ""
-	}
-	return fmt.Sprintf("its spec limits the open files of each process to %d", *limit)
-}
-
 // MovedFrom reports whether the usage differs enough from the last report to be reported again: by 1 percent of the
 // processors, or 0.5 percent of the memory.
 func (u Usage) MovedFrom(told Usage) bool {

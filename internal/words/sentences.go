@@ -501,7 +501,7 @@ var Sentences = []Text{
 
 	{"its spec limits the open files of each process to {n}", "进程配置把每个进程打开的文件数限制为 {n}"},
 
-	{"not known: {output}", "未知：{output}"},
+	{"not known: {text}", "未知：{text}"},
 
 	// how a process differs from its file
 	{"revision {n} has changed it since the file", "文件应用之后，修订版本 {n} 改动了它"},

@@ -204,6 +204,7 @@ func (p *Process) attest(c Change, e *process.Event, was *End) {
 			add("%s", text)
 		}
 	}
+	open := 0
 	if use := was.Usage; use != nil && use.At >= was.Began*1000 {
 		files := ""
 		if use.Files > 0 {
@@ -211,9 +212,10 @@ func (p *Process) attest(c Change, e *process.Event, was *End) {
 		}
 		add("%s before its end it used %.1f%% of the processors and %.1f%% of the memory, with %s%s", before(use.At),
 			use.CPU, use.Mem, process.Count(use.Processes, "process", "processes"), files)
-		if text := use.FilesLimit(&p.Record.Spec); text != "" {
-			add("%s", text)
-		}
+		open = use.Files
+	}
+	if text := process.FilesLimit(&p.Record.Spec, open, e.Output); text != "" {
+		add("%s", text)
 	}
 	if h := was.Health; h != nil && !h.OK && h.At >= was.Began*1000 {
 		add("its last health check, %s before its end, failed: %s", before(h.At), h.Text)

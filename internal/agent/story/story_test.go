@@ -52,6 +52,7 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 		marks  instance.Marks
 		tasks  int64
 		files  int64
+		output string
 		want   []string
 	}{
 		"all": {
@@ -72,6 +73,10 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 				"20s before its end it used 0.0% of the processors and 0.0% of the memory, with 1 process and 922 open files",
 				"its spec limits the open files of each process to 1024",
 			},
+		},
+		"says that its limit of open files is reached": {
+			how: process.Exit{Known: true, Code: 1, At: at}, files: 40, output: "accept: Too many open files",
+			want: []string{"its spec limits the open files of each process to 40", "its last output:\naccept: Too many open files"},
 		},
 		"far from its limit of open files": {
 			how:   process.Exit{Known: true, Code: 1, At: at},
@@ -105,7 +110,7 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 			p.BlameExit(now, 7, &c.how, "ended so")
 			was := story.End{
 				PID: 7, How: &c.how, Why: p.Cause(), Began: p.Runtime.LastStartAt, Usage: c.usage, Health: c.health,
-				Marks: c.marks,
+				Marks: c.marks, Words: c.output,
 			}
 			p.Machine.State = lifecycle.Starting
 			p.Ended(change(lifecycle.Running, lifecycle.Starting), was, nil)
