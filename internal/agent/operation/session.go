@@ -149,10 +149,11 @@ func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime)
 }
 
 // Unrecorded finds the latest run of a foreground process that is not on record, as after the disk was restored from an
-// older copy. It began later than the last start on record. ok is false if there is none, or if no control groups tell.
-func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt specstore.Runtime) (s instance.Sighting, ok bool) {
-	if !spec.Foreground() || spec.Policy.Kind == process.Periodic {
-		return s, false
+// older copy. It began later than the last start on record. It returns nil if there is none, if no control groups tell,
+// or if the policy of the host forbids the look.
+func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt specstore.Runtime) (latest *instance.Copy) {
+	if !spec.Foreground() || spec.Policy.Kind == process.Periodic || o.Policy != nil && o.Policy.MayLook(id, spec) != nil {
+		return nil
 	}
 	after := time.Unix(rt.LastStartAt+1, 0)
 	for _, run := range o.Trees.RunsOf(runPrefix(id)) {
@@ -170,10 +171,10 @@ func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt specstore.Ru
 		}
 		since := time.Now().Add(oldest.StartedAfterBoot() - o.Clock())
 		if _, _, known := o.peers.Owner(id, *oldest); !known && !since.Before(after) {
-			s, after = instance.Sighting{ID: oldest, Matches: 1, Run: run}, since
+			latest, after = &instance.Copy{ID: *oldest, Run: run, Since: since}, since
 		}
 	}
-	return s, s.Run != ""
+	return latest
 }
 
 // lookSince is Look that also finds by its name what began at since or later, in clock ticks since boot, unless since

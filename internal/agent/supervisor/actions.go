@@ -184,14 +184,14 @@ func (r *runner) lookAround() instance.Sighting {
 	if seen.Alive() || r.proc.Record == nil || !r.proc.Record.Hosted {
 		return seen
 	}
-	run, ok := r.sup.operator.Unrecorded(r.id, &r.proc.Record.Spec, r.proc.Runtime)
-	if !ok {
+	c := r.sup.operator.Unrecorded(r.id, &r.proc.Record.Spec, r.proc.Runtime)
+	if c == nil {
 		return seen
 	}
 	r.proc.Clear()
-	r.proc.Runtime.Note = "drover started pid " + strconv.Itoa(run.ID.PID) + ", and its disk has no record of that"
-	r.proc.Runtime.LastStartAt = time.Now().Add(run.ID.StartedAfterBoot() - r.now()).Unix()
-	return run
+	r.proc.Runtime.Note = "drover started pid " + strconv.Itoa(c.ID.PID) + ", and its disk has no record of that"
+	r.proc.Runtime.LastStartAt = c.Since.Unix()
+	return instance.Sighting{ID: &c.ID, Matches: 1, Run: c.Run}
 }
 
 // giveUp records that the retries are used up. The record survives a reboot.
