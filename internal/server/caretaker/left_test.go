@@ -85,29 +85,13 @@ func TestRemovalInTwoTasks(t *testing.T) {
 	for _, state := range []rollout.State{rollout.Done, rollout.Aborted} {
 		r := newRig(t)
 		r.give("a")
-		ro := &store.Rollout{
-			ID: store.RolloutMark + "x", App: "shop", Created: r.now, Op: store.OpApply, Total: 1,
-			Steps: []store.RolloutStep{{Op: process.Stop, Process: web, Removes: true}},
-			Rollout: rollout.New(rollout.Plan{}, time.Time{},
-				[]rollout.Host{{Agent: "key-a", Name: "a", Steps: []int{0}}}),
-		}
-		r.must(r.CreateRollouts(t.Context(), []*store.Rollout{ro}, store.AuditRow{}))
+		ro := r.rollOut(store.RolloutStep{Op: process.Stop, Process: web, Removes: true})
 		r.prune(ro.BatchTask(0), process.Stop, "a")
 		r.away["key-a"] = true
 		r.prune(store.RemovalTask(ro.BatchTask(0)), process.Unregister, "a")
 		r.carried = nil
 		r.rounds("during the rollout")
-		_, err := r.ChangeRollout(t.Context(), ro.ID, "", func(ro *rollout.Rollout) error {
-			ro.State = state
-			return nil
-		})
-		r.must(err)
-		r.away["key-a"] = false
-		if state == rollout.Aborted {
-			r.rounds("after the abort")
-		} else {
-			r.rounds("after the rollout", "unregister a 0")
-		}
+		r.returns(ro, state, "unregister a 0")
 	}
 }
 

@@ -17,14 +17,7 @@ func TestAbortedRollout(t *testing.T) {
 		r := newRig(t)
 		r.label("a", "web")
 		r.apply(spec("one", ""))
-		id := store.RolloutMark + "x"
-		ro := &store.Rollout{
-			ID: id, App: "shop", Created: r.now, Op: store.OpApply, Total: 1,
-			Steps: []store.RolloutStep{{Op: process.Restart, Process: web, Spec: spec("two", "")}},
-			Rollout: rollout.New(rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}}, time.Time{},
-				[]rollout.Host{{Agent: "key-a", Name: "a", Steps: []int{0}}}),
-		}
-		r.must(r.CreateRollouts(t.Context(), []*store.Rollout{ro}, store.AuditRow{}))
+		ro := r.rollOut(store.RolloutStep{Op: process.Restart, Process: web, Spec: spec("two", "")})
 		r.away["key-a"] = true
 		_, err := r.CreateTask(t.Context(), &store.Task{
 			ID: ro.BatchTask(0), App: "shop", Through: v1.ThroughApply, Created: r.now, Ordered: true,
@@ -34,18 +27,38 @@ func TestAbortedRollout(t *testing.T) {
 		}, store.AuditRow{}, r.now, 0)
 		r.must(err)
 		r.agents()
-		_, err = r.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
-			ro.State = state
-			return nil
-		})
-		r.must(err)
 		r.carried = nil
-		r.away["key-a"] = false
-		if state == rollout.Aborted {
-			r.rounds("after the abort")
-		} else {
-			r.rounds("after the rollout", "restart a 2")
-		}
+		r.returns(ro, state, "restart a 2")
+	}
+}
+
+// rollOut stores a rollout of an apply with one step on host a.
+func (r *rig) rollOut(step store.RolloutStep) *store.Rollout {
+	r.t.Helper()
+	ro := &store.Rollout{
+		ID: store.RolloutMark + "x", App: "shop", Created: r.now, Op: store.OpApply, Total: 1,
+		Steps: []store.RolloutStep{step},
+		Rollout: rollout.New(rollout.Plan{RolloutPlan: v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}}, time.Time{},
+			[]rollout.Host{{Agent: "key-a", Name: "a", Steps: []int{0}}}),
+	}
+	r.must(r.CreateRollouts(r.t.Context(), []*store.Rollout{ro}, store.AuditRow{}))
+	return ro
+}
+
+// returns ends a rollout in a state, and lets host a return. It then does what the rollout has left, unless somebody has
+// aborted the rollout.
+func (r *rig) returns(ro *store.Rollout, state rollout.State, left string) {
+	r.t.Helper()
+	_, err := r.ChangeRollout(r.t.Context(), ro.ID, "", func(ro *rollout.Rollout) error {
+		ro.State = state
+		return nil
+	})
+	r.must(err)
+	r.away["key-a"] = false
+	if state == rollout.Aborted {
+		r.rounds("after the abort")
+	} else {
+		r.rounds("after the rollout", left)
 	}
 }
 

@@ -35,7 +35,7 @@ type Known struct {
 	Selector string
 	// Unfiled tells that no file has the spec.
 	Unfiled bool
-	// Gone tells that somebody has removed the process, and that a file still has it.
+	// Gone tells that somebody has removed the process, which a file still has. Spec and Status are then empty.
 	Gone bool
 }
 
@@ -113,9 +113,7 @@ func (s starts) beside(w Wanted, o Options) *process.Spec {
 func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps []Step) {
 	have := map[key]*Known{}
 	for i := range known {
-		if !known[i].Gone {
-			have[key{known[i].Agent, known[i].Process}] = &known[i]
-		}
+		have[key{known[i].Agent, known[i].Process}] = &known[i]
 	}
 	file := newEntries(wanted)
 	var rows []row
@@ -130,10 +128,7 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 	// The removals come first: a start waits for the stop of what it replaces.
 	for i := range known {
 		k := &known[i]
-		if k.Gone && o.Prune != PruneNone && !file.wanted[key{k.Agent, k.Process}] {
-			gone := v1.Change{Action: v1.ActionRemove, Reason: "was already removed", Files: true}
-			add(gone, Step{Process: k.Process, Agent: k.Agent, Host: k.Host}, nil)
-		} else if c, op, ok := file.remove(k, o); !k.Gone && ok {
+		if c, op, ok := file.remove(k, o); ok {
 			add(c, Step{
 				Op: op, Process: k.Process, Agent: k.Agent, Host: k.Host, Removes: true, Former: k.Spec,
 			}, k.Spec)
@@ -202,6 +197,8 @@ func (e *entries) remove(k *Known, o Options) (v1.Change, process.Op, bool) {
 	switch {
 	case e.wanted[key{k.Agent, k.Process}]:
 		return v1.Change{}, "", false
+	case k.Gone:
+		return v1.Change{Action: v1.ActionRemove, Reason: "was already removed", Files: true}, "", o.Prune != PruneNone
 	case !e.whole[key{k.Agent, of}]:
 	case number > 0:
 		return taken(k, "removed: the file has fewer copies")
