@@ -152,7 +152,8 @@ func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime)
 // older copy. It began later than the last start on record. It returns nil if there is none, if no control groups tell,
 // or if the policy of the host forbids the look.
 func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt specstore.Runtime) (latest *instance.Copy) {
-	if !spec.Foreground() || spec.Policy.Kind == process.Periodic || o.Policy != nil && o.Policy.MayLook(id, spec) != nil {
+	if !spec.Foreground() || spec.Policy.Kind == process.Periodic ||
+		o.Policy != nil && o.Policy.MayLook(id, spec) != nil {
 		return nil
 	}
 	after := time.Unix(rt.LastStartAt+1, 0)

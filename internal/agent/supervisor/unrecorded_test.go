@@ -47,3 +47,27 @@ func TestRunThatTheDiskDoesNotKnow(t *testing.T) {
 		})
 	}
 }
+
+// blind is an owner whose host does not let drover look at processes.
+type blind struct{ *owner }
+
+func (blind) MayLook(process.ID, *process.Spec) error {
+	return process.Errorf(process.Failed, "no process for you")
+}
+
+// TestOwnerForbidsTheLook: what drover may not look at, it does not take over either.
+func TestOwnerForbidsTheLook(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.copy("a", 0))
+		r.pass(time.Minute)
+		rt := r.disk.runtime(id("a"))
+		r.kill()
+		delete(r.disk.runtimes, id("a"))
+		r.policy = blind{&owner{}}
+		r.begin()
+		r.pass(time.Second)
+		if s, _, _ := r.Snapshot(id("a")); s.Instance.PID == rt.Process.PID {
+			t.Errorf("it has taken over %+v", s)
+		}
+	})
+}
