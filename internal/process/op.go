@@ -336,7 +336,7 @@ var ops = [...]OpInfo{
 		Op: Host, Revises: RevisesAny, GSE: 3, JOB: 1, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, StoresSpec: true, Acts: true, Event: EventHosted,
 		Short: "Watch processes, and relaunch them if they exit",
-		Long:  "Watch processes. If a process does not run, drover starts it.",
+		Long:  "Watch processes. If a process does not run, drover starts it. One that runs `once` needs drover start.",
 	},
 	{
 		Op: Unhost, GSE: 4, JOB: 2, Group: GroupOperate, OwnAPI: true, RollsOut: true, Observes: true, Ends: true,

@@ -31,7 +31,7 @@ func impliedCause(s *process.Status) process.CauseID {
 		return process.CauseNotReady
 	case process.StateUnhealthy:
 		return process.CauseUnhealthy
-	case process.StateGivenUp, process.StateBackoff:
+	case process.StateGivenUp:
 		return s.LastExit.Cause()
 	case process.StateStopping, process.StateOperating:
 		return process.CauseOperating

@@ -186,8 +186,8 @@ var LongProcesses = []Text{
 		"显示由谁、因何启动、停止、修改和结束了进程，最早的在前；内容来自 drover events。省略 --from 时显示最近 50 条。",
 	},
 	{
-		"Watch processes. If a process does not run, drover starts it.",
-		"托管进程：监控进程，未运行时将其启动。",
+		"Watch processes. If a process does not run, drover starts it. One that runs `once` needs drover start.",
+		"托管进程：监控进程，未运行时将其启动；设为 `once` 的进程只由 drover start 启动。",
 	},
 	{
 		"The operation runs on every host that knows the process, or on the hosts of --hosts. For more than " +

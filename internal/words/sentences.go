@@ -287,6 +287,10 @@ var Sentences = []Text{
 	{"was already stopped", "已经停止"},
 	{"cancelled: the operation was not begun", "已取消：操作尚未开始"},
 	{"it is being started", "正在启动"},
+	{
+		"drover does not start it: it runs once, and only a start begins another run",
+		"drover 不会启动它：该进程只运行一次，只有启动操作才会再次运行",
+	},
 	{"it was not running", "它没有在运行"},
 	{"it is running", "正在运行"},
 	{"its budget of relaunches is full again", "拉起次数已恢复"},

@@ -13,7 +13,8 @@ import (
 	"drover/internal/process"
 )
 
-// host stores the spec and hosts the process, running or not.
+// host stores the spec and hosts the process, running or not. A resident process of a process file that does not run
+// starts at once. A run of `once` does not: only a start begins one.
 func (n *session) host() (Result, error) {
 	if _, err := n.beside(); err != nil {
 		return Result{}, err
@@ -22,7 +23,22 @@ func (n *session) host() (Result, error) {
 	if err := n.mayHost(seen.PIDFile); err != nil {
 		return Result{}, err
 	}
-	return n.hosted(append(n.relimit(), n.missing(seen), n.waiting())...)
+	r, err := n.hosted(append(n.relimit(), n.missing(seen), n.waiting())...)
+	if err != nil || seen.Alive() || n.spec.Stop == nil {
+		return r, err
+	}
+	switch n.spec.Policy.Kind {
+	case process.Resident:
+		r.Now = true
+		r.Outcome.Text = successText("it is being started")
+	case process.SingleRun:
+		before := n.record()
+		r.Change.Put.Hosted, r.Change.Put.Finished = before.Hosted, before.Finished
+		r.Change.Put.Want, r.Outcome.Hosted, r.Restore = before.Want, before.Hosted, false
+		r.Outcome.Text = successText("drover does not start it: it runs once, and only a start begins another run")
+	case process.Periodic:
+	}
+	return r, nil
 }
 
 // unhost takes the process out of hosting and does not touch the instance. It succeeds at once for an unknown process.

@@ -148,9 +148,13 @@ func (p *Process) Relaunched(c Change, attempt int, why process.Cause) []process
 	return append([]process.Event{e}, p.Flapping(c)...)
 }
 
-// StartedLate tells that a start has succeeded that waited for other processes until its operation was over.
+// StartedLate tells that a start has succeeded after its operation was over: it waited for other processes, or the
+// process was hosted while it was down.
 func (p *Process) StartedLate(c Change) []process.Event {
-	e := c.event(process.EventStarted, Policy(), process.Cause{Text: "the processes that it is after are up"})
+	e := c.event(process.EventStarted, Policy(), process.Cause{})
+	if len(p.Record.Spec.After) > 0 {
+		e.Cause.Text = "the processes that it is after are up"
+	}
 	e.PID, e.Revision = p.PID(), p.Record.Spec.Revision
 	return []process.Event{e}
 }

@@ -194,7 +194,7 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		if rec.RegisteredAt == 0 {
 			rec.RegisteredAt = time.Now().Unix()
 		}
-		if !result.StopPending {
+		if !result.StopPending && (rec.Hosted || e.Op != process.Host) {
 			rec.Rest = story.RestAfter(time.Now(), &e, rec.Rest)
 		}
 		result.Runtime = withSpec(result.Runtime, subject.Record, rec)
@@ -367,7 +367,8 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	rt := &r.proc.Runtime
 	rt.Attempts, rt.LaunchedAt, rt.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
 	rt.Failing, rt.FailingBy = before.Failing, before.FailingBy
-	rt.Waited = result.Restore && result.Outcome.Cause == process.CauseWaitsForOthers
+	rt.Waited = result.Restore &&
+		(result.Outcome.Cause == process.CauseWaitsForOthers || result.Now && e.Op == process.Host)
 	rt.Note, rt.Cause = before.Note, before.Cause
 	rt.LastExit = story.LaterExit(before.LastExit, rt.LastExit)
 	if result.Change.Put != nil &&

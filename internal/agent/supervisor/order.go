@@ -446,13 +446,14 @@ func (r *runner) waitsFor(what string) {
 }
 
 // keepsOrder reports whether a launch waits for the processes that this one is after: the first launch after a reboot,
-// or the launch after a start that waited for them without success.
+// or the launch of a start or host that has not begun yet.
 func (r *runner) keepsOrder() bool { return r.rebooted() || r.neverBegan() }
 
-// neverBegan reports whether the process is down because its last start waited for others without success.
+// neverBegan reports whether the process is down because its last start has not begun yet: it waited for others without
+// success, or a host has asked for it.
 func (r *runner) neverBegan() bool {
 	return r.proc.Machine.State != lifecycle.Running && r.proc.Runtime.Process == nil &&
-		r.proc.Runtime.Cause.ID == process.CauseWaitsForOthers
+		(r.proc.Runtime.Waited || r.proc.Runtime.Cause.ID == process.CauseWaitsForOthers)
 }
 
 // heldByOrder reports whether the process may not be launched yet, because a process that it is after is not up. It

@@ -220,3 +220,45 @@ func TestOrderAfterAReboot(t *testing.T) {
 		r.state("b", "running", true)
 	})
 }
+
+// TestHostStartsWhatIsDown: a host starts a process of a process file at once, whatever follows its ends, but after the
+// processes that it is after. It does not begin a single run.
+func TestHostStartsWhatIsDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*process.Spec)
+		runs   bool
+	}{
+		"when never": {func(s *process.Spec) { s.Restart = &process.RestartPolicy{When: process.Never} }, true},
+		"a delay":    {func(s *process.Spec) { s.Restart = &process.RestartPolicy{Delay: 600_000, MaxDelay: 600_000} }, true},
+		"once":       {func(s *process.Spec) { s.Policy.Kind = process.SingleRun }, false},
+		"after":      {func(s *process.Spec) { s.After = map[string]string{"db": string(process.AfterStarted)} }, false},
+	} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.do(process.Register, "db", r.spec("db"))
+			s := r.copy("web", 0)
+			c.change(s)
+			r.do(process.Register, "web", s)
+			r.do(process.Host, "web", nil)
+			r.pass(5 * time.Second)
+			if !c.runs && name == "once" {
+				if s := r.state("web", "stopped", false); s.Want != process.WantStopped {
+					t.Errorf("%s: %+v", name, s)
+				}
+				return
+			}
+			if !c.runs {
+				if s := r.state("web", "backoff", true); s.Cause.ID != process.CauseWaitsForOthers {
+					t.Errorf("%s: %+v", name, s.Cause)
+				}
+				r.do(process.Start, "db", nil)
+				r.pass(time.Second)
+			}
+			if s := r.state("web", "running", true); s.Restarts != 0 {
+				t.Errorf("%s: the start counts as a restart: %+v", name, s)
+			}
+			if e := r.lastEvent(process.EventStarted); e.PID == 0 || (e.Cause.Text != "") != (name == "after") {
+				t.Errorf("%s: %+v", name, e)
+			}
+		})
+	}
+}
