@@ -228,8 +228,17 @@ func TestStopBySignals(t *testing.T) {
 				s.Commands.Stop = "ask"
 				w.Script("ask", operationtest.Script{Code: 1})
 			},
-			signals: []syscall.Signal{syscall.SIGTERM}, took: 3 * time.Second, ran: []string{"ask"},
+			signals: []syscall.Signal{syscall.SIGTERM}, ran: []string{"ask"},
 			text: "success: the stop command failed: exit status 1; drover sent TERM",
+		},
+		"the stop command hangs": {
+			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
+				s.Commands.Stop = "ask"
+				w.Script("ask", operationtest.Script{Takes: time.Hour})
+			},
+			signals: []syscall.Signal{syscall.SIGTERM}, took: 3 * time.Second, ran: []string{"ask"},
+			text: "success: the stop command timed out after 3 s, as timeouts.stop says; drover ended it with all processes that " +
+				"it had started; drover sent TERM",
 		},
 		"it obeys another one": {
 			set: func(_ *world, s *process.Spec, _ *specstore.Runtime) {

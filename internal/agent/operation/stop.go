@@ -276,18 +276,19 @@ func (n *session) stopBySteps(way endMethod, target procfs.Identity, run string)
 	return down, nil
 }
 
-// stopCommand runs the stop command, and waits for the end of the target. It returns how the command has failed; empty
-// if it has not.
+// stopCommand runs the stop command, and waits for the end of the target, unless the command has failed. It returns how
+// the command has failed; empty if it has not.
 func (n *session) stopCommand(way endMethod, target procfs.Identity, down *endResult) (failed string, err error) {
 	st, err := n.command(way.verb, way.line)
 	if err != nil {
 		return "", err
 	}
+	until := st.DoneAt + milliseconds(n.spec.Stop.Timeout)
 	if !succeeded(st.Result) {
-		failed = n.commandFailed(way.field, st.Result, "").Error()
+		failed, until = n.commandFailed(way.field, st.Result, "").Error(), st.DoneAt
 	}
 	n.note(target) // what the instance has started meanwhile
-	down.seen, err = n.stopCheck(target, st.DoneAt+milliseconds(n.spec.Stop.Timeout))
+	down.seen, err = n.stopCheck(target, until)
 	return failed, err
 }
 
