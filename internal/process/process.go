@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"sort"
 	"strings"
 
 	v1 "drover/api/v1"
@@ -37,6 +38,16 @@ func Peer(id ID, name string) ID {
 func CompareIDs(a, b ID) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
+
+// SortIDs sorts ids by namespace and name. The agent stays smaller than with slices.SortFunc.
+func SortIDs(ids []ID) { sort.Sort(byName(ids)) }
+
+// byName implements sort.Interface.
+type byName []ID
+
+func (s byName) Len() int           { return len(s) }
+func (s byName) Less(i, j int) bool { return CompareIDs(s[i], s[j]) < 0 }
+func (s byName) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
 
 // Group limits the sum of what the processes of a namespace use on one host.
 type Group struct {

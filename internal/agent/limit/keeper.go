@@ -162,7 +162,9 @@ func (k *Keeper) Uses() []Use {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := make([]Use, 0, len(k.uses))
-	for _, id := range slices.SortedFunc(maps.Keys(k.uses), process.CompareIDs) {
+	ids := slices.Collect(maps.Keys(k.uses))
+	process.SortIDs(ids)
+	for _, id := range ids {
 		u := k.uses[id]
 		list = append(list, Use{ID: id, Memory: u.memory, Usage: u.usage})
 	}

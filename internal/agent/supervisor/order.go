@@ -158,7 +158,7 @@ func (o *order) put(id process.ID, rec *specstore.Record) {
 	}
 	for _, other := range ids {
 		o.dependents[other] = append(slices.Clone(o.dependents[other]), id)
-		slices.SortFunc(o.dependents[other], process.CompareIDs)
+		process.SortIDs(o.dependents[other])
 	}
 }
 
@@ -171,7 +171,7 @@ func (o *order) dependentsOf(id process.ID) []process.ID {
 		return o.dependents[id]
 	}
 	all := slices.Concat(o.dependents[id], o.dependents[of])
-	slices.SortFunc(all, process.CompareIDs)
+	process.SortIDs(all)
 	return slices.Compact(all)
 }
 
@@ -209,7 +209,7 @@ func peersOf(id process.ID, after map[string]string) []process.ID {
 	for name := range after {
 		ids = append(ids, process.Peer(id, name))
 	}
-	slices.SortFunc(ids, process.CompareIDs)
+	process.SortIDs(ids)
 	return slices.Compact(ids)
 }
 

@@ -73,7 +73,7 @@ func (r *Rollout) Processes() []process.ID {
 	for i := range r.Steps {
 		list = append(list, r.Steps[i].Process)
 	}
-	slices.SortFunc(list, process.CompareIDs)
+	process.SortIDs(list)
 	return slices.Compact(list)
 }
 

@@ -80,7 +80,7 @@ func processesOf(t *store.Task) []process.ID {
 	for i := range t.Requests {
 		list[i] = t.Requests[i].Process
 	}
-	slices.SortFunc(list, process.CompareIDs)
+	process.SortIDs(list)
 	return slices.Compact(list)
 }
 
