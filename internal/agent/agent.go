@@ -175,7 +175,9 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		usage:  openUsage(&cfg, store.BootID()),
 	}
 	labels, _ := selector.ParseLabels(cfg.Settings.Labels) // the settings were validated
-	a.facts = facts.New(facts.Config{FS: fs, Dir: cfg.Settings.FactsDir, Labels: labels, Log: cfg.Log})
+	a.facts = facts.New(facts.Config{
+		FS: fs, Dir: cfg.Settings.FactsDir, Labels: labels, Disks: []string{cfg.Dir, logsOf(cfg.Dir)}, Log: cfg.Log,
+	})
 	newest, err := store.NewestManifest()
 	if err != nil {
 		return nil, err
@@ -216,7 +218,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 			Policy: a.policy, Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host,
 			Claims: a.host, Notices: a.host, Journal: disk, Prober: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 			LimitNotes: a.host.LimitNotes, OOM: a.host.OOM, Marks: a.host.Marks, Relimit: a.host.Relimit,
-			LogRemoved: output.Removed, Log: cfg.Log,
+			LogRemoved: output.Removed, LogFull: func() int64 { return a.facts.Full(logsOf(cfg.Dir)) }, Log: cfg.Log,
 		},
 		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, AnyOOM: a.host.AnyOOM,
 		Remains:      a.host,

@@ -57,6 +57,7 @@ const (
 	CauseTooFew           CauseID = "too-few-instances"
 	CauseSuspended        CauseID = "suspended"
 	CauseLogRemoved       CauseID = "log-removed"
+	CauseLogFull          CauseID = "log-full"
 	CauseOperating        CauseID = "operation-under-way"
 	CauseHeldBack         CauseID = "held-back"
 	CauseBreakerOpen      CauseID = "breaker-open"

@@ -139,6 +139,7 @@ func findings() []Entry {
 		entry(process.CauseTooFew, Warning),
 		entry(process.CauseSuspended, Warning),
 		entry(process.CauseLogRemoved, Warning),
+		entry(process.CauseLogFull, Warning),
 	}
 }
 

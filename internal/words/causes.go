@@ -72,10 +72,7 @@ var Causes = map[string]Cause{
 	"operation-under-way": {
 		Text{"Operation under way", "操作执行中"},
 		Text{"An operation on the process is under way.", "该进程的一个操作正在执行。"},
-		Text{
-			"Wait for the task, or follow it with `drover task watch`.",
-			"等待任务结束，或用 `drover task watch` 跟踪进度。",
-		},
+		Text{"Wait for the task, or follow it with `drover task watch`.", "等待任务结束，或用 `drover task watch` 跟踪进度。"},
 	},
 
 	// how a process ends by itself
@@ -506,6 +503,14 @@ var Causes = map[string]Cause{
 			"Save what counts from `/proc/PID/fd/1`, and restart the process with `drover restart`.",
 			"从 `/proc/PID/fd/1` 保存需要的内容，再用 `drover restart` 重启进程。",
 		},
+	},
+	"log-full": {
+		Text{"Log file system full", "日志文件系统已满"},
+		Text{
+			"The file system of the log of the running process is full, so what the process writes is lost.",
+			"正在运行的进程的日志所在文件系统已满，进程写入的内容会丢失。",
+		},
+		Text{"Make room on the file system of the agent's directory.", "为 Agent 目录所在的文件系统腾出空间。"},
 	},
 
 	// periodic processes

@@ -418,6 +418,11 @@ var Sentences = []Text{
 
 	// notes about hosts and servers
 	{
+		"the file system of {path} is full: what processes write is lost, and the agent may accept only stop, kill and unhost",
+		"{path} 所在的文件系统已满：进程写入的内容会丢失，Agent 可能只接受停止、强制停止和取消托管",
+	},
+	{"the file system of its log is full: what it writes is lost", "日志所在的文件系统已满：进程写入的内容会丢失"},
+	{
 		"a second host ({name}) uses the key of this host, and the server rejects it: run there: " +
 			"drover-agent join --new-identity",
 		"另一台主机（{name}）使用了本机的密钥，已被服务器拒绝：请在那台主机上执行 drover-agent join --new-identity",

@@ -39,7 +39,9 @@ type Config struct {
 	Dir string
 	// Labels are the labels of the agent's configuration.
 	Labels map[string]string
-	Log    *slog.Logger
+	// Disks are directories of drover, whose file systems must have room.
+	Disks []string
+	Log   *slog.Logger
 }
 
 // Keeper has the description of the host. Its methods are safe for concurrent use.
@@ -53,6 +55,8 @@ type Keeper struct {
 	mu   sync.Mutex
 	host wire.Host
 	told string // the faults that were logged last
+	// full is since when the file systems of directories of drover have had no room, in Unix milliseconds.
+	full map[string]int64
 }
 
 // New returns a keeper that knows the size of the host and its labels. Run adds the rest.
@@ -117,7 +121,7 @@ func (k *Keeper) look(ctx context.Context, ran map[string]result, run bool) (wir
 	h := Machine(k.cfg.FS)
 	h.Labels = k.cfg.Labels
 	h.Distribution, h.Version = distribution()
-	h.Disks = disks(k.cfg.FS)
+	h.Disks, h.Full = disks(k.cfg.FS), k.withoutRoom()
 	var faults []error
 	h.Facts, faults = k.owner(ctx, ran, run)
 	return h, faults

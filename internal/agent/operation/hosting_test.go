@@ -3,6 +3,7 @@ package operation_test
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -499,6 +500,33 @@ func TestRelimit(t *testing.T) {
 		next := operation.Sighted(subject.Runtime, instance.Sighting{ID: new(w.Spawn("api", "", "run-2")), Run: "run-2"})
 		if next.Limits != nil || next.LimitsSince != 0 {
 			t.Errorf("the next run has %v", next.Limits)
+		}
+	})
+}
+
+// TestFullLog: a running process in the foreground says that its log has no room; others write elsewhere.
+func TestFullLog(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		full := int64(7)
+		config := w.Operations()
+		config.LogFull = func() int64 { return full }
+		o := operation.New(config, w.peers)
+		running := w.Spawn("api", "", "run-1")
+		ran := specstore.Runtime{Process: &running, Run: "run-1"}
+		found := func(spec *process.Spec, rt *specstore.Runtime) (ids []process.CauseID) {
+			for _, c := range o.Findings(&specstore.Record{ID: nginx(), Spec: *spec}, rt) {
+				if ids = append(ids, c.ID); c.Since != full {
+					t.Errorf("%+v", c)
+				}
+			}
+			return ids
+		}
+		if got := found(foreground(), &ran); !slices.Equal(got, []process.CauseID{process.CauseLogFull}) {
+			t.Errorf("found %q", got)
+		}
+		got := slices.Concat(found(foreground(), &specstore.Runtime{}), found(spec(), &ran))
+		if full = 0; len(got) > 0 || len(found(foreground(), &ran)) > 0 {
+			t.Errorf("found %q", got)
 		}
 	})
 }

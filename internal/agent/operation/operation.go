@@ -150,7 +150,10 @@ type Config struct {
 	// LogRemoved returns since when a process writes to log files that somebody has removed, in Unix milliseconds; 0 if
 	// they are there. It may be nil.
 	LogRemoved func(process.ID) int64
-	Log        *slog.Logger
+	// LogFull returns since when the file system of the log files has had no room, in Unix milliseconds; 0 if it has
+	// room. It may be nil.
+	LogFull func() int64
+	Log     *slog.Logger
 }
 
 // Operator carries out operations. It is safe for concurrent use.

@@ -244,11 +244,17 @@ func lateLimits(late map[string]string) (notes []string) {
 }
 
 // Findings are what is wrong with a process besides its state: fields of a spec that this host stores and does not use,
-// and log files of a running process that somebody has removed.
+// and log files of a running process that somebody has removed or that have no room.
 func (o *Operator) Findings(rec *specstore.Record, rt *specstore.Runtime) (all []process.Cause) {
-	if o.LogRemoved != nil && rt.Process != nil && rt.Run != "" && rec.Spec.Foreground() {
+	logged := rt.Process != nil && rt.Run != "" && rec.Spec.Foreground()
+	if logged && o.LogRemoved != nil {
 		if since := o.LogRemoved(rec.ID); since != 0 {
 			all = append(all, process.Cause{ID: process.CauseLogRemoved, Text: LogRemovedText, Since: since})
+		}
+	}
+	if logged && o.LogFull != nil {
+		if since := o.LogFull(); since != 0 {
+			all = append(all, process.Cause{ID: process.CauseLogFull, Text: logFullText, Since: since})
 		}
 	}
 	own := append(unused(rec.Spec.Policy), o.limitNotes(&rec.Spec)...)
@@ -261,6 +267,8 @@ func (o *Operator) Findings(rec *specstore.Record, rt *specstore.Runtime) (all [
 	}
 	return all
 }
+
+const logFullText = "the file system of its log is full: what it writes is lost"
 
 // LogRemovedText says that somebody has removed the log files of a running process.
 const LogRemovedText = "somebody has removed its log files: drover neither sees nor bounds what it writes until a restart"

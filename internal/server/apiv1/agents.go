@@ -218,6 +218,10 @@ func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 	if note := h.Directory.Remarked(a.Key); note != "" {
 		v.Notes = append(v.Notes, note)
 	}
+	for _, dir := range a.Host.Full {
+		v.Notes = append(v.Notes, "the file system of "+dir+" is full: what processes write is lost, and the agent may accept "+
+			"only stop, kill and unhost")
+	}
 	if rival, there := h.Directory.Rival(a.Key, h.Now()); there {
 		v.Notes = append(v.Notes,
 			fmt.Sprintf(

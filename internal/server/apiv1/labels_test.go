@@ -22,7 +22,10 @@ func labelled(t *testing.T) *rig {
 	r := newRig(t)
 	r.app("admin")
 	for key, host := range map[string]store.Host{
-		web:   {OS: "debian", Version: "12", Arch: "x86_64", Labels: map[string]string{"rack": "1", "self": "made"}},
+		web: {
+			OS: "debian", Version: "12", Arch: "x86_64", Labels: map[string]string{"rack": "1", "self": "made"},
+			Full: []string{"/data"},
+		},
 		plain: {OS: "ubuntu", Version: "24.04", Facts: map[string]string{"bios": "1.2", "os": "mine"}},
 	} {
 		a, _ := r.fleet.ByKey(key)
@@ -100,6 +103,9 @@ func TestAgentsBySelector(t *testing.T) {
 	r.fleet.Loaded(web, fleet.Load{CPU: 125, Memory: 402})
 	one := r.want(200, r.call("admin", "GET", selecting("/agents", "rack"), nil)).body["items"].([]any)[0].(map[string]any)
 	same(t, "labels", map[string]any{"rack": "1", "role": "web", "self": "made"}, one["labels"].(map[string]any))
+	if notes := fmt.Sprint(one["notes"]); !strings.Contains(notes, "the file system of /data is full") {
+		t.Errorf("notes: %s", notes)
+	}
 	same(t, "load", map[string]any{"cpu": 12.5, "memory": 40.2}, one["load"].(map[string]any))
 	same(t, "sources", map[string]any{"rack": "host", "role": "person", "self": "host"},
 		one["label_sources"].(map[string]any))

@@ -14,6 +14,7 @@ import (
 const (
 	mostFacts = 64
 	mostDisks = 32
+	mostFull  = 2
 )
 
 // hostOf returns the description of a host as far as the server keeps it: without texts that are too long or hold
@@ -29,12 +30,18 @@ func hostOf(h wire.Host, known store.Host) store.Host {
 	}
 	if h.Gathering {
 		host.OS, host.Version, host.Disks, host.Facts = known.OS, known.Version, known.Disks, known.Facts
+		host.Full = known.Full
 		return host
 	}
 	host.OS, host.Version = plainText(h.Distribution), plainText(h.Version)
 	for _, d := range h.Disks[:min(len(h.Disks), mostDisks)] {
 		if plainText(d.Path) != "" && d.Size > 0 {
 			host.Disks = append(host.Disks, store.Mount{Path: d.Path, Size: d.Size})
+		}
+	}
+	for _, dir := range h.Full[:min(len(h.Full), mostFull)] {
+		if plainText(dir) != "" {
+			host.Full = append(host.Full, dir)
 		}
 	}
 	host.Facts = kept(h.Facts, mostFacts, func(name, value string) bool {

@@ -20,20 +20,24 @@ func TestHostOf(t *testing.T) {
 		Labels: map[string]string{"role": "web", "os": "x", "fact.a": "x", "a b": "c", "zone": "\n", "": ""},
 		Facts:  map[string]string{"rack": "4", "bad\x00": "x", "long": strings.Repeat("x", 256), "text": "a b, c"},
 		Disks:  []wire.Mount{{Path: "/", Size: 5}, {Path: "/\x1b", Size: 5}, {Path: "/none"}, {Size: 5}},
+		Full:   []string{"/data", "/\x1b", "/more"},
 	}
 	want := store.Host{
 		System: "linux", Arch: "x86_64", Version: "12", Labels: map[string]string{"role": "web"},
 		Facts: map[string]string{"rack": "4", "text": "a b, c"}, Disks: []store.Mount{{Path: "/", Size: 5}},
+		Full: []string{"/data"},
 	}
 	known := store.Host{
 		OS: "ubuntu", Version: "24", Kernel: "old", Labels: map[string]string{"old": "x"},
 		Disks: []store.Mount{{Path: "/old", Size: 1}}, Facts: map[string]string{"old": "1"},
+		Full: []string{"/old"},
 	}
 	if diff := cmp.Diff(want, hostOf(h, known)); diff != "" {
 		t.Errorf("kept (-want +got): %s", diff)
 	}
 	h.Gathering = true
 	want.OS, want.Version, want.Disks, want.Facts = known.OS, known.Version, known.Disks, known.Facts
+	want.Full = known.Full
 	if diff := cmp.Diff(want, hostOf(h, known)); diff != "" {
 		t.Errorf("while the agent gathers facts (-want +got): %s", diff)
 	}

@@ -1,0 +1,61 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// noRoom is the room in bytes below which a file system counts as full, and someRoom the room from which it no
+	// longer does. The room is that of programs without privileges.
+	noRoom   = 128 << 10
+	someRoom = 1 << 20
+)
+
+// Full returns since when the file system of a directory of Config.Disks has had no room, in Unix milliseconds; 0 if it
+// has room. It does no I/O: Run looks each minute.
+func (k *Keeper) Full(dir string) int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.full[dir]
+}
+
+// withoutRoom notes and logs which directories of drover have no room. It returns one for each file system.
+func (k *Keeper) withoutRoom() (shown []string) {
+	var seen []unix.Fsid
+	for _, dir := range k.cfg.Disks {
+		var s unix.Statfs_t
+		if unix.Statfs(dir, &s) != nil || s.Blocks == 0 {
+			continue
+		}
+		room := s.Bavail * uint64(s.Bsize) //nolint:gosec // a size
+		if k.noteRoom(dir, room) && !slices.Contains(seen, s.Fsid) {
+			seen = append(seen, s.Fsid)
+			shown = append(shown, dir)
+		}
+	}
+	return shown
+}
+
+// noteRoom notes the room of a directory in bytes, and reports whether its file system is full.
+func (k *Keeper) noteRoom(dir string, room uint64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, full := k.full[dir]
+	switch {
+	case full && room >= someRoom:
+		delete(k.full, dir)
+		k.cfg.Log.Info("the file system has room again", "directory", dir)
+		return false
+	case full || room >= noRoom:
+		return full
+	}
+	if k.full == nil {
+		k.full = map[string]int64{}
+	}
+	k.full[dir] = time.Now().UnixMilli()
+	k.cfg.Log.Error("the file system is full: what processes write is lost", "directory", dir)
+	return true
+}
