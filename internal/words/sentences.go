@@ -413,6 +413,9 @@ var Sentences = []Text{
 	{"cannot run as user {user}: needs root, the agent runs as {agent}", "无法以账户 {user} 执行：需要 root，Agent 以 {agent} 运行"},
 	{"user {user} is unknown on this host: no account has this number", "本机没有账户 {user}：没有使用此编号的账户"},
 	{"user {user} is unknown on this host", "本机没有账户 {user}"},
+	{"{field}: user {user} is unknown on this host: no account has this number", "{field}：本机没有账户 {user}：没有使用此编号的账户"},
+	{"{field}: user {user} is unknown on this host", "{field}：本机没有账户 {user}"},
+	{"{field}: group {group} is unknown on this host", "{field}：本机没有用户组 {group}"},
 	{"nothing was done: {text}", "没有执行任何操作：{text}"},
 	{"{field} is empty", "{field} 为空"},
 

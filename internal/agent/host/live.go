@@ -125,7 +125,8 @@ func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []s
 	}
 	wanted, err := h.variables(of, spec, account)
 	if err != nil {
-		return []process.LiveField{{Path: "environment_files", Problem: "drover could not look: " + err.Error()}}
+		faults := strings.ReplaceAll(err.Error(), "\n", "; ")
+		return []process.LiveField{{Path: "environment_files", Problem: "drover could not look: " + faults}}
 	}
 	have := map[string]bool{}
 	for _, variable := range environment {

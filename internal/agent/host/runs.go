@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/instance"
@@ -67,47 +68,92 @@ func (h *Host) Launch(of process.ID, id, line string, spec *process.Spec) (insta
 	return child, nil
 }
 
-// prepare returns what every command of a spec gets, and waits for a free launch slot. started releases the slot.
+// prepare returns what every command of a spec gets, and waits for a free launch slot. started releases the slot. The
+// error names all that this host lacks.
 func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, started func(), err error) {
-	refused := func(field string, err error) (launch.Command, func(), error) {
-		refused := process.Errorf(process.Failed, "%s: %v", field, err)
-		if errors.Is(err, launch.ErrNoAccount) {
-			refused = refused.Because(process.CauseNoUser)
-		}
-		return launch.Command{}, nil, refused
-	}
+	var l lack
 	account, err := launch.LookupAccount("/", cmp.Or(spec.Identity.User, launch.OwnName()))
-	if err != nil {
-		return refused(spec.Field("user", "spec.identity.user"), err)
-	}
-	if account, err = account.In("/", spec.Execution.Group, nil); err != nil {
-		return refused("group", err)
-	}
-	if account, err = account.In("/", "", spec.Execution.Groups); err != nil {
-		return refused("groups", err)
-	}
-	runtime := ""
-	if name := spec.Execution.RuntimeDirectory; name != "" && of != (process.ID{}) {
-		if runtime, err = h.runtime.make(of, name, account); err != nil {
-			return launch.Command{}, nil, process.Errorf(process.Failed, "runtime_directory: %v", err).
-				Because(process.CauseNoDirectory)
+	l.add(spec.Field("user", "spec.identity.user"), err)
+	for _, of := range []struct {
+		field, group string
+		groups       []string
+	}{{"group", spec.Execution.Group, nil}, {"groups", "", spec.Execution.Groups}} {
+		grouped, err := account.In("/", of.group, of.groups)
+		if l.add(of.field, err); err == nil {
+			account = grouped
 		}
 	}
-	if err := h.reach(spec.Field("directory", "setup_path"), spec.Identity.SetupPath, account); err != nil {
-		return launch.Command{}, nil, err
-	}
-	variables, err := h.variables(of, spec, account)
+	variables, err := h.settle(of, spec, account, &l)
 	if err != nil {
-		return launch.Command{}, nil, process.Errorf(process.Failed, "environment_files: %v", err).
-			Because(process.CauseNoVariables)
-	}
-	if runtime != "" {
-		variables["RUNTIME_DIRECTORY"] = runtime
+		return launch.Command{}, nil, err
 	}
 	h.launches <- struct{}{}
 	return launch.Command{
 		Dir: spec.Identity.SetupPath, Account: account, Variables: variables, Execution: spec.Execution,
 	}, func() { <-h.launches }, nil
+}
+
+// settle makes the runtime directory of a spec and checks its directory, and returns the variables of its commands. For
+// an account that the host lacks, it checks only whether the directory exists.
+func (h *Host) settle(of process.ID, spec *process.Spec, account launch.Account, l *lack) (map[string]string, error) {
+	known, runtime := account.Name != "", ""
+	var err error
+	if name := spec.Execution.RuntimeDirectory; l.err() == nil && name != "" && of != (process.ID{}) {
+		runtime, err = h.runtime.make(of, name, account)
+		l.because("runtime_directory", err, process.CauseNoDirectory)
+	}
+	if !known {
+		account, _ = launch.LookupAccount("/", launch.OwnName())
+	}
+	err = h.reach(spec.Field("directory", "setup_path"), spec.Identity.SetupPath, account)
+	if l.add("", err); !known || err != nil && process.CauseOf(err) != process.CauseNoDirectory {
+		return nil, l.err()
+	}
+	variables, err := h.variables(of, spec, account)
+	l.because("environment_files", err, process.CauseNoVariables)
+	if runtime != "" {
+		variables["RUNTIME_DIRECTORY"] = runtime
+	}
+	return variables, l.err()
+}
+
+// lack is what a host lacks for the commands of a spec: a text for each fault, and the cause of the first.
+type lack struct {
+	texts []string
+	cause process.CauseID
+}
+
+// add adds the fault of a field; an empty field is in the error itself.
+func (l *lack) add(field string, err error) {
+	cause := process.CauseOf(err)
+	if errors.Is(err, launch.ErrNoAccount) {
+		cause = process.CauseNoUser
+	}
+	l.because(field, err, cause)
+}
+
+// because is add with the cause.
+func (l *lack) because(field string, err error, cause process.CauseID) {
+	if err == nil {
+		return
+	}
+	if len(l.texts) == 0 {
+		l.cause = cause
+	}
+	if field != "" {
+		field += ": "
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") { // of errors.Join
+		l.texts = append(l.texts, field+line)
+	}
+}
+
+// err returns what is lacking in one line; nil if nothing is.
+func (l *lack) err() error {
+	if len(l.texts) == 0 {
+		return nil
+	}
+	return process.Errorf(process.Failed, "%s", strings.Join(l.texts, "; ")).Because(l.cause)
 }
 
 // createGroup makes the control group of a run. If that fails, the run goes on: drover then finds its processes by

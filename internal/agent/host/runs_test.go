@@ -326,6 +326,44 @@ func TestSweepLeavesNewRunsAlone(t *testing.T) {
 	}
 }
 
+// TestLaunchNamesAllThatLacks: one attempt tells all faults of the host, and the cause is that of the first.
+func TestLaunchNamesAllThatLacks(t *testing.T) {
+	h, dir := open(t, t.TempDir()), t.TempDir()
+	none, odd := filepath.Join(dir, "none"), filepath.Join(dir, "odd")
+	if err := os.WriteFile(odd, []byte("A=1\nb c\n=d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := spec("/", "sh", "")
+	s.Stop, s.Identity.SetupPath = &process.StopPolicy{}, none
+	s.Execution = process.Execution{
+		Group: "no-group", Groups: []string{"no-a", "root", "no-b"}, EnvironmentFiles: []string{none, odd, none},
+	}
+	for user, want := range map[string]struct {
+		cause process.CauseID
+		texts []string
+	}{
+		"": {process.CauseNoUser, []string{
+			`group: group "no-group" is unknown on this host`, `groups: group "no-a" is unknown on this host`,
+			`groups: group "no-b" is unknown on this host`,
+			"cannot enter directory " + none + ": no such file or directory",
+			"environment_files: open " + none + ": no such file or directory",
+			"environment_files: " + odd + ": line 2 is not NAME=value, line 3 does not begin with the name of a variable",
+			"environment_files: open " + none + ": no such file or directory",
+		}},
+		"nobody-here": {process.CauseNoUser, []string{
+			`user: user "nobody-here" is unknown on this host`, `group: group "no-group" is unknown on this host`,
+			`groups: group "no-a" is unknown on this host`, `groups: group "no-b" is unknown on this host`,
+			"cannot enter directory " + none + ": no such file or directory",
+		}},
+	} {
+		s.Identity.User = user
+		_, err := h.Launch(process.ID{Namespace: "ns", Name: "a"}, "run-1", "true", s)
+		if err == nil || err.Error() != strings.Join(want.texts, "; ") || process.CauseOf(err) != want.cause {
+			t.Errorf("%q: %v [%s], want %q", user, err, process.CauseOf(err), want.texts)
+		}
+	}
+}
+
 // TestLaunchNamesTheField: a fault names the field of the process file, and that of GSE for a spec of GSE.
 func TestLaunchNamesTheField(t *testing.T) {
 	h := open(t, t.TempDir())

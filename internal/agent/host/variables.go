@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,8 +16,12 @@ import (
 // maxVariables is how much drover reads of one file of variables, in bytes.
 const maxVariables = 256 << 10
 
+// maxFaults is how many faulty lines of a file an error names.
+const maxFaults = 5
+
 // variables returns the variables of a spec: those that name the process, then those of its files in their order, then
-// those of the spec; a later one wins. drover reads the files with the rights of the account.
+// those of the spec; a later one wins. drover reads the files with the rights of the account. The error joins the faults
+// of all files.
 func (h *Host) variables(of process.ID, spec *process.Spec, account launch.Account) (map[string]string, error) {
 	all := map[string]string{}
 	if of != (process.ID{}) {
@@ -25,17 +30,18 @@ func (h *Host) variables(of process.ID, spec *process.Spec, account launch.Accou
 			all["DROVER_COPY"] = strconv.Itoa(number)
 		}
 	}
+	var faults []error
 	for _, path := range spec.Execution.EnvironmentFiles {
 		text, err := h.readFor(account, path)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			if err = parseVariables(text, all); err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
 		}
-		if err := parseVariables(text, all); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+		faults = append(faults, err)
 	}
 	maps.Copy(all, spec.Execution.Environment)
-	return all, nil
+	return all, errors.Join(faults...)
 }
 
 // readFor reads a file with the rights of an account.
@@ -72,8 +78,9 @@ func (h *Host) readFor(account launch.Account, path string) (string, error) {
 }
 
 // parseVariables adds the lines NAME=value of a text. Blank lines and lines that begin with # do not count. A value may
-// stand in one pair of quotes. An error names the line and never a value.
+// stand in one pair of quotes. The error names the first lines with a fault, and never a value.
 func parseVariables(text string, into map[string]string) error {
+	var faults []string
 	number := 0
 	text = strings.TrimPrefix(text, "\ufeff") // some editors begin a file with it
 	for line := range strings.Lines(text) {
@@ -83,22 +90,30 @@ func parseVariables(text string, into map[string]string) error {
 			continue
 		}
 		name, value, ok := strings.Cut(line, "=")
-		if !ok {
-			return fmt.Errorf("line %d is not NAME=value", number)
+		if name = strings.TrimSpace(name); !ok {
+			faults = append(faults, fmt.Sprintf("line %d is not NAME=value", number))
+			continue
 		}
-		name = strings.TrimSpace(name)
 		fault := process.VariableFault(name)
 		switch {
 		case fault == process.OwnVariable:
-			return fmt.Errorf("line %d: %.100q is set by drover: expected a name that does not begin with DROVER_", number, name)
+			faults = append(faults,
+				fmt.Sprintf("line %d: %.100q is set by drover: expected a name that does not begin with DROVER_", number, name))
 		case fault != "" || strings.ContainsAny(name, " \t\"'"):
-			return fmt.Errorf("line %d does not begin with the name of a variable", number)
+			faults = append(faults, fmt.Sprintf("line %d does not begin with the name of a variable", number))
 		case strings.ContainsRune(value, 0):
-			return fmt.Errorf("line %d holds a NUL byte", number)
+			faults = append(faults, fmt.Sprintf("line %d holds a NUL byte", number))
+		default:
+			into[name] = unquoted(strings.TrimSpace(value))
 		}
-		into[name] = unquoted(strings.TrimSpace(value))
 	}
-	return nil
+	switch more := len(faults) - maxFaults; {
+	case len(faults) == 0:
+		return nil
+	case more > 0:
+		return fmt.Errorf("%s, and %d more faulty lines", strings.Join(faults[:maxFaults], ", "), more)
+	}
+	return errors.New(strings.Join(faults, ", "))
 }
 
 // unquoted drops one pair of quotes around a text. In double quotes it also drops a backslash before ", \, $ and `, as

@@ -2,6 +2,7 @@ package host
 
 import (
 	"maps"
+	"strings"
 	"testing"
 )
 
@@ -38,6 +39,9 @@ func TestFaultsOfVariables(t *testing.T) {
 		"A B=1":           "line 1 does not begin with the name of a variable",
 		"=secret":         "line 1 does not begin with the name of a variable",
 		"#\nsecret":       "line 2 is not NAME=value",
+		"a\nB=1\n=x\nc":   "line 1 is not NAME=value, line 3 does not begin with the name of a variable, line 4 is not NAME=value",
+		strings.Repeat("x\n", 7): "line 1 is not NAME=value, line 2 is not NAME=value, line 3 is not NAME=value, " +
+			"line 4 is not NAME=value, line 5 is not NAME=value, and 2 more faulty lines",
 	} {
 		if err := parseVariables(text, map[string]string{}); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)

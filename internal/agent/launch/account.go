@@ -193,7 +193,7 @@ func distinct(ids []uint32) []uint32 {
 
 // In returns the account with another primary group and other supplementary groups: an empty group and nil groups keep
 // those of the account. It finds groups as LookupAccount finds users, and also accepts a number. The error wraps
-// ErrNoAccount if a group does not exist.
+// ErrNoAccount if a group does not exist, and joins the faults of all groups.
 func (a Account) In(root, group string, groups []string) (Account, error) {
 	if group == "" && groups == nil {
 		return a, nil
@@ -211,12 +211,13 @@ func (a Account) In(root, group string, groups []string) (Account, error) {
 	}
 	if groups != nil {
 		supplementary = nil
+		var faults []error
 		for _, name := range groups {
 			gid, err := lookupGroup(root, name)
-			if err != nil {
-				return a, err
-			}
-			supplementary = append(supplementary, gid)
+			supplementary, faults = append(supplementary, gid), append(faults, err)
+		}
+		if err := errors.Join(faults...); err != nil {
+			return a, err
 		}
 	}
 	a.Groups = distinct(append([]uint32{a.GID}, supplementary...))
