@@ -78,7 +78,7 @@ func pure() []string {
 func TestPurePackagesDoNoIO(t *testing.T) {
 	harmless := []string{
 		"bytes", "cmp", "crypto/sha256", "encoding", "errors", "fmt", "maps", "math", "net/netip", "net/url", "path",
-		"regexp", "slices", "strconv",
+		"regexp", "slices", "sort", "strconv",
 		"strings", "sync", "time", "unicode", "github.com/netresearch/go-cron",
 	}
 	for _, short := range pure() {
