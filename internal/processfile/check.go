@@ -284,6 +284,12 @@ func (c *checker) numbers() {
 	}
 	if c.Log != nil {
 		within("log.keep", c.Log.Keep, 1, 1000)
+		if c.Log.MaxSize != nil && *c.Log.MaxSize == 0 {
+			c.fault("log.max_size", "is 0: expected a size such as 10MiB")
+		}
+		if c.Log.MaxAge != nil && *c.Log.MaxAge == 0 {
+			c.fault("log.max_age", "is 0: expected a duration such as 30d")
+		}
 	}
 }
 
@@ -311,7 +317,7 @@ func (c *checker) kind() {
 	case s.Cron == "" && s.Every == nil:
 		c.fault("schedule", "has neither cron nor every: expected one of them")
 	case s.Cron != "" && s.Every != nil:
-		c.fault("schedule.every", "stands beside cron: expected one of them")
+		c.fault("schedule", "has cron and every: expected one of them")
 	case s.Cron != "":
 		if _, err := crontab.Parse(s.Cron, time.UTC); err != nil {
 			c.fault("schedule.cron", "%v", err)

@@ -1,7 +1,9 @@
 package processfile
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -36,6 +38,44 @@ func (f Fault) Error() string {
 
 // Faults are all errors of one or more files.
 type Faults []Fault
+
+// With returns the faults of files with those that others have found in their outlines, except where a fault is told
+// already. They are in the order of the lines of each file.
+func (f Faults) With(found Faults) Faults {
+	all := slices.Clone(f)
+	for _, other := range found {
+		if !slices.ContainsFunc(f, func(own Fault) bool { return own.covers(&other) }) {
+			all = append(all, other)
+		}
+	}
+	places := map[string]int{}
+	for _, fault := range all {
+		if _, known := places[fault.File]; !known {
+			places[fault.File] = len(places)
+		}
+	}
+	all.sort(places)
+	return all
+}
+
+// sort orders faults by the places of their files, then by line.
+func (f Faults) sort(places map[string]int) {
+	slices.SortStableFunc(f, func(a, b Fault) int {
+		return cmp.Or(places[a.File]-places[b.File], a.Line-b.Line)
+	})
+}
+
+// covers reports whether a fault makes another one needless: one of the same field, or one about hosts that are missing
+// because of the fault.
+func (f *Fault) covers(other *Fault) bool {
+	if f.File != other.File || f.Path == other.Path {
+		return f.File == other.File || f.Text == other.Text && f.Path == other.Path
+	}
+	_, inside := cutField(other.Path, f.Path)
+	around := strings.HasPrefix(f.Path, other.Path)
+	return strings.HasPrefix(other.Text, "is missing") &&
+		(inside || around || strings.HasPrefix(f.Path, "defaults"))
+}
 
 // Error has a line for each fault.
 func (f Faults) Error() string {

@@ -23,10 +23,8 @@ func ReadJSON(data []byte) ([]Document, error) {
 		docs = r.parts("", n)
 	}
 	r.add(checkEach(docs))
-	if circles := order(docs); len(r.faults) == 0 && len(circles) > 0 {
-		return docs, lineless(circles)
-	} else if r.faults = append(r.faults, circles...); len(r.faults) > 0 {
-		return nil, lineless(r.faults)
+	if r.faults = append(r.faults, order(docs)...); len(r.faults) > 0 {
+		return outlines(docs), lineless(r.faults)
 	}
 	return docs, nil
 }

@@ -9,9 +9,6 @@ import (
 	"drover/internal/process"
 )
 
-// CheckOrder finds the processes of files that wait for themselves. The server knows more: it checks the names, too.
-func CheckOrder(docs []Document) Faults { return order(docs) }
-
 // after checks the states in which others must be.
 func (c *checker) after() {
 	for _, name := range slices.Sorted(maps.Keys(c.After)) {
@@ -21,7 +18,7 @@ func (c *checker) after() {
 	}
 }
 
-// order finds the processes that wait for themselves.
+// order finds the processes that wait for themselves. The server knows more: it checks the names, too.
 func order(docs []Document) (faults []Fault) {
 	known := entriesOf(docs)
 	edges, files := map[string][]string{}, map[string]string{}

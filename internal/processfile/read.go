@@ -1,13 +1,14 @@
 package processfile
 
 import (
-	"cmp"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 )
 
 // Document is one document of a process file: some processes of one namespace.
@@ -49,8 +50,8 @@ type Source struct {
 }
 
 // Read reads a file with one or more documents, or with a list of files as drover get prints it in JSON. The error is
-// Faults, with every fault of the file. If processes that wait for themselves are the only faults, Read returns the
-// documents, too: so others can look for more faults, and tell all together.
+// Faults, with every fault of the file. Then the documents are outlines, in which others can look for more faults: each
+// process has only its hosts, its environment, what it is after, its copies and its rollout.
 func Read(file string, data []byte) ([]Document, error) { return ReadAll(Source{file, data}) }
 
 // ReadAll is Read for several files, whose processes may wait for each other.
@@ -62,17 +63,43 @@ func ReadAll(sources ...Source) (docs []Document, err error) {
 		docs, faults = append(docs, found...), append(faults, wrong...)
 		places[s.File] = i
 	}
-	wrong := len(faults) > 0
 	if faults = append(faults, order(docs)...); len(faults) == 0 {
 		return docs, nil
 	}
-	slices.SortStableFunc(faults, func(a, b Fault) int {
-		return cmp.Or(places[a.File]-places[b.File], a.Line-b.Line)
-	})
-	if wrong {
-		docs = nil
+	faults.sort(places)
+	return outlines(docs), faults
+}
+
+// outlines returns documents with faults for a search for more faults: those with a namespace and processes.
+func outlines(docs []Document) (list []Document) {
+	for _, d := range docs {
+		if namespaceFault(d.Namespace) != "" || len(d.Processes) == 0 {
+			continue
+		}
+		d.Processes = slices.Clone(d.Processes)
+		for i := range d.Processes {
+			p := &d.Processes[i]
+			if p.Copies != nil && (*p.Copies < 1 || *p.Copies > process.MaxCopies) {
+				p.Copies = nil
+			}
+			p.Spec = v1.Spec{
+				Run: "true", Hosts: p.Hosts, Environment: p.Environment, After: p.After, Copies: p.Copies, Rollout: p.Rollout,
+			}
+		}
+		list = append(list, d)
 	}
-	return docs, faults
+	return list
+}
+
+// namespaceFault says what is wrong with the name of a namespace; empty if nothing is.
+func namespaceFault(name string) string {
+	switch {
+	case name == "":
+		return "is missing: expected the namespace of the processes"
+	case strings.ContainsAny(name, "/*?"):
+		return fmt.Sprintf("is %q: expected a name without /, * and ?", name)
+	}
+	return ""
 }
 
 // read reads a file, and finds every fault but those of the order.
@@ -191,8 +218,9 @@ func (r *reader) document(file string, n *node) Document {
 	case name.kind != text:
 		r.fault(name, "namespace", "is %s: expected a string", show(name))
 	default:
-		if doc.Namespace = name.text; strings.ContainsAny(doc.Namespace, "/*?") {
-			r.fault(name, "namespace", "is %q: expected a name without /, * and ?", doc.Namespace)
+		doc.Namespace = name.text
+		if fault := namespaceFault(name.text); fault != "" {
+			r.fault(name, "namespace", "%s", fault)
 		}
 	}
 	if number := n.fields["revision"]; number != nil && number.kind != null {

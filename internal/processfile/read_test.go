@@ -2,6 +2,7 @@ package processfile_test
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -71,10 +72,53 @@ func TestRead(t *testing.T) {
 // TestFaults: all faults of a file are found at once, each with its line, its field and what was expected.
 func TestFaults(t *testing.T) {
 	docs, err := processfile.Read("bad.yaml", file(t, "bad.yaml"))
-	if err == nil || docs != nil {
+	if err == nil || len(docs) != 1 {
 		t.Fatalf("%v, %v", docs, err)
 	}
 	golden(t, "bad.txt", err.Error()+"\n")
+	for _, p := range docs[0].Processes {
+		if p.Run != "true" || len(p.StopSignals) > 0 || p.Limits != nil || p.Name == "listed" && p.Hosts.IsZero() {
+			t.Errorf("%s is no outline: %+v", p.Name, p.Spec)
+		}
+	}
+}
+
+// TestMoreFaults: what others find in outlines is told unless a fault of the file says it or brings it about.
+func TestMoreFaults(t *testing.T) {
+	docs, err := processfile.Read("f", []byte(`namespace: a
+processes:
+  x: {run: x, nice: 77, hosts: 7, after: {q: up}}
+  y: 5
+  z: {run: x, hosts: [none], after: {x: ready, z: ready}}
+---
+namespace: b*
+processes: {a: {run: x}}
+---
+namespace: c
+processes: {}
+`))
+	own, _ := errors.AsType[processfile.Faults](err)
+	if len(docs) != 1 || len(own) != 9 || docs[0].Processes[2].After["x"] == "" {
+		t.Fatalf("%+v\n%v", docs, err)
+	}
+	const missing = "is missing: expected a list of hosts, here or in defaults"
+	var found processfile.Faults
+	for _, f := range [][2]string{
+		{"x.hosts", missing}, {"x.after.q", "no host has it"}, {"y.hosts", missing}, {"z.hosts[0]", "no host has this name"},
+		{"z.after.x", "no host has it"},
+	} {
+		found = append(found, processfile.Place(docs, "a", processfile.Fault{Path: "processes." + f[0], Text: f[1]}))
+	}
+	const circle = "f:5: processes.z.after: the process waits for itself: a/z → a/z\n"
+	want := strings.Replace(err.Error(), circle, circle+
+		"f:5: processes.z.hosts[0]: no host has this name\nf:5: processes.z.after.x: no host has it\n", 1)
+	if got := own.With(found).Error(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	own = processfile.Faults{{File: "f", Path: "defaults.hosts", Text: "is 5"}}
+	if got := own.With(found); len(got) != 4 {
+		t.Errorf("got\n%s", got.Error())
+	}
 }
 
 // TestFaultOfADefault: all processes have it, and the file has it once.
@@ -299,8 +343,7 @@ func TestRealtimeSignals(t *testing.T) {
 	}
 }
 
-// TestOrderBesideFaults: what waits for itself is told with all other faults of the files, and beside the documents if
-// nothing else is wrong.
+// TestOrderBesideFaults: what waits for itself is told with all other faults of the files.
 func TestOrderBesideFaults(t *testing.T) {
 	source := func(name, text string) processfile.Source {
 		return processfile.Source{File: name, Data: []byte(text)}
@@ -317,7 +360,7 @@ func TestOrderBesideFaults(t *testing.T) {
 	docs, err = processfile.ReadAll(one, source("2", two+"  z: {run: x, nice: 20, after: {c: up}}\n"))
 	want := circles + "\n2:5: processes.z.nice: is 20: expected -20 to 19\n" +
 		`2:5: processes.z.after.c: is "up": expected started, ready or finished`
-	if docs != nil || fmt.Sprint(err) != want {
+	if len(docs) != 2 || fmt.Sprint(err) != want {
 		t.Errorf("%d documents,\n%v\nwant\n%s", len(docs), err, want)
 	}
 }

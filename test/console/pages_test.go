@@ -78,9 +78,11 @@ func TestApplyPage(t *testing.T) {
 	shown := b.wants(b.get("/ui/apply?ns=shop"), 200, "namespace: shop", "drover apply -f FILE")
 	text := stored(t, shown)
 
-	wrong := strings.Replace(text, "    run: sleep 1000\n", "    run: sleep 1000\n    directry: /tmp\n    copies: -1\n", 1)
+	wrong := strings.Replace(text, "    run: sleep 1000\n",
+		"    run: sleep 1000\n    directry: /tmp\n    copies: -1\n    after: {none: ready}\n", 1)
 	faults := b.post("/ui/apply", draft(t, shown, wrong, "plan"))
-	b.wants(faults, 422, "processes.api.directry", "did you mean directory", "copies", "Faults in the file: 2")
+	b.wants(faults, 422, "processes.api.directry", "did you mean directory", "copies", "no file and no host has this process",
+		"Faults in the file: 3")
 	line := strings.Count(wrong[:strings.Index(wrong, "directry")], "\n") + 1
 	b.wants(faults, 422, fmt.Sprintf(`data-line="%d"`, line))
 	if stored(t, faults) != wrong {

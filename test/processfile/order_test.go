@@ -116,13 +116,13 @@ func TestOrderFaults(t *testing.T) {
 	refused("namespace: shop\nprocesses:\n  a: {hosts: ['*'], run: sleep 1000, ready: {alive: 0s}, after: {b: ready}}\n",
 		"the process waits for itself: shop/a → shop/b → shop/a")
 	all := "namespace: shop\nprocesses:\n  x: {hosts: ['*'], run: x, after: {yy: ready, bb: ready}}\n" +
-		"  yyy: {hosts: ['nope'], run: x, after: {yyy: ready}}\n---\n" +
+		"  yyy: {hosts: ['nope'], run: x, nice: 77, after: {yyy: ready}}\n---\n" +
 		"namespace: far\nprocesses:\n  z: {hosts: ['*'], run: x, after: {far2/z: ready}}\n---\n" +
 		"namespace: far2\nprocesses:\n  z: {hosts: ['*'], run: x, after: {far/z: ready}}\n"
 	for _, want := range []string{
 		":3: processes.x.after.yy: no file and no host has this process, did you mean yyy?\n",
 		":3: processes.x.after.bb: no file and no host has this process, did you mean b?\n",
-		":4: processes.yyy.hosts[0]: ", ":4: processes.yyy.after: the process waits for itself: shop/yyy → shop/yyy\n",
+		":4: processes.yyy.hosts[0]: ", ":4: processes.yyy.nice: is 77: expected -20 to 19\n", ":4: processes.yyy.after: the process waits for itself: shop/yyy → shop/yyy\n",
 		":8: processes.z.after: the process waits for itself: far/z → far2/z → far/z\n",
 	} {
 		refused(all, want)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,9 +171,13 @@ func (a *applyCommand) fileFlags(cmd *cobra.Command) {
 			faults = append(faults, term.OneOf("--prune", a.prune, client.PruneOwn, client.PruneAll))
 		}
 		if a.revision == "" { // arguments are further files, so that a pattern of the shell can follow -f
-			var err error
-			a.docs, err = readFiles(cmd.InOrStdin(), append(a.files, args...))
-			faults = append(faults, err)
+			docs, wrong, err := readFiles(cmd.InOrStdin(), append(a.files, args...))
+			if a.docs = docs; len(wrong) > 0 {
+				if c, err := a.Client(cmd); err == nil {
+					wrong = further(cmd.Context(), c, docs, wrong)
+				}
+			}
+			faults = append(faults, err, wrongFile(wrong))
 		}
 		return errors.Join(faults...)
 	})
@@ -275,23 +278,15 @@ func steps(p client.Plan) (n int) {
 	return n
 }
 
-// plans asks the server for the plan of each namespace, and collects the faults of all: what waits for itself over
-// several namespaces no server knows.
+// plans asks the server for the plan of each namespace, and collects the faults that it finds.
 func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []processfile.Document) ([]part, error) {
 	var parts []part
-	faults := processfile.CheckOrder(docs)
+	var faults processfile.Faults
 	for _, f := range processfile.Files(docs) {
 		peers := processfile.Peers(docs, f.Namespace)
 		p, tag, err := c.Plan(cmd.Context(), f, a.options(a.tag, peers))
-		if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
-			for _, field := range refusal.Fields {
-				placed := processfile.Place(docs, f.Namespace, processfile.Fault{Path: field.Field, Text: field.Detail})
-				if !slices.ContainsFunc(faults, func(f processfile.Fault) bool {
-					return f.Text == placed.Text || f.File == placed.File && f.Path == placed.Path
-				}) {
-					faults = append(faults, placed)
-				}
-			}
+		if found := foundBy(err, docs, f.Namespace); len(found) > 0 {
+			faults = append(faults, found...)
 			continue
 		}
 		if err != nil {
@@ -434,14 +429,11 @@ func (a *applyCommand) await(cmd *cobra.Command, c *client.Client, p client.Plan
 	return w.finish(cmd, c, *p.Operation)
 }
 
-// wrongFile is the error of faults in files.
-func wrongFile(faults error) error { return &command.ExitError{Code: command.Usage, Err: faults} }
-
-// readFiles reads all files, and collects the faults of all, but leaves processes that wait for themselves to plans.
-func readFiles(in io.Reader, names []string) ([]processfile.Document, error) {
+// readFiles reads all files, and collects the faults of all. The error is about files that cannot be read.
+func readFiles(in io.Reader, names []string) ([]processfile.Document, processfile.Faults, error) {
 	all, err := expand(names)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var sources []processfile.Source
 	var unread []error
@@ -454,10 +446,8 @@ func readFiles(in io.Reader, names []string) ([]processfile.Document, error) {
 		sources = append(sources, processfile.Source{File: name, Data: data})
 	}
 	docs, err := processfile.ReadAll(sources...)
-	if err != nil && docs == nil {
-		unread = append(unread, wrongFile(err))
-	}
-	return docs, errors.Join(unread...)
+	faults, _ := errors.AsType[processfile.Faults](err)
+	return docs, faults, errors.Join(unread...)
 }
 
 // expand replaces each directory by its files.

@@ -2,13 +2,16 @@ package processes
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -171,28 +174,23 @@ func (a *editCommand) applyText(cmd *cobra.Command, c *client.Client, arg string
 		return &command.ExitError{Code: command.Failed, Err: errors.New("nothing was done: the file is empty")}
 	}
 	docs, err := processfile.Read("", text)
-	if docs != nil { // what waits for itself is told with the faults that the server finds
-		var faults processfile.Faults
-		for _, d := range docs {
-			for _, p := range d.Processes {
-				base, _ := process.CutCopy(p.Name)
-				if other := d.Namespace + "/" + p.Name; other != arg && d.Namespace+"/"+base != arg {
-					faults = append(faults, processfile.Fault{
-						Line: p.Line, Path: "processes." + p.Name,
-						Text: fmt.Sprintf("is %s: expected %s alone", other, arg),
-					})
-				}
+	faults, _ := errors.AsType[processfile.Faults](err)
+	for _, d := range docs {
+		for _, p := range d.Processes {
+			base, _ := process.CutCopy(p.Name)
+			if other := d.Namespace + "/" + p.Name; other != arg && d.Namespace+"/"+base != arg {
+				faults = append(faults, processfile.Fault{
+					Line: p.Line, Path: "processes." + p.Name,
+					Text: fmt.Sprintf("is %s: expected %s alone", other, arg),
+				})
 			}
 		}
-		if !slices.ContainsFunc(docs, func(d processfile.Document) bool { return len(d.Processes) > 0 }) {
-			faults = append(faults, processfile.Fault{Path: "processes", Text: "has no process: expected " + arg})
-		}
-		if err = error(faults); len(faults) == 0 {
-			err = nil
-		}
 	}
-	if err != nil {
-		return wrongFile(err)
+	if err == nil && !slices.ContainsFunc(docs, func(d processfile.Document) bool { return len(d.Processes) > 0 }) {
+		faults = append(faults, processfile.Fault{Path: "processes", Text: "has no process: expected " + arg})
+	}
+	if len(faults) > 0 {
+		return wrongFile(further(cmd.Context(), c, docs, faults))
 	}
 	return a.carry(cmd, c, docs)
 }
@@ -226,4 +224,42 @@ func withoutFaults(text []byte) []byte {
 		}
 	}
 	return out.Bytes()
+}
+
+// askForFaults is how long the server has to find more faults of files that have some.
+const askForFaults = 5 * time.Second
+
+// further adds to the faults of files those that the server finds in their outlines, if it answers.
+func further(
+	ctx context.Context, c *client.Client, outlines []processfile.Document, faults processfile.Faults,
+) processfile.Faults {
+	ctx, cancel := context.WithTimeout(ctx, askForFaults)
+	defer cancel()
+	var found processfile.Faults
+	for _, f := range processfile.Files(outlines) {
+		_, _, err := c.Plan(ctx, f, client.ApplyOptions{Peers: processfile.Peers(outlines, f.Namespace)})
+		found = append(found, foundBy(err, outlines, f.Namespace)...)
+	}
+	return faults.With(found)
+}
+
+// foundBy returns the faults of a namespace that a server has found, with their places in the files.
+func foundBy(err error, docs []processfile.Document, namespace string) (faults processfile.Faults) {
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok || refusal.Status != http.StatusUnprocessableEntity {
+		return nil
+	}
+	for _, field := range refusal.Fields {
+		faults = append(faults,
+			processfile.Place(docs, namespace, processfile.Fault{Path: field.Field, Text: field.Detail}))
+	}
+	return faults
+}
+
+// wrongFile is the error of faults in files; nil without faults.
+func wrongFile(faults processfile.Faults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return &command.ExitError{Code: command.Usage, Err: faults}
 }

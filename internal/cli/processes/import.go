@@ -124,7 +124,7 @@ func (a *importCommand) run(cmd *cobra.Command, from source, args []string) erro
 	}
 	docs, err := processfile.Read("import", text)
 	if err != nil {
-		return wrongFile(err)
+		return &command.ExitError{Code: command.Usage, Err: err}
 	}
 	cmd.SetOut(cmd.ErrOrStderr()) // stdout has the file
 	a.adopts, a.pids = true, pids

@@ -186,14 +186,18 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 	f.dry = dry != nil && *dry
 	t.Message, t.Through = c.params.message(), cmp.Or(c.params.choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
 	var faults [5]error
+	var wrong processfile.Faults
 	f.options, faults[0] = applyOptions(c)
 	f.rolls, faults[1] = h.planOptions(&c.params)
 	f.peers, faults[2] = peersOf(c)
 	faults[3] = c.params.done()
-	f.docs, faults[4] = readFile(ctx, c, namespace)
+	f.docs, wrong, faults[4] = readFile(ctx, c, namespace)
 	err = together(faults[:]...)
-	if f.docs == nil || err != nil && len(problemOf(err).Fields) == 0 {
+	switch {
+	case err != nil && len(problemOf(err).Fields) == 0:
 		return f, err
+	case len(f.docs) == 0:
+		return f, together(err, faulty(wrong))
 	}
 	latest, known, failed := h.present(ctx, c, namespace)
 	if failed != nil {
@@ -206,8 +210,8 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 	if err != nil && len(problemOf(err).Fields) == 0 {
 		return f, err
 	}
-	wanted, failed := h.inOrder(ctx, c, namespace, &f)
-	if err = together(err, failed); err != nil {
+	wanted, found, failed := h.inOrder(ctx, c, namespace, &f)
+	if err = together(err, failed, faulty(wrong.With(found))); err != nil {
 		return f, err
 	}
 	f.wanted = wanted
@@ -346,17 +350,16 @@ func (h *Handler) putNamespace(ctx context.Context, c *call) (reply, error) {
 	return h.apply(ctx, c, t, answer, steps)
 }
 
-// inOrder returns the processes of a file, on each host, after the check of what they wait for.
-func (h *Handler) inOrder(ctx context.Context, c *call, namespace string, f *filed) ([]plan.Wanted, error) {
+// inOrder returns the processes of a file, on each host, and what is wrong with their hosts and what they wait for.
+func (h *Handler) inOrder(ctx context.Context, c *call, namespace string, f *filed) (
+	[]plan.Wanted, processfile.Faults, error,
+) {
 	wanted, faults, err := h.wanted(c, namespace, f.docs, f.known)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	further, err := h.orderFaults(ctx, c, f)
-	if faults = append(faults, further...); err == nil && len(faults) > 0 {
-		err = invalidFile("", faults)
-	}
-	return wanted, err
+	return wanted, append(faults, further...), err
 }
 
 // applyOptions reads the options of an apply.
@@ -374,21 +377,20 @@ func applyOptions(c *call) (o plan.Options, err error) {
 }
 
 // readFile reads the file in the body of a call.
-func readFile(ctx context.Context, c *call, namespace string) ([]processfile.Document, error) {
+func readFile(ctx context.Context, c *call, namespace string) (
+	docs []processfile.Document, faults processfile.Faults, other error,
+) {
 	text, err := c.body(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var named struct{ Namespace string }
-	var other error
 	if json.Unmarshal(text, &named) == nil && named.Namespace != "" && named.Namespace != namespace {
 		other = invalid("namespace", "is %.100q: expected %.100q, as in the path", named.Namespace, namespace)
 	}
-	docs, err := processfile.ReadJSON(text)
-	if docs == nil { // inOrder tells what waits for itself, with the faults that it finds
-		return nil, together(other, invalidFile("", err))
-	}
-	return docs, other
+	docs, err = processfile.ReadJSON(text)
+	faults, _ = errors.AsType[processfile.Faults](err)
+	return docs, faults, other
 }
 
 // matched checks If-Match against the tag and the latest revision of a namespace. It returns that revision if the

@@ -358,7 +358,7 @@ func TestFaultsOfAfter(t *testing.T) {
 		"api":{"run":"x","hosts":["web-1"],"after":{"databse":"ready","far/cach":"started","apo":"ready"}},
 		"b":{"run":"x","hosts":["web-1"],"after":{"c":"ready"}},
 		"c":{"run":"x","hosts":["web-1"],"after":{"b":"ready"}},
-		"d":{"run":"x","hosts":{"select":"role=none"},"after":{"d":"ready"}},
+		"d":{"run":"x","nice":77,"hosts":{"select":"role=none"},"after":{"d":"ready"}},
 		"e":{"run":"x","hosts":["wxb-1"],"after":{"f":"ready"}},
 		"f":{"run":"x","hosts":["wxb-1"],"copies":2}}}`
 	near := ", did you mean far/cache?"
@@ -371,13 +371,13 @@ func TestFaultsOfAfter(t *testing.T) {
 			"processes.api.after.far/cach: no file and no host has this process" + near,
 			"processes.b.after: the process waits for itself: a/b → a/c → a/b",
 			"processes.d.after: the process waits for itself: a/d → a/d",
-			"processes.d.hosts.select: ", "processes.e.hosts[0]: ", "processes.f.hosts[0]: ",
+			"processes.d.nice: is 77: expected -20 to 19", "processes.d.hosts.select: ", "processes.e.hosts[0]: ", "processes.f.hosts[0]: ",
 		} {
 			if !strings.Contains(got+";", want) {
 				t.Errorf("%s: %q is not in\n%s", app, want, got)
 			}
 		}
-		if n := len(answer.body["errors"].([]any)); n != 8 {
+		if n := len(answer.body["errors"].([]any)); n != 9 {
 			t.Errorf("%s: %d faults: %s", app, n, got)
 		}
 		near = "" // which the other app may not see

@@ -436,7 +436,7 @@ func (h *Handler) orderFaults(ctx context.Context, c *call, f *filed) (processfi
 			o.copies[of] = append(o.copies[of], id)
 		}
 	}
-	faults := processfile.CheckOrder(f.docs)
+	var faults processfile.Faults
 	unknown, err := o.unknown(ctx, f.docs)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ type applyForm struct {
 type applied struct {
 	applyForm
 	Problem string
-	Faults  []processfile.Fault
+	Faults  processfile.Faults
 	Plan    *planned
 	// Newer is set if somebody else has changed the namespace since. Diff is what has changed.
 	Newer *newer
@@ -133,12 +133,16 @@ func (v *view) apply(ctx context.Context) error {
 	}}
 	a.Revision, _ = strconv.ParseInt(in.Get("revision"), 10, 64) // 0 is no revision
 	docs, err := processfile.Read("", []byte(a.Text))
-	if faults, ok := errors.AsType[processfile.Faults](err); ok && docs == nil {
-		a.Faults = faults
+	a.Faults, _ = errors.AsType[processfile.Faults](err)
+	files := processfile.Files(docs)
+	if len(a.Faults) > 0 {
+		for _, f := range files { // the server may find more
+			_, _, err := v.client.Plan(ctx, f, client.ApplyOptions{})
+			a.Faults = a.Faults.With(foundBy(err, docs, f.Namespace))
+		}
 		v.showApply(http.StatusUnprocessableEntity, a)
 		return nil
 	}
-	files := processfile.Files(docs)
 	if len(files) != 1 {
 		a.Problem = words.Apply.OneNamespace.In(v.lang)
 		v.showApply(http.StatusUnprocessableEntity, a)
@@ -232,12 +236,7 @@ func (v *view) notPlanned(ctx context.Context, a *applied, docs []processfile.Do
 	a.Plan = nil
 	switch known.Status {
 	case http.StatusUnprocessableEntity:
-		for _, field := range known.Fields {
-			a.Faults = append(a.Faults, processfile.Place(docs, a.Namespace, processfile.Fault{
-				Path: field.Field, Text: field.Detail,
-			}))
-		}
-		if len(a.Faults) == 0 {
+		if a.Faults = foundBy(known, docs, a.Namespace); len(a.Faults) == 0 {
 			a.Problem = v.refusal(known)
 		}
 	case http.StatusPreconditionFailed:
@@ -250,6 +249,19 @@ func (v *view) notPlanned(ctx context.Context, a *applied, docs []processfile.Do
 	}
 	v.showApply(known.Status, a)
 	return nil
+}
+
+// foundBy returns the faults of a file that the server has found, with their places in the text.
+func foundBy(err error, docs []processfile.Document, namespace string) (faults processfile.Faults) {
+	known, ok := errors.AsType[*client.Error](err)
+	if !ok || known.Status != http.StatusUnprocessableEntity {
+		return nil
+	}
+	for _, field := range known.Fields {
+		faults = append(faults,
+			processfile.Place(docs, namespace, processfile.Fault{Path: field.Field, Text: field.Detail}))
+	}
+	return faults
 }
 
 // newer returns what has changed in a namespace since the revision of a form.
