@@ -104,7 +104,10 @@ processes: {}
 	const missing = "is missing: expected a list of hosts, here or in defaults"
 	var found processfile.Faults
 	for _, f := range [][2]string{
-		{"x.hosts", missing}, {"x.after.q", "no host has it"}, {"y.hosts", missing}, {"z.hosts[0]", "no host has this name"},
+		{"x.hosts", missing},
+		{"x.after.q", "no host has it"},
+		{"y.hosts", missing},
+		{"z.hosts[0]", "no host has this name"},
 		{"z.after.x", "no host has it"},
 	} {
 		found = append(found, processfile.Place(docs, "a", processfile.Fault{Path: "processes." + f[0], Text: f[1]}))

@@ -498,8 +498,12 @@ var Faults = []Text{
 	},
 	{"--hosts: --adopt takes over processes of this host only", "--hosts：--adopt 只接管本机的进程"},
 	{
-		"--adopt: {n} of the {hosts} hosts that are online have an address of this host, expected one",
-		"--adopt：{hosts} 台在线主机中有 {n} 台使用本机的地址，应为一台",
+		"--adopt: none of the {hosts} hosts that are online has the name or an address of this host",
+		"--adopt：{hosts} 台在线主机中，没有一台使用本机的名称或地址",
+	},
+	{
+		"--adopt: {n} hosts have the name or an address of this host: give --hosts one of them",
+		"--adopt：有 {n} 台主机使用本机的名称或地址：请用 --hosts 指定其中一台",
 	},
 	{
 		"{process}: drover has not taken over pid {pid} of {origin}: leave the process out of the file, or end that pid before " +

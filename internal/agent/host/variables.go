@@ -20,8 +20,8 @@ const maxVariables = 256 << 10
 const maxFaults = 5
 
 // variables returns the variables of a spec: those that name the process, then those of its files in their order, then
-// those of the spec; a later one wins. drover reads the files with the rights of the account. The error joins the faults
-// of all files.
+// those of the spec; a later one wins. drover reads the files with the rights of the account. The error joins the
+// faults of all files.
 func (h *Host) variables(of process.ID, spec *process.Spec, account launch.Account) (map[string]string, error) {
 	all := map[string]string{}
 	if of != (process.ID{}) {

@@ -137,7 +137,7 @@ func TestPIDFileContents(t *testing.T) {
 		"signed":           {"+" + n, 0, "does not begin with a number"},
 		"fraction":         {n + ".5", 0, "does not begin with a number"},
 		"zero":             {"0\n", 0, "holds a number that is not a process id$"},
-		"one":              {"1\n", 0, "holds a number that is not a process id$"},
+		"one":              {"1\n", 0, "holds 1, which is the init process$"},
 		"minus one":        {"-1\n", 0, "holds a number that is not a process id$"},
 		"minus pid":        {"-" + n, 0, "holds a number that is not a process id$"},
 		"2^31":             {"2147483648", 0, "holds a number that is not a process id$"},
@@ -148,7 +148,7 @@ func TestPIDFileContents(t *testing.T) {
 		"ended":            {strconv.Itoa(gone), 0, fmt.Sprintf("^pid file .* is stale: pid %d is gone$", gone)},
 		"another program":  {strconv.Itoa(other), 0, fmt.Sprintf("^pid %d of pid file .* belongs to sleep$", other)},
 		"ourselves":        {strconv.Itoa(os.Getpid()), 0, "which is drover itself"},
-		"parent of all":    {"  1  ", 0, "holds a number that is not a process id$"},
+		"parent of all":    {"  1  ", 0, "holds 1, which is the init process$"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := h.put(t, "run/app.pid", tc.content)

@@ -130,6 +130,9 @@ func parsePID(text string) (int, error) {
 		return 0, errors.New("does not begin with a number") // the error must not reveal the contents
 	}
 	pid, err := strconv.Atoi(word)
+	if pid == 1 {
+		return 0, errors.New("holds 1, which is the init process")
+	}
 	if err != nil || pid <= 1 || pid > maxPID {
 		return 0, errors.New("holds a number that is not a process id")
 	}

@@ -158,7 +158,7 @@ func (a *importCommand) where(cmd *cobra.Command) (c *client.Client, guess bool,
 	defer cancel()
 	var own client.Agent
 	if err == nil {
-		own, err = thisHost(ctx, c)
+		own, err = thisHost(ctx, c, a.hosts)
 	}
 	switch {
 	case err != nil && a.adopt:
@@ -167,9 +167,8 @@ func (a *importCommand) where(cmd *cobra.Command) (c *client.Client, guess bool,
 		a.hosts = []string{onhost.Facts().Hostname}
 		return nil, true, nil
 	}
-	names := []string{own.ID, fmt.Sprintf("%d:%s", own.Cloud, own.IP), own.Name, onhost.Facts().Hostname}
 	for _, host := range a.hosts {
-		if !slices.Contains(names, host) {
+		if !slices.Contains(namesOf(own), host) && host != onhost.Facts().Hostname {
 			return nil, false, term.Usagef("--hosts: --adopt takes over processes of this host only")
 		}
 	}
@@ -269,8 +268,13 @@ func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *imp
 	return nil
 }
 
-// thisHost returns the host of the server that this command runs on: by its address, or the only one.
-func thisHost(ctx context.Context, c *client.Client) (host client.Agent, err error) {
+// namesOf returns the names of a host.
+func namesOf(a client.Agent) []string {
+	return []string{a.ID, fmt.Sprintf("%d:%s", a.Cloud, a.IP), a.Name}
+}
+
+// thisHost returns the host of the server that this command runs on. names are of the hosts that a person means.
+func thisHost(ctx context.Context, c *client.Client, names []string) (host client.Agent, err error) {
 	agents, err := client.Collect(c.Agents(ctx, client.AgentFilter{State: "online"}))
 	if err != nil {
 		return host, remote.ExitOf(err)
@@ -279,18 +283,36 @@ func thisHost(ctx context.Context, c *client.Client) (host client.Agent, err err
 	if err != nil {
 		return host, err
 	}
-	var found []client.Agent
-	for _, agent := range agents {
-		if slices.ContainsFunc(own, func(a net.Addr) bool {
-			ip, ok := a.(*net.IPNet)
-			return ok && ip.IP.String() == agent.IP
-		}) {
-			found = append(found, agent)
+	var addresses []string
+	for _, a := range own {
+		if ip, ok := a.(*net.IPNet); ok {
+			addresses = append(addresses, ip.IP.String())
 		}
 	}
-	if len(found) != 1 {
-		return host, term.Usagef("--adopt: %d of the %d hosts that are online have an address of this host, expected one",
-			len(found), len(agents))
+	return hostWith(agents, addresses, onhost.Facts().Hostname, names)
+}
+
+// hostWith returns the only host with one of the addresses, else the only one with the name, as in a container or
+// behind NAT. Of several, names decide.
+func hostWith(agents []client.Agent, addresses []string, name string, names []string) (host client.Agent, err error) {
+	found := slices.Clone(agents)
+	found = slices.DeleteFunc(found, func(a client.Agent) bool { return !slices.Contains(addresses, a.IP) })
+	if len(found) == 0 {
+		found = slices.DeleteFunc(slices.Clone(agents), func(a client.Agent) bool { return a.Name != name })
+	}
+	candidates := len(found)
+	if candidates > 1 {
+		found = slices.DeleteFunc(found, func(a client.Agent) bool {
+			return !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(namesOf(a)[:2], name) })
+		})
+	}
+	switch {
+	case candidates == 0:
+		return host, term.Usagef("--adopt: none of the %d hosts that are online has the name or an address of this host",
+			len(agents))
+	case len(found) != 1:
+		return host, term.Usagef("--adopt: %d hosts have the name or an address of this host: give --hosts one of them",
+			candidates)
 	}
 	return found[0], nil
 }
