@@ -205,8 +205,8 @@ var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
 // value is the expression of what a placeholder stands for: {text} is a sentence again, {output} anything, {n} digits,
 // {op} and {command} words of a command, {operation} an operation that Chinese names by its word, {flag} a flag,
 // {parameter} the name of a parameter, a flag or an argument, {fault} a sentence about it, {place} a file and a line,
-// {choices} words with commas, {one} one word or several with commas, {other} a single word, and {s} the ending of an
-// English plural. Another one is a name, a number or a time.
+// {choices} words with commas, {one} one word or several with commas, {names} words with commas and or, {other} one
+// word, and {s} the ending of an English plural. Another one is a name, a number or a time.
 func value(name string) string {
 	switch name {
 	case "n":
@@ -215,6 +215,8 @@ func value(name string) string {
 		return `(?P<one>[^\s;]+(?:, [^\s;]+)*)`
 	case "other":
 		return `(?P<other>[^\s;]+)`
+	case "names":
+		return `(?P<names>[^\s;?]+(?:, [^\s;?]+)*(?: or [^\s;?]+)?)`
 	case "choices":
 		return `(?P<choices>[A-Za-z-]+(?:, [A-Za-z-]+)+)`
 	case "place":
@@ -366,6 +368,8 @@ func (p *pattern) fill(values map[string]string, depth int) (text string, whole 
 			value = Named(value, Chinese)
 		case "operation":
 			value = Action(value).In(Chinese)
+		case "names":
+			value = strings.NewReplacer(", ", "、", " or ", " 或 ").Replace(value)
 		case "time", "age":
 			if told := Span(value, Chinese); told != value {
 				// Han characters have no blank between them.

@@ -50,10 +50,7 @@ did not.`,
   drover logs shop/api --since 1h --grep 'status=5..'`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, name, err := term.SplitID(args[0])
-			if err != nil {
-				return err
-			}
+			namespace, name, malformed := term.SplitID(args[0])
 			f.OnlyNew = cmd.Flags().Changed("tail") && f.Tail == 0
 			if onlyErrors {
 				f.Stream = "stderr"
@@ -61,6 +58,9 @@ did not.`,
 			c, err := sel.Connect(cmd, &s)
 			if err != nil {
 				return err
+			}
+			if malformed != nil {
+				return suggestNamespace(cmd.Context(), c, args[0], malformed)
 			}
 			if err := sel.First(cmd.Context(), c, namespace, name); err != nil {
 				return err

@@ -194,13 +194,21 @@ func compareNames(a, b string) int {
 	return cmp.Or(cmp.Compare(base, other), cmp.Compare(n, m))
 }
 
-// suggestNamespace suggests namespaces for a name without one. It returns refusal unchanged if it finds none.
+// suggestNamespace suggests namespaces for a name without one, and all processes for the name of a namespace. It
+// returns refusal unchanged if it finds none.
 func suggestNamespace(ctx context.Context, c *client.Client, arg string, refusal error) error {
-	found, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Name: arg, Limit: 20}))
-	if err != nil || len(found) == 0 || strings.Contains(arg, "/") {
+	if strings.Contains(arg, "/") || arg == "" {
 		return refusal
 	}
-	return term.Usagef("%q has no namespace; did you mean %s?", arg, process.OrList(remote.ProcessNames(found, 3)))
+	found, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Name: arg, Limit: 20}))
+	if err == nil && len(found) > 0 {
+		return term.Usagef("%q has no namespace; did you mean %s?", arg, process.OrList(remote.ProcessNames(found, 3)))
+	}
+	found, err = client.Collect(c.Processes(ctx, client.ProcessFilter{Namespace: arg, Limit: 1}))
+	if err != nil || len(found) == 0 {
+		return refusal
+	}
+	return term.Usagef("%q is a namespace; did you mean '%s/*'?", arg, arg)
 }
 
 // isHost reports whether name is the id or the address of a host.
