@@ -109,8 +109,15 @@ func put(f *v1.File, p Named) {
 	f.More = append(f.More, map[string]v1.Spec{p.Name: p.Spec})
 }
 
-// Place returns a fault of a v1.File with its place in the documents that the file was made of.
-func Place(docs []Document, namespace string, f Fault) Fault {
+// Place returns the faults of a v1.File with their places in the documents that the file was made of.
+func Place(docs []Document, namespace string, found []v1.FieldError) (faults Faults) {
+	for _, f := range found {
+		faults = append(faults, place(docs, namespace, Fault{Path: f.Field, Text: f.Detail}))
+	}
+	return faults
+}
+
+func place(docs []Document, namespace string, f Fault) Fault {
 	for i := range docs {
 		for j := range docs[i].Processes {
 			p := &docs[i].Processes[j]

@@ -102,7 +102,7 @@ processes: {}
 		t.Fatalf("%+v\n%v", docs, err)
 	}
 	const missing = "is missing: expected a list of hosts, here or in defaults"
-	var found processfile.Faults
+	var fields []v1.FieldError
 	for _, f := range [][2]string{
 		{"x.hosts", missing},
 		{"x.after.q", "no host has it"},
@@ -110,8 +110,9 @@ processes: {}
 		{"z.hosts[0]", "no host has this name"},
 		{"z.after.x", "no host has it"},
 	} {
-		found = append(found, processfile.Place(docs, "a", processfile.Fault{Path: "processes." + f[0], Text: f[1]}))
+		fields = append(fields, v1.FieldError{Field: "processes." + f[0], Detail: f[1]})
 	}
+	found := processfile.Place(docs, "a", fields)
 	const circle = "f:5: processes.z.after: the process waits for itself: a/z → a/z\n"
 	want := strings.Replace(err.Error(), circle, circle+
 		"f:5: processes.z.hosts[0]: no host has this name\nf:5: processes.z.after.x: no host has it\n", 1)

@@ -23,22 +23,24 @@ func (n *session) host() (Result, error) {
 	if err := n.mayHost(seen.PIDFile); err != nil {
 		return Result{}, err
 	}
-	r, err := n.hosted(append(n.relimit(), n.missing(seen), n.waiting())...)
-	if err != nil || seen.Alive() || n.spec.Stop == nil {
-		return r, err
+	down, starts := !seen.Alive() && n.spec.Stop != nil, ""
+	switch {
+	case down && n.spec.Policy.Kind == process.Resident:
+		starts = "it is being started"
+	case down && n.spec.Policy.Kind == process.SingleRun:
+		starts = "drover does not start it: it runs once, and only a start begins another run"
 	}
-	switch n.spec.Policy.Kind {
-	case process.Resident:
+	r, err := n.hosted(append(n.relimit(), n.missing(seen), n.waiting(), starts)...)
+	switch {
+	case err != nil || !down:
+	case n.spec.Policy.Kind == process.Resident:
 		r.Now = true
-		r.Outcome.Text = successText("it is being started")
-	case process.SingleRun:
+	case n.spec.Policy.Kind == process.SingleRun:
 		before := n.record()
 		r.Change.Put.Hosted, r.Change.Put.Finished = before.Hosted, before.Finished
 		r.Change.Put.Want, r.Outcome.Hosted, r.Restore = before.Want, before.Hosted, false
-		r.Outcome.Text = successText("drover does not start it: it runs once, and only a start begins another run")
-	case process.Periodic:
 	}
-	return r, nil
+	return r, err
 }
 
 // unhost takes the process out of hosting and does not touch the instance. It succeeds at once for an unknown process.

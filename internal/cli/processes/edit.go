@@ -244,16 +244,12 @@ func further(
 }
 
 // foundBy returns the faults of a namespace that a server has found, with their places in the files.
-func foundBy(err error, docs []processfile.Document, namespace string) (faults processfile.Faults) {
+func foundBy(err error, docs []processfile.Document, namespace string) processfile.Faults {
 	refusal, ok := errors.AsType[*client.Error](err)
 	if !ok || refusal.Status != http.StatusUnprocessableEntity {
 		return nil
 	}
-	for _, field := range refusal.Fields {
-		faults = append(faults,
-			processfile.Place(docs, namespace, processfile.Fault{Path: field.Field, Text: field.Detail}))
-	}
-	return faults
+	return processfile.Place(docs, namespace, refusal.Fields)
 }
 
 // wrongFile is the error of faults in files; nil without faults.

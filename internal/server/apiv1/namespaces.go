@@ -204,7 +204,7 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 		return f, cmp.Or(err, failed)
 	}
 	f.known, f.tag = known, h.etag(fileOf(namespace, known, latest))
-	if err == nil {
+	if err == nil && len(wrong) == 0 {
 		t.Known, err = h.matched(ctx, c, namespace, f.tag, latest)
 	}
 	if err != nil && len(problemOf(err).Fields) == 0 {

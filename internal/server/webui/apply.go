@@ -138,7 +138,9 @@ func (v *view) apply(ctx context.Context) error {
 	if len(a.Faults) > 0 {
 		for _, f := range files { // the server may find more
 			_, _, err := v.client.Plan(ctx, f, client.ApplyOptions{})
-			a.Faults = a.Faults.With(foundBy(err, docs, f.Namespace))
+			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
+				a.Faults = a.Faults.With(processfile.Place(docs, f.Namespace, refusal.Fields))
+			}
 		}
 		v.showApply(http.StatusUnprocessableEntity, a)
 		return nil
@@ -236,7 +238,7 @@ func (v *view) notPlanned(ctx context.Context, a *applied, docs []processfile.Do
 	a.Plan = nil
 	switch known.Status {
 	case http.StatusUnprocessableEntity:
-		if a.Faults = foundBy(known, docs, a.Namespace); len(a.Faults) == 0 {
+		if a.Faults = processfile.Place(docs, a.Namespace, known.Fields); len(a.Faults) == 0 {
 			a.Problem = v.refusal(known)
 		}
 	case http.StatusPreconditionFailed:
@@ -249,19 +251,6 @@ func (v *view) notPlanned(ctx context.Context, a *applied, docs []processfile.Do
 	}
 	v.showApply(known.Status, a)
 	return nil
-}
-
-// foundBy returns the faults of a file that the server has found, with their places in the text.
-func foundBy(err error, docs []processfile.Document, namespace string) (faults processfile.Faults) {
-	known, ok := errors.AsType[*client.Error](err)
-	if !ok || known.Status != http.StatusUnprocessableEntity {
-		return nil
-	}
-	for _, field := range known.Fields {
-		faults = append(faults,
-			processfile.Place(docs, namespace, processfile.Fault{Path: field.Field, Text: field.Detail}))
-	}
-	return faults
 }
 
 // newer returns what has changed in a namespace since the revision of a form.
