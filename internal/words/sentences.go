@@ -421,8 +421,9 @@ var Sentences = []Text{
 
 	// notes about hosts and servers
 	{
-		"the file system of {path} is full: what processes write is lost, and the agent may accept only stop, kill and unhost",
-		"{path} 所在的文件系统已满：进程写入的内容会丢失，Agent 可能只接受停止、强制停止和取消托管",
+		"the file system of {path} has been full since {time}: what processes write is lost, and the agent may accept only stop, " +
+			"kill and unhost",
+		"{path} 所在的文件系统自 {time} 起已满：进程写入的内容会丢失，Agent 可能只接受停止、强制停止和取消托管",
 	},
 	{"the file system of its log is full: what it writes is lost", "日志所在的文件系统已满：进程写入的内容会丢失"},
 	{

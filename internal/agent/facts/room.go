@@ -22,8 +22,9 @@ func (k *Keeper) Full(dir string) int64 {
 	return k.full[dir]
 }
 
-// withoutRoom notes and logs which directories of drover have no room. It returns one for each file system.
-func (k *Keeper) withoutRoom() (shown []string) {
+// withoutRoom notes and logs which directories of drover have no room. It returns one for each file system, and since
+// when it has had none, in Unix milliseconds.
+func (k *Keeper) withoutRoom() (shown map[string]int64) {
 	var seen []unix.Fsid
 	for _, dir := range k.cfg.Disks {
 		var s unix.Statfs_t
@@ -32,8 +33,10 @@ func (k *Keeper) withoutRoom() (shown []string) {
 		}
 		room := s.Bavail * uint64(s.Bsize) //nolint:gosec // a size
 		if k.noteRoom(dir, room) && !slices.Contains(seen, s.Fsid) {
-			seen = append(seen, s.Fsid)
-			shown = append(shown, dir)
+			if seen = append(seen, s.Fsid); shown == nil {
+				shown = map[string]int64{}
+			}
+			shown[dir] = k.Full(dir)
 		}
 	}
 	return shown

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,8 +51,8 @@ func TestFullDisks(t *testing.T) {
 			want = []string{small}
 		}
 		h, _ := k.Look(t.Context())
-		if !slices.Equal(h.Full, want) || (k.Full(small) != 0) != c.full || (k.Full(log) != 0) != c.full {
-			t.Errorf("%s: %q is full, since %d, its log since %d", c.what, h.Full, k.Full(small), k.Full(log))
+		if !slices.Equal(slices.Collect(maps.Keys(h.Full)), want) || h.Full[small] != k.Full(small) || (k.Full(small) != 0) != c.full || (k.Full(log) != 0) != c.full {
+			t.Errorf("%s: %v is full, since %d, its log since %d", c.what, h.Full, k.Full(small), k.Full(log))
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
@@ -218,9 +219,10 @@ func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 	if note := h.Directory.Remarked(a.Key); note != "" {
 		v.Notes = append(v.Notes, note)
 	}
-	for _, dir := range a.Host.Full {
-		v.Notes = append(v.Notes, "the file system of "+dir+" is full: what processes write is lost, and the agent may accept "+
-			"only stop, kill and unhost")
+	for _, dir := range slices.Sorted(maps.Keys(a.Host.Full)) {
+		since := time.UnixMilli(a.Host.Full[dir]).UTC().Format(time.RFC3339)
+		v.Notes = append(v.Notes, "the file system of "+dir+" has been full since "+since+
+			": what processes write is lost, and the agent may accept only stop, kill and unhost")
 	}
 	if rival, there := h.Directory.Rival(a.Key, h.Now()); there {
 		v.Notes = append(v.Notes,

@@ -24,7 +24,7 @@ func labelled(t *testing.T) *rig {
 	for key, host := range map[string]store.Host{
 		web: {
 			OS: "debian", Version: "12", Arch: "x86_64", Labels: map[string]string{"rack": "1", "self": "made"},
-			Full: []string{"/data"},
+			Full: map[string]int64{"/data": time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC).UnixMilli()},
 		},
 		plain: {OS: "ubuntu", Version: "24.04", Facts: map[string]string{"bios": "1.2", "os": "mine"}},
 	} {
@@ -103,7 +103,7 @@ func TestAgentsBySelector(t *testing.T) {
 	r.fleet.Loaded(web, fleet.Load{CPU: 125, Memory: 402})
 	one := r.want(200, r.call("admin", "GET", selecting("/agents", "rack"), nil)).body["items"].([]any)[0].(map[string]any)
 	same(t, "labels", map[string]any{"rack": "1", "role": "web", "self": "made"}, one["labels"].(map[string]any))
-	if notes := fmt.Sprint(one["notes"]); !strings.Contains(notes, "the file system of /data is full") {
+	if notes := fmt.Sprint(one["notes"]); !strings.Contains(notes, "the file system of /data has been full since 2026-11-27T03:00:00Z: ") {
 		t.Errorf("notes: %s", notes)
 	}
 	same(t, "load", map[string]any{"cpu": 12.5, "memory": 40.2}, one["load"].(map[string]any))

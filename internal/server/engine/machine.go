@@ -39,11 +39,7 @@ func hostOf(h wire.Host, known store.Host) store.Host {
 			host.Disks = append(host.Disks, store.Mount{Path: d.Path, Size: d.Size})
 		}
 	}
-	for _, dir := range h.Full[:min(len(h.Full), mostFull)] {
-		if plainText(dir) != "" {
-			host.Full = append(host.Full, dir)
-		}
-	}
+	host.Full = kept(h.Full, mostFull, func(dir string, since int64) bool { return plainText(dir) != "" && since > 0 })
 	host.Facts = kept(h.Facts, mostFacts, func(name, value string) bool {
 		return selector.CheckFact(name, value) == nil
 	})
@@ -59,12 +55,12 @@ func plainText(text string) string {
 }
 
 // kept returns the valid entries in the order of their keys, at most a number of them; nil if there are none.
-func kept(entries map[string]string, most int, valid func(key, value string) bool) map[string]string {
-	var list map[string]string
+func kept[V any](entries map[string]V, most int, valid func(key string, value V) bool) map[string]V {
+	var list map[string]V
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		if len(list) < most && valid(key, entries[key]) {
 			if list == nil {
-				list = map[string]string{}
+				list = map[string]V{}
 			}
 			list[key] = entries[key]
 		}

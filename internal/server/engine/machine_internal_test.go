@@ -20,17 +20,17 @@ func TestHostOf(t *testing.T) {
 		Labels: map[string]string{"role": "web", "os": "x", "fact.a": "x", "a b": "c", "zone": "\n", "": ""},
 		Facts:  map[string]string{"rack": "4", "bad\x00": "x", "long": strings.Repeat("x", 256), "text": "a b, c"},
 		Disks:  []wire.Mount{{Path: "/", Size: 5}, {Path: "/\x1b", Size: 5}, {Path: "/none"}, {Size: 5}},
-		Full:   []string{"/data", "/\x1b", "/more"},
+		Full:   map[string]int64{"/data": 7, "/\x1b": 7, "/never": 0},
 	}
 	want := store.Host{
 		System: "linux", Arch: "x86_64", Version: "12", Labels: map[string]string{"role": "web"},
 		Facts: map[string]string{"rack": "4", "text": "a b, c"}, Disks: []store.Mount{{Path: "/", Size: 5}},
-		Full: []string{"/data"},
+		Full: map[string]int64{"/data": 7},
 	}
 	known := store.Host{
 		OS: "ubuntu", Version: "24", Kernel: "old", Labels: map[string]string{"old": "x"},
 		Disks: []store.Mount{{Path: "/old", Size: 1}}, Facts: map[string]string{"old": "1"},
-		Full: []string{"/old"},
+		Full: map[string]int64{"/old": 1},
 	}
 	if diff := cmp.Diff(want, hostOf(h, known)); diff != "" {
 		t.Errorf("kept (-want +got): %s", diff)

@@ -55,8 +55,8 @@ type Host struct {
 	CPUs    int     `json:"cpus,omitempty"`
 	Memory  int64   `json:"memory,omitempty"` // bytes
 	Disks   []Mount `json:"disks,omitempty"`
-	// Full are directories of the agent whose file systems have no room.
-	Full []string `json:"full,omitempty"`
+	// Full are directories of the agent whose file systems have no room, and since when, in Unix milliseconds.
+	Full map[string]int64 `json:"full,omitempty"`
 	// Labels are the labels of the host's own file, and Facts the facts of its owner; nil if there are none.
 	Labels map[string]string `json:"labels,omitempty"`
 	Facts  map[string]string `json:"facts,omitempty"`
