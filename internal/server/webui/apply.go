@@ -136,12 +136,7 @@ func (v *view) apply(ctx context.Context) error {
 	a.Faults, _ = errors.AsType[processfile.Faults](err)
 	files := processfile.Files(docs)
 	if len(a.Faults) > 0 {
-		for _, f := range files { // the server may find more
-			_, _, err := v.client.Plan(ctx, f, client.ApplyOptions{})
-			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusUnprocessableEntity {
-				a.Faults = a.Faults.With(processfile.Place(docs, f.Namespace, refusal.Fields))
-			}
-		}
+		a.Faults = v.further(ctx, docs, a.Faults)
 		v.showApply(http.StatusUnprocessableEntity, a)
 		return nil
 	}
@@ -182,6 +177,20 @@ func (v *view) apply(ctx context.Context) error {
 	}
 	http.Redirect(v.w, v.r, followUp(&done), http.StatusSeeOther)
 	return nil
+}
+
+// further adds to the faults of a file those that the server finds in its outlines.
+func (v *view) further(
+	ctx context.Context, outlines []processfile.Document, faults processfile.Faults,
+) processfile.Faults {
+	for _, f := range processfile.Files(outlines) {
+		_, _, err := v.client.Plan(ctx, f, client.ApplyOptions{})
+		refusal, refused := errors.AsType[*client.Error](err)
+		if refused && refusal.Status == http.StatusUnprocessableEntity {
+			faults = faults.With(processfile.Place(outlines, f.Namespace, refusal.Fields))
+		}
+	}
+	return faults
 }
 
 // confirmed reports whether the form confirms its plan, with a reason where one is needed.
