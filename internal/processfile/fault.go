@@ -68,8 +68,12 @@ func (f Faults) sort(places map[string]int) {
 // covers reports whether a fault makes another one needless: one of the same field, or one about hosts that are missing
 // because of the fault.
 func (f *Fault) covers(other *Fault) bool {
-	if f.File != other.File || f.Path == other.Path {
-		return f.File == other.File || f.Text == other.Text && f.Path == other.Path
+	same := f.Path == other.Path
+	switch {
+	case f.File != other.File: // a circle may be told in either file
+		return same && f.Text == other.Text
+	case same:
+		return true
 	}
 	_, inside := cutField(other.Path, f.Path)
 	around := strings.HasPrefix(f.Path, other.Path)
