@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -215,4 +216,40 @@ func (s *short) Accept() (net.Conn, error) {
 		return nil, errors.New("too many open files")
 	}
 	return s.Listener.Accept()
+}
+
+// slowlyClosed is a listener whose Accept ends before its socket is closed, as that of package net may.
+type slowlyClosed struct {
+	net.Listener
+	closing, release chan struct{}
+}
+
+func (s *slowlyClosed) Accept() (net.Conn, error) {
+	<-s.closing
+	return nil, net.ErrClosed
+}
+
+func (s *slowlyClosed) Close() error {
+	close(s.closing)
+	<-s.release
+	return nil
+}
+
+// TestServeEndsAfterItsListener: nobody is served after the end, so the socket is closed before it.
+func TestServeEndsAfterItsListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &slowlyClosed{closing: make(chan struct{}), release: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- metrics.Serve(ctx, l, nil, slog.New(slog.DiscardHandler)) }()
+		cancel()
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Error("it has ended, and its socket is not closed")
+		}
+		close(l.release)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

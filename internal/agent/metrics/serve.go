@@ -33,7 +33,18 @@ const (
 func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log *slog.Logger) error {
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	defer context.AfterFunc(ctx, func() { _ = l.Close() })() // this ends Accept
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { // this ends Accept
+		defer close(closed)
+		_ = l.Close()
+	})
+	defer func() { // Accept may end before the socket is closed
+		if stop() {
+			_ = l.Close()
+			return
+		}
+		<-closed
+	}()
 	room := make(chan struct{}, maxCalls)
 	failing := false
 	for {
