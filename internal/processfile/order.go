@@ -12,6 +12,9 @@ import (
 // after checks the states in which others must be.
 func (c *checker) after() {
 	for _, name := range slices.Sorted(maps.Keys(c.After)) {
+		if name == "" || strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") {
+			c.fault("after", "has the name %q: expected NAME or NAMESPACE/NAME", clip(name))
+		}
 		if state := c.After[name]; !slices.Contains(afterStates(), state) {
 			c.fault("after."+name, "is %q: expected started, ready or finished", clip(state))
 		}

@@ -83,6 +83,18 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestNamesOfAfter: a name without a process, or without a namespace before its slash, is a fault.
+func TestNamesOfAfter(t *testing.T) {
+	for _, name := range []string{"", "/", "/a", "b/"} {
+		_, err := processfile.Read("f", fmt.Appendf(nil,
+			"namespace: n\nprocesses:\n  p: {run: x, hosts: [h], after: {%q: ready}}\n", name))
+		want := fmt.Sprintf("f:3: processes.p.after: has the name %q: expected NAME or NAMESPACE/NAME", name)
+		if fmt.Sprint(err) != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 // TestMoreFaults: what others find in outlines is told unless a fault of the file says it or brings it about.
 func TestMoreFaults(t *testing.T) {
 	docs, err := processfile.Read("f", []byte(`namespace: a

@@ -107,6 +107,7 @@ var FileFaults = []Text{
 	},
 	{"counts the processes of a name: expected process_name beside it", "统计同名的进程：应同时给出 process_name"},
 	{"has neither cron nor every: expected one of them", "既没有 cron 也没有 every：应给出其一"},
+	{"has the name {value}: expected NAME or NAMESPACE/NAME", "含有名称 {value}：应为 NAME 或 NAMESPACE/NAME"},
 	{"has cron and every: expected one of them", "同时有 cron 和 every：只能给出其一"},
 	{"is 0: expected a size such as 10MiB", "为 0：应为 10MiB 这样的大小"},
 	{"is 0: expected a duration such as 30d", "为 0：应为 30d 这样的时长"},
