@@ -32,33 +32,35 @@ func (k *Keeper) withoutRoom() (shown map[string]int64) {
 			continue
 		}
 		room := s.Bavail * uint64(s.Bsize) //nolint:gosec // a size
-		if k.noteRoom(dir, room) && !slices.Contains(seen, s.Fsid) {
-			if seen = append(seen, s.Fsid); shown == nil {
-				shown = map[string]int64{}
-			}
-			shown[dir] = k.Full(dir)
+		since := k.noteRoom(dir, room)
+		if since == 0 || slices.Contains(seen, s.Fsid) {
+			continue
 		}
+		if seen = append(seen, s.Fsid); shown == nil {
+			shown = map[string]int64{}
+		}
+		shown[dir] = since
 	}
 	return shown
 }
 
-// noteRoom notes the room of a directory in bytes, and reports whether its file system is full.
-func (k *Keeper) noteRoom(dir string, room uint64) bool {
+// noteRoom notes the room of a directory in bytes, and returns since when its file system is full; 0 if it is not.
+func (k *Keeper) noteRoom(dir string, room uint64) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, full := k.full[dir]
+	since := k.full[dir]
 	switch {
-	case full && room >= someRoom:
+	case since != 0 && room >= someRoom:
 		delete(k.full, dir)
 		k.cfg.Log.Info("the file system has room again", "directory", dir)
-		return false
-	case full || room >= noRoom:
-		return full
+		return 0
+	case since != 0 || room >= noRoom:
+		return since
 	}
 	if k.full == nil {
 		k.full = map[string]int64{}
 	}
 	k.full[dir] = time.Now().UnixMilli()
 	k.cfg.Log.Error("the file system is full: what processes write is lost", "directory", dir)
-	return true
+	return k.full[dir]
 }

@@ -23,23 +23,18 @@ func (n *session) host() (Result, error) {
 	if err := n.mayHost(seen.PIDFile); err != nil {
 		return Result{}, err
 	}
-	down, starts := !seen.Alive() && n.spec.Stop != nil, ""
-	switch {
-	case down && n.spec.Policy.Kind == process.Resident:
+	down := !seen.Alive() && n.spec.Stop != nil
+	if down && n.spec.Policy.Kind == process.SingleRun {
+		r, err := n.update()
+		r.Outcome.Text = successText("drover does not start it: it runs once, and only a start begins another run")
+		return r, err
+	}
+	starts := ""
+	if down = down && n.spec.Policy.Kind == process.Resident; down {
 		starts = "it is being started"
-	case down && n.spec.Policy.Kind == process.SingleRun:
-		starts = "drover does not start it: it runs once, and only a start begins another run"
 	}
 	r, err := n.hosted(append(n.relimit(), n.missing(seen), n.waiting(), starts)...)
-	switch {
-	case err != nil || !down:
-	case n.spec.Policy.Kind == process.Resident:
-		r.Now = true
-	case n.spec.Policy.Kind == process.SingleRun:
-		before := n.record()
-		r.Change.Put.Hosted, r.Change.Put.Finished = before.Hosted, before.Finished
-		r.Change.Put.Want, r.Outcome.Hosted, r.Restore = before.Want, before.Hosted, false
-	}
+	r.Now = down && err == nil
 	return r, err
 }
 

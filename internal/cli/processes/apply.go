@@ -285,8 +285,8 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 	for _, f := range processfile.Files(docs) {
 		peers := processfile.Peers(docs, f.Namespace)
 		p, tag, err := c.Plan(cmd.Context(), f, a.options(a.tag, peers))
-		if found := foundBy(err, docs, f.Namespace); len(found) > 0 {
-			faults = append(faults, found...)
+		if found := foundBy(err); len(found) > 0 {
+			faults = append(faults, processfile.Place(docs, f.Namespace, found)...)
 			continue
 		}
 		if err != nil {

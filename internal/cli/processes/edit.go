@@ -235,21 +235,19 @@ func further(
 ) processfile.Faults {
 	ctx, cancel := context.WithTimeout(ctx, askForFaults)
 	defer cancel()
-	var found processfile.Faults
-	for _, f := range processfile.Files(outlines) {
-		_, _, err := c.Plan(ctx, f, client.ApplyOptions{Peers: processfile.Peers(outlines, f.Namespace)})
-		found = append(found, foundBy(err, outlines, f.Namespace)...)
-	}
-	return faults.With(found)
+	return faults.Further(outlines, func(file client.File, peers []string) []client.FieldError {
+		_, _, err := c.Plan(ctx, file, client.ApplyOptions{Peers: peers})
+		return foundBy(err)
+	})
 }
 
-// foundBy returns the faults of a namespace that a server has found, with their places in the files.
-func foundBy(err error, docs []processfile.Document, namespace string) processfile.Faults {
+// foundBy returns the faults that a server has found in a file.
+func foundBy(err error) []client.FieldError {
 	refusal, ok := errors.AsType[*client.Error](err)
 	if !ok || refusal.Status != http.StatusUnprocessableEntity {
 		return nil
 	}
-	return processfile.Place(docs, namespace, refusal.Fields)
+	return refusal.Fields
 }
 
 // wrongFile is the error of faults in files; nil without faults.

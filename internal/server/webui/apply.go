@@ -136,7 +136,14 @@ func (v *view) apply(ctx context.Context) error {
 	a.Faults, _ = errors.AsType[processfile.Faults](err)
 	files := processfile.Files(docs)
 	if len(a.Faults) > 0 {
-		a.Faults = v.further(ctx, docs, a.Faults)
+		a.Faults = a.Faults.Further(docs, func(file client.File, peers []string) []client.FieldError {
+			_, _, err := v.client.Plan(ctx, file, client.ApplyOptions{Peers: peers})
+			refusal, refused := errors.AsType[*client.Error](err)
+			if !refused || refusal.Status != http.StatusUnprocessableEntity {
+				return nil
+			}
+			return refusal.Fields
+		})
 		v.showApply(http.StatusUnprocessableEntity, a)
 		return nil
 	}
@@ -177,20 +184,6 @@ func (v *view) apply(ctx context.Context) error {
 	}
 	http.Redirect(v.w, v.r, followUp(&done), http.StatusSeeOther)
 	return nil
-}
-
-// further adds to the faults of a file those that the server finds in its outlines.
-func (v *view) further(
-	ctx context.Context, outlines []processfile.Document, faults processfile.Faults,
-) processfile.Faults {
-	for _, f := range processfile.Files(outlines) {
-		_, _, err := v.client.Plan(ctx, f, client.ApplyOptions{})
-		refusal, refused := errors.AsType[*client.Error](err)
-		if refused && refusal.Status == http.StatusUnprocessableEntity {
-			faults = faults.With(processfile.Place(outlines, f.Namespace, refusal.Fields))
-		}
-	}
-	return faults
 }
 
 // confirmed reports whether the form confirms its plan, with a reason where one is needed.
