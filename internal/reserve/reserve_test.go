@@ -11,24 +11,10 @@ import (
 
 	"drover/internal/agent/pidns"
 	"drover/internal/reserve"
+	"drover/internal/test/harness"
 )
 
 func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
-
-// smallDisk is a file system of its own.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
 
 // fill leaves no room.
 func fill(t *testing.T, path string) {
@@ -48,7 +34,7 @@ func fill(t *testing.T, path string) {
 // TestReserve: on a full disk what is urgent is written, again and again until the room is used up; all else is refused
 // until there is room.
 func TestReserve(t *testing.T) {
-	dir := smallDisk(t)
+	dir := harness.SmallDisk(t, "4m")
 	r := reserve.Keep(filepath.Join(dir, "reserve"), 1<<30)
 	if info, err := os.Stat(filepath.Join(dir, "reserve")); err != nil || info.Size() != 512<<10 || info.Sys() == nil {
 		t.Fatalf("%v, %v: want an eighth of the disk", info, err)
@@ -96,7 +82,7 @@ func TestReserve(t *testing.T) {
 
 // TestReserveOutlivesItsOwner: what was given up before is known, and made again.
 func TestReserveOutlivesItsOwner(t *testing.T) {
-	dir := smallDisk(t)
+	dir := harness.SmallDisk(t, "4m")
 	path := filepath.Join(dir, "reserve")
 	r := reserve.Keep(path, 1<<20)
 	fill(t, filepath.Join(dir, "filler"))
@@ -125,7 +111,7 @@ func TestReserveOutlivesItsOwner(t *testing.T) {
 
 // TestDisk: the size and the free room are of the file system that a path is on.
 func TestDisk(t *testing.T) {
-	dir := smallDisk(t)
+	dir := harness.SmallDisk(t, "4m")
 	total, free, err := reserve.Disk(dir)
 	if err != nil || total != 4<<20 || free <= 0 || free > total {
 		t.Errorf("%d of %d bytes are free, %v", free, total, err)

@@ -8,22 +8,13 @@ import (
 	"slices"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"drover/internal/agent/procfs"
+	"drover/internal/test/harness"
 )
 
 // TestFullDisks: a full file system is named once, by the first directory on it, until it has some room again.
 func TestFullDisks(t *testing.T) {
-	small := t.TempDir()
-	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=4m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(small, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	small := harness.SmallDisk(t, "4m")
 	log, filler := filepath.Join(small, "log"), filepath.Join(small, "filler")
 	if err := os.Mkdir(log, 0o700); err != nil {
 		t.Fatal(err)

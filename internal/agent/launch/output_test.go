@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/launch"
+	"drover/internal/test/harness"
 )
 
 const kept = 32 << 10
@@ -158,15 +159,7 @@ func TestCreateOutput(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := harness.SmallDisk(t, "64k")
 	early, err := launch.CreateOutput(dir, "early")
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/launch"
+	"drover/internal/test/harness"
 )
 
 // proof makes the proof of a command.
@@ -119,15 +120,7 @@ func TestCommandThatCannotLeaveItsProof(t *testing.T) {
 
 // A proof that was made has its room, and one that cannot be made leaves nothing.
 func TestProofOnAFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := harness.SmallDisk(t, "64k")
 	early := filepath.Join(dir, "early")
 	c := command(t, "true", output(t))
 	c.Proof = proof(t, early)

@@ -13,11 +13,10 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"drover/internal/agent/logs"
 	"drover/internal/agent/pidns"
 	"drover/internal/process"
+	"drover/internal/test/harness"
 	"drover/internal/wire"
 )
 
@@ -49,11 +48,7 @@ func newRig(t *testing.T) *rig {
 // newRigOnSmallDisk is newRig on a file system of 1 MiB.
 func newRigOnSmallDisk(t *testing.T) *rig {
 	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := harness.SmallDisk(t, "1m")
 	r := &rig{t: t, dir: filepath.Join(dir, "log")}
 	r.reopen()
 	return r

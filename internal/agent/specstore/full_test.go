@@ -6,26 +6,17 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
+	"drover/internal/test/harness"
 )
 
 func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
 
 // TestFullDisk: what ends a process is journalled with its progress and outcome, all else is refused and says why.
 func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := harness.SmallDisk(t, "8m")
 	s := open(t, dir, boot)
 	filler := filepath.Join(dir, "filler")
 	f, err := os.Create(filler)
