@@ -118,7 +118,7 @@ func Place(docs []Document, namespace string, found []v1.FieldError) (faults Fau
 }
 
 // Further adds to the faults of files those that a server finds in their outlines. ask returns the faults that it finds
-// in the file of one namespace; peers are the processes of other namespaces that the outlines have, as Peers returns them.
+// in the file of one namespace, with the peers as Peers returns them.
 func (f Faults) Further(outlines []Document, ask func(file v1.File, peers []string) []v1.FieldError) Faults {
 	var found Faults
 	for _, file := range Files(outlines) {
