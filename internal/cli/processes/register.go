@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/command"
 	"drover/internal/processfile"
 )
 
@@ -45,21 +47,14 @@ bring one host back to its file, and leave other hosts and selections as they ar
   drover register web/nginx --hosts 0:10.0.0.1 --revision 16 --replace
   drover register web/nginx --hosts 0:10.0.0.1 --selection --replace`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, name, err := term.SplitID(args[0])
-			if err != nil {
-				return err
-			}
+			namespace, name, wrong := term.SplitID(args[0])
 			var spec *client.Spec
 			if file != "" {
-				if spec, err = readSpec(cmd.InOrStdin(), file); err != nil {
-					return err
-				}
+				var faults error
+				spec, faults = readSpec(cmd.InOrStdin(), file)
+				wrong = errors.Join(wrong, faults)
 			}
-			c, err := a.Client(cmd)
-			if err != nil {
-				return err
-			}
-			found, err := hosts.IDs(cmd.Context(), c)
+			found, c, err := a.hostsOf(cmd, &hosts, wrong)
 			if err != nil {
 				return err
 			}
@@ -94,6 +89,31 @@ bring one host back to its file, and leave other hosts and selections as they ar
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
 	a.operateFlags(cmd)
 	return cmd
+}
+
+// hostsOf returns the chosen hosts, and the session in which they were found. If other words of the command are wrong,
+// it returns their faults, beside those that the server finds in the choice of hosts.
+func (a *operateCommand) hostsOf(cmd *cobra.Command, hosts *remote.Hosts, wrong error) (
+	[]string, *client.Client, error,
+) {
+	ctx := cmd.Context()
+	if wrong != nil {
+		within, cancel := context.WithTimeout(ctx, askForFaults)
+		defer cancel()
+		ctx = within
+	}
+	c, err := a.Client(cmd)
+	if err != nil {
+		return nil, nil, cmp.Or(wrong, err)
+	}
+	found, err := hosts.IDs(ctx, c)
+	if wrong == nil {
+		return found, c, err
+	}
+	if refusal, ok := errors.AsType[*command.ExitError](err); ok && refusal.Code == command.NoSuch {
+		wrong = errors.Join(wrong, err)
+	}
+	return nil, nil, wrong
 }
 
 // oneSpec rejects a command line without hosts, or without exactly one flag that says where the spec comes from.
