@@ -26,7 +26,7 @@ import (
 // /proc a thousand times, and a start soon after a stop must see what another program has started since.
 const neighboursShare = 10
 
-// neighbours are all processes of the host. The zero value is empty.
+// neighbours are all processes of the host, each with one of its links. The zero value is empty.
 type neighbours struct {
 	mu sync.Mutex
 	// until is when the list no longer serves.
@@ -35,15 +35,20 @@ type neighbours struct {
 }
 
 // neighbour is a process of the list. A cheap look tells which of thousands may be a copy; all starts share the closer
-// look at one of them, because otherwise a thousand starts would look at a thousand processes each.
+// looks at one of them, because otherwise a thousand starts would look at a thousand processes each.
 type neighbour struct {
-	pid      int
-	exe, cwd string
-	// interprets says that exe runs scripts.
+	pid int
+	// link is the executable or the directory.
+	link string
+	// interprets says that link is an executable that runs scripts.
 	interprets bool
 
+	sight sync.Once
+	seen  procfs.Info // the executable, the arguments and the directory
+
 	birth sync.Once
-	run   string // that of runAt
+	run   string // as outsider.run
+	born  bool   // the process was born as an outsider
 
 	once     sync.Once
 	info     procfs.Info
@@ -108,12 +113,18 @@ func (h *Host) named(spec *process.Spec, account launch.Account) (all []procfs.I
 // no file system that may hang.
 func (h *Host) alike(like *likeness, pid int, kept func(run string) bool) (alike []procfs.Info) {
 	named := pid != 0
-	for _, n := range h.neighbours() {
+	for _, n := range h.neighbours(like) {
 		if pid > 0 && n.pid != pid || !like.mayMatch(n, named) {
 			continue
 		}
-		n.birth.Do(func() { n.run = h.runAt(n.pid) })
-		if n.run != "" && (!h.grouped() || kept(n.run)) {
+		if like.spec.Foreground() && !named {
+			n.sight.Do(func() { n.seen = procfs.Info{Exe: n.link, Args: h.fs.Args(n.pid), Cwd: h.fs.Cwd(n.pid)} })
+			if !like.inDir(n.seen.Cwd) && !like.line(n.seen) {
+				continue
+			}
+		}
+		n.birth.Do(func() { n.run, n.born = h.born(n.pid) })
+		if !n.born || n.run != "" && kept(n.run) {
 			continue // most of them, if drover runs many
 		}
 		n.once.Do(func() { n.info, n.stranger = h.closer(n.pid) })
@@ -151,30 +162,37 @@ func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string)
 	return all
 }
 
-// born adds the run of this drover that a process was born in, if there was one, and reports whether the process may be
-// a copy. It is none if a drover has started it or an ancestor of it, and no control group proves that it was this
-// drover. It is none for a moment while it executes a program.
-func (h *Host) born(s *outsider) bool {
+// born reports whether a process may be a copy, as far as its birth goes, and returns the run of this drover that it was
+// born in, if there was one. It is none if a drover has started it or an ancestor of it, and no control group proves
+// that it was this drover. It is none for a moment while it executes a program.
+func (h *Host) born(pid int) (run string, ok bool) {
+	if h.fs.Exe(pid) == "" {
+		return "", false // the kernel's, or a zombie
+	}
 	if h.grouped() {
-		if s.run = h.runAt(s.PID); s.run != "" {
-			return true
+		if run = h.runAt(pid); run != "" {
+			return run, true
 		}
 	}
-	mark, certain := liveness.MarkOf(h.fs, s.PID)
-	return certain && mark == ""
+	mark, certain := liveness.MarkOf(h.fs, pid)
+	return "", certain && mark == ""
 }
 
 // grouped reports whether the runs of this drover have control groups, which no other drover has.
 func (h *Host) grouped() bool { return h.tree.Mode() != cgroup.ModeNone }
 
-// neighbours lists the processes of the host, without those of the kernel and without zombies. The list is dropped when
-// it no longer serves.
-func (h *Host) neighbours() []*neighbour {
-	h.others.mu.Lock()
-	defer h.others.mu.Unlock()
+// neighbours lists the processes of the host, with the link that like looks at first. The list is dropped when it no
+// longer serves.
+func (h *Host) neighbours(like *likeness) []*neighbour {
+	of, link := &h.byDirectory, h.fs.Cwd
+	if like.spec.Foreground() {
+		of, link = &h.byProgram, h.fs.Exe
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
 	began := SinceBoot()
-	if h.others.list != nil && began <= h.others.until {
-		return h.others.list
+	if of.list != nil && began <= of.until {
+		return of.list
 	}
 	pids, err := h.fs.PIDs()
 	if err != nil {
@@ -182,19 +200,19 @@ func (h *Host) neighbours() []*neighbour {
 	}
 	all, self := make([]*neighbour, 0, len(pids)), os.Getpid()
 	for _, pid := range pids {
-		if exe, cwd := h.fs.Links(pid); pid > 1 && pid != self && exe != "" {
-			all = append(all, &neighbour{pid: pid, exe: exe, cwd: cwd, interprets: interprets(program(exe))})
+		if to := link(pid); pid > 1 && pid != self && to != "" {
+			all = append(all, &neighbour{pid: pid, link: to, interprets: interprets(program(to))})
 		}
 	}
 	now := SinceBoot()
 	serves := neighboursShare * (now - began)
 	until := now + serves
-	h.others.until, h.others.list = until, all
+	of.until, of.list = until, all
 	time.AfterFunc(serves, func() {
-		h.others.mu.Lock()
-		defer h.others.mu.Unlock()
-		if h.others.until == until {
-			h.others.list = nil
+		of.mu.Lock()
+		defer of.mu.Unlock()
+		if of.until == until {
+			of.list = nil
 		}
 	})
 	return all
@@ -218,7 +236,7 @@ func (h *Host) outsider(info procfs.Info) (s outsider, ok bool) {
 		return s, false
 	}
 	s = outsider{Info: info, id: id}
-	if !h.born(&s) {
+	if s.run, ok = h.born(pid); !ok {
 		return s, false
 	}
 	// In a container, a path belongs to another filesystem.
@@ -290,9 +308,9 @@ func absolute(file, dir string) string {
 // mayMatch reports whether a closer look at a process is worth its price.
 func (l *likeness) mayMatch(n *neighbour, named bool) bool {
 	if !l.spec.Foreground() {
-		return named || l.inDir(n.cwd)
+		return named || l.inDir(n.link)
 	}
-	return n.interprets || program(n.exe) == l.file
+	return n.interprets || program(n.link) == l.file
 }
 
 // matches reports whether a process has the account and the name, and the command line or the directory unless it is

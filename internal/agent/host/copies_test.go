@@ -169,16 +169,30 @@ func BenchmarkCopies(b *testing.B) {
 	const many = 200
 	dir, elsewhere := b.TempDir(), b.TempDir()
 	sleeper := harness.Sleeper(b, dir, "daemon")
-	for range many {
-		cmd := exec.Command(sleeper, "601")
-		cmd.Dir = elsewhere
-		harness.Begin(b, cmd)
-	}
-	h := open(b, b.TempDir())
-	s := &process.Spec{Identity: process.Identity{SetupPath: dir}, Commands: process.Commands{Run: "./daemon 600"}}
-	for b.Loop() {
-		if all := h.Copies(s, 0, kept); len(all) != 0 {
-			b.Fatalf("copies %+v", all)
-		}
+	child := process.Spec{Commands: process.Commands{Run: "./daemon 600"}}
+	daemon := process.Spec{Commands: process.Commands{Start: "./daemon 600"}, Identity: process.Identity{ProcName: "daemon"}}
+	for _, c := range []struct {
+		name, in, env string
+		spec          process.Spec
+	}{
+		{"child/elsewhere", elsewhere, "", child},
+		{"child/of another drover", dir, launch.MarkVariable + "=0123456789ab-1", child},
+		{"daemon/elsewhere", elsewhere, "", daemon},
+		{"daemon/of another drover", dir, launch.MarkVariable + "=0123456789ab-1", daemon},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for range many {
+				cmd := exec.Command(sleeper, "601")
+				cmd.Dir, cmd.Env = c.in, append(os.Environ(), c.env)
+				harness.Begin(b, cmd)
+			}
+			h := open(b, b.TempDir())
+			c.spec.Identity.SetupPath, c.spec.Identity.PIDPath = dir, "daemon.pid"
+			for b.Loop() {
+				if all := h.Copies(&c.spec, 0, kept); len(all) != 0 {
+					b.Fatalf("copies %+v", all)
+				}
+			}
+		})
 	}
 }

@@ -54,7 +54,8 @@ type Host struct {
 	name    func() string
 	runtime *runtimeDirs
 	claims  claims
-	others  neighbours
+	// byProgram has the executables, byDirectory the directories.
+	byProgram, byDirectory neighbours
 	// units has a file for each active unit of systemd; proc is /proc.
 	units, proc string
 	offset      time.Duration

@@ -78,7 +78,7 @@ exec "$0" "$@"`
 // between two programs.
 func Executing(proc procfs.FS, pid int) bool {
 	// The executable comes first: so the arguments may be those of a later program, never of an earlier one.
-	if exe, _ := proc.Links(pid); gate.Is(exe) {
+	if gate.Is(proc.Exe(pid)) {
 		return true
 	}
 	p, err := proc.Info(pid)

@@ -36,19 +36,19 @@ func (f FS) Info(pid int) (Info, error) {
 		return Info{}, err
 	}
 	info.Leader = tgid == pid
-	info.Args = f.args(pid)
-	info.Exe, info.Cwd = f.Links(pid)
+	info.Args = f.Args(pid)
+	info.Exe, info.Cwd = f.Exe(pid), f.Cwd(pid)
 	return info, nil
 }
 
-// Links returns the executable and the directory of a process; empty if they are unreadable, or if there is no process.
-func (f FS) Links(pid int) (exe, cwd string) {
-	dir := strconv.Itoa(pid)
-	return f.link(dir + "/exe"), f.link(dir + "/cwd")
-}
+// Exe returns the executable of a process, as Info.Exe; empty if it is unreadable, or if there is no process.
+func (f FS) Exe(pid int) string { return f.link(strconv.Itoa(pid) + "/exe") }
 
-// args returns the arguments that a process was started with; none if they are unreadable.
-func (f FS) args(pid int) []string {
+// Cwd returns the directory of a process; empty if it is unreadable, or if there is no process.
+func (f FS) Cwd(pid int) string { return f.link(strconv.Itoa(pid) + "/cwd") }
+
+// Args returns the arguments that a process was started with; none if they are unreadable, or if there is no process.
+func (f FS) Args(pid int) []string {
 	cmdline, err := f.read(maxSmall, strconv.Itoa(pid)+"/cmdline")
 	if err != nil {
 		return nil
@@ -72,11 +72,11 @@ func (f FS) Environ(pid int) ([]string, error) {
 		switch {
 		case len(data) > 0:
 			return strings0(data), nil
-		case len(f.args(pid)) > 0: // it has just executed its program, or was started without an environment
+		case len(f.Args(pid)) > 0: // it has just executed its program, or was started without an environment
 			if bare++; bare == sure {
 				return nil, nil
 			}
-		case f.link(strconv.Itoa(pid)+"/exe") == "": // a kernel thread (environ_read in the kernel's fs/proc/base.c)
+		case f.Exe(pid) == "": // a kernel thread (environ_read in the kernel's fs/proc/base.c)
 			return nil, nil
 		case try == tries:
 			return nil, fmt.Errorf("cannot read environment of process %d: %w", pid, ErrExecuting)

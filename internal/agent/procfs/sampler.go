@@ -76,7 +76,7 @@ func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err err
 	if err != nil {
 		return process.Instance{}, false, fmt.Errorf("cannot sample process %d: %w", id.PID, err)
 	}
-	args := s.fs.args(id.PID)
+	args := s.fs.Args(id.PID)
 	total, err := s.memory()
 	if err != nil {
 		return process.Instance{}, false, err
