@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,7 +29,7 @@ const few = 20
 func newField(l *lab.Lab, o lab.Options, r *lab.Report, only string) *field {
 	f := &field{lab: l, o: o, report: r}
 	for _, t := range tools() {
-		if !lab.Chosen(only, t.name) {
+		if only != "" && !slices.Contains(strings.Split(only, ";"), t.name) {
 			continue
 		}
 		if t.program != "" {

@@ -15,7 +15,7 @@ import (
 
 func main() {
 	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
-	only := flags.String("only", "", "names of tools, with commas between them; all if empty")
+	only := flags.String("only", "", "names of tools, with semicolons between them; all if empty")
 	os.Exit(lab.Command{
 		Name: "fleet", File: "fleet", Title: "drover, other fleet tools and bare NATS",
 		Defaults: lab.Options{Many: 500, Rounds: 5, Window: 20 * time.Second},
