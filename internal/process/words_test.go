@@ -3,6 +3,7 @@ package process_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"drover/internal/process"
 )
@@ -38,6 +39,17 @@ func TestOrList(t *testing.T) {
 	} {
 		if got := process.OrList(words); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestRound(t *testing.T) {
+	for given, want := range map[string]string{
+		"0s": "0s", "43.4ms": "43ms", "999.9ms": "1s", "1.26s": "1.3s", "9.96s": "10s", "10.4s": "10s", "1h0m1.5s": "1h0m2s",
+	} {
+		d, err := time.ParseDuration(given)
+		if got := process.Round(d).String(); err != nil || got != want {
+			t.Errorf("%s: %s, want %s", given, got, want)
 		}
 	}
 }

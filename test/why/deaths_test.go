@@ -164,7 +164,7 @@ func dossier(t *testing.T, s *harness.Server, name, dir string) string {
 	text, _, _ := strings.Cut(why(t, s, "deaths/"+name).Out, "\nWhat to do:")
 	text = strings.ReplaceAll(text, dir, "DIR")
 	for pattern, word := range map[string]string{
-		`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`: "TIME", `\bpid \d+`: "pid N", `had run for \d+ seconds?`: "had run for Ns",
+		`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`: "TIME", `\bpid \d+`: "pid N", `had run for [\d.]+ (ms|seconds?)`: "had run for Ns",
 		`grown to 50\d\.\d MiB`: "grown to 50N MiB", `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`: "TIME", `  (critical|warning|as it should be)(, for \d+s)?:`: "  $1, for Ns:", `\buid:\d+\b`: "uid:N", `\bsh: \d+:`: "sh: N:",
 	} {
 		text = regexp.MustCompile(pattern).ReplaceAllString(text, word)

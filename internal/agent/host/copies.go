@@ -123,7 +123,11 @@ func (h *Host) alike(like *likeness, pid int, kept func(run string) bool) (alike
 				continue
 			}
 		}
-		n.birth.Do(func() { n.run, n.born = h.born(n.pid) })
+		n.birth.Do(func() {
+			if like.spec.Foreground() || h.fs.Exe(n.pid) != "" { // else it is the kernel's
+				n.run, n.born = h.born(n.pid)
+			}
+		})
 		if !n.born || n.run != "" && kept(n.run) {
 			continue // most of them, if drover runs many
 		}
@@ -162,13 +166,10 @@ func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string)
 	return all
 }
 
-// born reports whether a process may be a copy, as far as its birth goes, and returns the run of this drover that it was
-// born in, if there was one. It is none if a drover has started it or an ancestor of it, and no control group proves
-// that it was this drover. It is none for a moment while it executes a program.
+// born reports whether a process may be a copy, as far as its birth goes, and returns the run of this drover that it
+// was born in, if there was one. It is none if a drover has started it or an ancestor of it, unless its control group
+// proves that it was this drover. It is none for a moment while it executes a program.
 func (h *Host) born(pid int) (run string, ok bool) {
-	if h.fs.Exe(pid) == "" {
-		return "", false // the kernel's, or a zombie
-	}
 	if h.grouped() {
 		if run = h.runAt(pid); run != "" {
 			return run, true

@@ -192,7 +192,7 @@ func (p *Process) attest(c Change, e *process.Event, was *End) {
 		if was.How == nil {
 			most = "at most "
 		}
-		add("it had run for %s%s", most, ran.Round(time.Second))
+		add("it had run for %s%s", most, process.Round(ran))
 	}
 	if e.Exit != nil && e.Exit.Peak > 0 {
 		add("its memory had grown to %.1f MiB at most", float64(e.Exit.Peak)/(1<<20))

@@ -371,7 +371,11 @@ func eventRan(e client.Event) string {
 	if e.RunSeconds == 0 {
 		return ""
 	}
-	return why.Age(time.Duration(e.RunSeconds * float64(time.Second)))
+	ran := time.Duration(e.RunSeconds * float64(time.Second))
+	if ran < 10*time.Second {
+		return process.Round(ran).String()
+	}
+	return why.Age(ran)
 }
 
 func number(n int) string {

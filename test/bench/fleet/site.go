@@ -134,9 +134,10 @@ func (s *site) startDrover(ctx context.Context) error {
 	if err := os.WriteFile(file, s.processFile(), 0o600); err != nil {
 		return err
 	}
-	out, err := s.cli(ctx, "apply", "-f", file, "--yes", "--timeout", "5m").CombinedOutput()
+	// All first starts at once would take longer than they may: the hosts share the processors of this machine.
+	out, err := s.cli(ctx, "apply", "-f", file, "--batch", "50", "--yes", "--timeout", "5m").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("cannot apply the processes: %w: %s", err, out)
+		return fmt.Errorf("cannot apply the processes: %w: %s", err, out[max(0, len(out)-4096):])
 	}
 	return nil
 }
