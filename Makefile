@@ -107,7 +107,7 @@ bench-peers: ## measure drover beside other supervisors, which it installs (as r
 	go run ./test/bench/peers -peers $(PEERS) -out bench/results
 	go run ./test/bench/table -w
 
-bench-fleet: build ## measure drover beside clush, pdsh, parallel-ssh and Ansible on up to 500 hosts of this machine, and installs them (as root on Debian; 15 minutes)
+bench-fleet: build ## measure drover beside clush, pdsh, parallel-ssh and Ansible on up to 500 hosts of this machine, and installs them (as root on Debian; 25 minutes)
 	tools/apt-install.sh openssh-server clustershell pdsh pssh ansible-core
 	go run ./test/bench/fleet -out bench/results
 	go run ./test/bench/table -w

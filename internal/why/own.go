@@ -121,6 +121,14 @@ func Age(d time.Duration) string {
 	return "0s"
 }
 
+// RunTime is Age, with tenths of a second below 10 s: a process that ended at once had a run time, too.
+func RunTime(d time.Duration) string {
+	if d < 10*time.Second {
+		return process.Round(d).String()
+	}
+	return Age(d)
+}
+
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // millis converts a time to Unix milliseconds; the zero time is 0.

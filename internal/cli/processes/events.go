@@ -371,11 +371,7 @@ func eventRan(e client.Event) string {
 	if e.RunSeconds == 0 {
 		return ""
 	}
-	ran := time.Duration(e.RunSeconds * float64(time.Second))
-	if ran < 10*time.Second {
-		return process.Round(ran).String()
-	}
-	return why.Age(ran)
+	return why.RunTime(time.Duration(e.RunSeconds * float64(time.Second)))
 }
 
 func number(n int) string {

@@ -152,7 +152,7 @@ func (s *State) eventText(e client.Event) []string {
 		lines = append(lines, field(words.Head.LastExit.In(s.lang), s.exitText(*e.Exit)))
 	}
 	if e.RunSeconds > 0 {
-		lines = append(lines, field(words.Head.Took.In(s.lang), causes.Age(seconds(e.RunSeconds))))
+		lines = append(lines, field(words.Head.Took.In(s.lang), causes.RunTime(seconds(e.RunSeconds))))
 	}
 	if e.Cause != nil {
 		lines = append(lines, s.causeText(e.Cause, words.Head.Cause.In(s.lang))...)
