@@ -96,15 +96,15 @@ bring one host back to its file, and leave other hosts and selections as they ar
 func (a *operateCommand) hostsOf(cmd *cobra.Command, hosts *remote.Hosts, wrong error) (
 	[]string, *client.Client, error,
 ) {
-	ctx := cmd.Context()
+	c, err := a.Client(cmd)
+	if err != nil {
+		return nil, nil, cmp.Or(wrong, err)
+	}
+	ctx := cmd.Context() // with the --timeout of the session
 	if wrong != nil {
 		within, cancel := context.WithTimeout(ctx, askForFaults)
 		defer cancel()
 		ctx = within
-	}
-	c, err := a.Client(cmd)
-	if err != nil {
-		return nil, nil, cmp.Or(wrong, err)
 	}
 	found, err := hosts.IDs(ctx, c)
 	if wrong == nil {

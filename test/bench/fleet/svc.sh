@@ -1,6 +1,7 @@
 #!/bin/sh
 # svc DIRECTORY start|stop|restart|status: a daemon of the host on which it is called, and its pid in a file.
 set -eu
+export LC_ALL=C # whatever locale the tool gives: a program loads the files of another one
 dir=$1 do=$2
 # shellcheck disable=SC2086 # four words
 set -- ${SSH_CONNECTION:-from port ${DROVER_HOST#*:} port}
