@@ -43,12 +43,11 @@ type neighbour struct {
 	// interprets says that link is an executable that runs scripts.
 	interprets bool
 
+	birth sync.Once
+	run   string // that of runAt
+
 	sight sync.Once
 	seen  procfs.Info // the executable, the arguments and the directory
-
-	birth sync.Once
-	run   string // as outsider.run
-	born  bool   // the process was born as an outsider
 
 	once     sync.Once
 	info     procfs.Info
@@ -117,21 +116,17 @@ func (h *Host) alike(like *likeness, pid int, kept func(run string) bool) (alike
 		if pid > 0 && n.pid != pid || !like.mayMatch(n, named) {
 			continue
 		}
+		n.birth.Do(func() { n.run = h.runAt(n.pid) })
+		if n.run != "" && (!h.grouped() || kept(n.run)) {
+			continue // most of them, if drover runs many
+		}
 		if like.spec.Foreground() && !named {
 			n.sight.Do(func() { n.seen = procfs.Info{Exe: n.link, Args: h.fs.Args(n.pid), Cwd: h.fs.Cwd(n.pid)} })
 			if !like.inDir(n.seen.Cwd) && !like.line(n.seen) {
 				continue
 			}
 		}
-		n.birth.Do(func() {
-			if like.spec.Foreground() || h.fs.Exe(n.pid) != "" { // else it is the kernel's
-				n.run, n.born = h.born(n.pid)
-			}
-		})
-		if !n.born || n.run != "" && kept(n.run) {
-			continue // most of them, if drover runs many
-		}
-		n.once.Do(func() { n.info, n.stranger = h.closer(n.pid) })
+		n.once.Do(func() { n.info, n.stranger = h.closer(n) })
 		if !n.stranger || pid < 0 && n.info.PPID != -pid || !like.matches(n.info, named) {
 			continue
 		}
@@ -167,16 +162,24 @@ func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string)
 }
 
 // born reports whether a process may be a copy, as far as its birth goes, and returns the run of this drover that it
-// was born in, if there was one. It is none if a drover has started it or an ancestor of it, unless its control group
-// proves that it was this drover. It is none for a moment while it executes a program.
+// was born in, if there was one.
 func (h *Host) born(pid int) (run string, ok bool) {
 	if h.grouped() {
 		if run = h.runAt(pid); run != "" {
 			return run, true
 		}
 	}
+	return "", h.unmarked(pid)
+}
+
+// unmarked reports that no drover has started a process or an ancestor of it. It is false for a process of the kernel,
+// and for a moment while a process executes a program.
+func (h *Host) unmarked(pid int) bool {
+	if h.fs.Exe(pid) == "" {
+		return false
+	}
 	mark, certain := liveness.MarkOf(h.fs, pid)
-	return "", certain && mark == ""
+	return certain && mark == ""
 }
 
 // grouped reports whether the runs of this drover have control groups, which no other drover has.
@@ -220,12 +223,15 @@ func (h *Host) neighbours(like *likeness) []*neighbour {
 }
 
 // closer returns what is known of a process, and what outsider reports of it.
-func (h *Host) closer(pid int) (procfs.Info, bool) {
-	info, err := h.fs.Info(pid)
+func (h *Host) closer(n *neighbour) (info procfs.Info, ok bool) {
+	if n.run == "" && !h.unmarked(n.pid) {
+		return info, false // the cheapest look first
+	}
+	info, err := h.fs.Info(n.pid)
 	if err != nil {
 		return info, false
 	}
-	_, ok := h.outsider(info)
+	_, ok = h.outsider(info)
 	return info, ok
 }
 
