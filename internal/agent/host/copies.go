@@ -142,7 +142,11 @@ func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string)
 	parents := map[int]bool{}
 	var found []outsider
 	for _, info := range alike {
-		if s, ok := h.outsider(info); ok && (s.run == "" || !kept(s.run)) && h.fs.Same(s.id) {
+		s, ok := h.outsider(info)
+		if !ok {
+			continue
+		}
+		if s.run, ok = h.born(info.PID); ok && (s.run == "" || !kept(s.run)) && h.fs.Same(s.id) {
 			found, parents[info.PID] = append(found, s), true
 		}
 	}
@@ -235,7 +239,8 @@ func (h *Host) closer(n *neighbour) (info procfs.Info, ok bool) {
 	return info, ok
 }
 
-// outsider reports whether a process may be a copy, as far as its birth goes: it was born outside containers.
+// outsider reports whether a process may be a copy, as far as its place goes: it is one of this host, outside
+// containers. The run is missing.
 func (h *Host) outsider(info procfs.Info) (s outsider, ok bool) {
 	pid := info.PID
 	id, err := h.fs.Identify(pid)
@@ -243,9 +248,6 @@ func (h *Host) outsider(info procfs.Info) (s outsider, ok bool) {
 		return s, false
 	}
 	s = outsider{Info: info, id: id}
-	if s.run, ok = h.born(pid); !ok {
-		return s, false
-	}
 	// In a container, a path belongs to another filesystem.
 	own, theirs := h.fs.PIDNamespace(os.Getpid()), h.fs.PIDNamespace(pid)
 	return s, theirs == own || theirs == "" || own == ""
