@@ -31,9 +31,9 @@ processes:
 `
 
 // place is a drover with the processes of file, of which shop/bad is given up.
-func place(t *testing.T) *harness.Place {
+func place(t *testing.T, flags ...string) *harness.Place {
 	t.Helper()
-	p := harness.NewPlace(t, binaries.drover)
+	p := harness.NewPlace(t, binaries.drover, flags...)
 	p.ApplyFailing(file)
 	harness.Eventually(t, "shop/bad to be given up", func() bool { return p.State("bad") == "given-up" })
 	return p
@@ -294,7 +294,7 @@ func TestDisabledPersonIsOut(t *testing.T) {
 // TestOtherSites: another site's form changes nothing, and no foreign name leads to the console.
 func TestOtherSites(t *testing.T) {
 	t.Parallel()
-	p := place(t)
+	p := place(t, "--http", "127.0.0.1:0") // the other site is another port of the same host
 	b := open(t, p.S.URL, browser{})
 	b.signIn(p)
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

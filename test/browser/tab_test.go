@@ -35,7 +35,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		chromedp.NoSandbox,        // root, which a test is in its pid namespace, has no sandbox
 		chromedp.IgnoreCertErrors, // of a fleet's server, which has an authority of its own
 		chromedp.Env("HOME="+dir, "LANG=C.UTF-8"),
-		chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
+		chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.*"))
 	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, _ := chromedp.NewContext(allocator)
 	return ctx, chromedp.Do(ctx)
@@ -313,8 +313,10 @@ func (b *tab) awaitWithin(patience time.Duration, what, expression string) {
 	defer deadline.Stop()
 	for {
 		asked := time.Now()
-		// While the tab goes to another page there is nothing to ask.
-		if ok, err := run(b, chromedp.Evaluate[bool]("Boolean("+expression+")")); err == nil && ok {
+		// While the tab goes to another page there is nothing to ask. A page that has come in part has other texts, and
+		// the test goes on with what it does not have yet.
+		if ok, err := run(b, chromedp.Evaluate[bool](
+			"document.readyState !== 'loading' && Boolean("+expression+")")); err == nil && ok {
 			return
 		}
 		select {

@@ -47,7 +47,7 @@ func TestSettingsFromAFile(t *testing.T) {
 func TestWithoutTLS(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "--insecure-http")
-	if !strings.HasPrefix(f.URL, "http://127.0.0.1:") || !strings.Contains(f.get("/healthz"), "ok") {
+	if !strings.HasPrefix(f.URL, "http://127.") || !strings.Contains(f.get("/healthz"), "ok") {
 		t.Errorf("URL is %s", f.URL)
 	}
 	f.JoinAndStart("one", "127.0.0.2", 0)

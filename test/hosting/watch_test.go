@@ -176,11 +176,11 @@ func TestConfiguration(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	together(t, map[string]func(*testing.T, *harness.Server){
 		"tcp": func(t *testing.T, s *harness.Server) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
+			address := harness.FreeAddress(t)
+			l, err := net.Listen("tcp", address)
 			if err != nil {
 				t.Fatal(err)
 			}
-			address := l.Addr().String()
 			defer l.Close()
 			ready(t, s, "tcp", object{"tcp": address}).succeedsOnce()
 			l.Close()

@@ -3,7 +3,6 @@ package monitoring_test
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,13 +16,7 @@ import (
 // startAlertmanager runs a real Alertmanager until the end of the test, and returns its address.
 func startAlertmanager(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	_ = l.Close() // the program takes the port over
-	dir := t.TempDir()
+	at, dir := harness.FreeAddress(t), t.TempDir()
 	config := filepath.Join(dir, "config.yaml")
 	if err := os.WriteFile(config, []byte("route: {receiver: none}\nreceivers: [{name: none}]\n"), 0o600); err != nil {
 		t.Fatal(err)

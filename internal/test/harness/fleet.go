@@ -64,9 +64,9 @@ func (f *Fleet) Start(name, binary string, args ...string) *Program {
 // StartServer starts the server, again where it was before, and waits until it takes calls.
 func (f *Fleet) StartServer() {
 	f.T.Helper()
-	listen := "127.0.0.1:0"
-	if f.URL != "" {
-		_, listen, _ = strings.Cut(f.URL, "://")
+	_, listen, again := strings.Cut(f.URL, "://")
+	if !again {
+		listen = FreeAddress(f.T)
 	}
 	f.Server = f.Start("server", f.Drover, append([]string{
 		"server", "--data-dir", f.ServerDir(), "--http", listen, "--fabric", "127.0.0.1:0", "--log-level", "debug",

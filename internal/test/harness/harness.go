@@ -129,13 +129,13 @@ func StartIn(t testing.TB, binary string, env []string, flags ...string) *Server
 // calls.
 func (s *Server) Run(flags ...string) {
 	s.t.Helper()
-	listen := "127.0.0.1:0"
-	if s.URL != "" {
-		listen = strings.TrimPrefix(s.URL, "http://")
+	if s.URL == "" {
+		s.URL = "http://" + FreeAddress(s.t)
 	}
-	s.Program = Launch(s.t, s.log, s.env, s.binary,
-		append([]string{"dev", "--data-dir", s.DataDir, "--http", listen, "--log-level", "info"},
-			slices.Concat(s.flags, flags)...)...)
+	args := []string{
+		"dev", "--data-dir", s.DataDir, "--http", strings.TrimPrefix(s.URL, "http://"), "--log-level", "info",
+	}
+	s.Program = Launch(s.t, s.log, s.env, s.binary, slices.Concat(args, s.flags, flags)...)
 	s.URL = s.Program.URL()
 }
 

@@ -19,9 +19,9 @@ type Place struct {
 }
 
 // NewPlace starts a drover with one agent, for the time of the test.
-func NewPlace(t *testing.T, drover string) *Place {
+func NewPlace(t *testing.T, drover string, flags ...string) *Place {
 	t.Helper()
-	return &Place{t, Start(t, drover), Workdir(t), drover}
+	return &Place{t, Start(t, drover, flags...), Workdir(t), drover}
 }
 
 // CLI runs a command of drover to its end.
