@@ -243,6 +243,17 @@ func frames() map[string]func(t *testing.T) *rig {
 			}
 			return wide(t, State{}).press("e").answer(e).press("enter")
 		},
+		// Who did it stays on a narrow screen, whatever else happened.
+		"events-80": func(t *testing.T) *rig {
+			one := client.Event{
+				Cursor: 7, At: noon, Host: client.Host{ID: "0:10.0.0.7"}, Namespace: "shop", Name: "api", Kind: "exited",
+				From: "running", To: "backoff", Cause: &client.Cause{ID: "exit-status", Text: "exit status 3"},
+			}
+			other := one
+			other.Cursor, other.Kind, other.From, other.To = 8, "leftovers-ended", "running", "running"
+			other.Actor = client.Actor{Kind: "operation", User: "anna", Reason: "undo of rollout ro-abcdefghijklm"}
+			return begin(t, 80, 16, State{}).press("e").answer(other, one)
+		},
 		"event-zh": func(t *testing.T) *rig {
 			e := client.Event{
 				Cursor: 7, At: noon, Host: client.Host{ID: "0:10.0.0.7"}, Namespace: "shop", Name: "api", Kind: "exited",

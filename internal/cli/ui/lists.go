@@ -203,7 +203,7 @@ func eventColumns() []column {
 		col(words.Head.Host, 3, func(_ *State, e client.Event) string { return e.Host.ID }),
 		col(words.Head.Event, 0, func(s *State, e client.Event) string { return words.Kind(e.Kind).In(s.lang) }),
 		stateCol(words.Head.State, func(e client.Event) string { return words.EventState(e.Kind, e.To) }),
-		col(words.Head.User, 1, func(s *State, e client.Event) string { return s.actor(e.Actor) }),
+		col(words.Head.User, 0, func(s *State, e client.Event) string { return s.actor(e.Actor) }),
 		col(words.Head.Cause, 2, func(s *State, e client.Event) string {
 			if e.Cause == nil {
 				return ""

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -343,11 +344,17 @@ const (
 	narrowest = 24
 )
 
-// squeezed gives columns that must all be shown an equal share of a line that is too narrow.
+// squeezed gives columns that must all be shown an equal share of a line that is too narrow. Columns that need less
+// leave the rest to the others.
 func (s *State) squeezed(widths []int) []int {
+	order := make([]int, len(widths))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(widths[a], widths[b]) })
 	left := s.width - 1
-	for i := range widths {
-		widths[i] = min(widths[i], left/(len(widths)-i))
+	for n, i := range order {
+		widths[i] = min(widths[i], left/(len(widths)-n))
 		left -= widths[i]
 	}
 	return widths
