@@ -52,6 +52,7 @@ const (
 	CauseNotReady         CauseID = "not-ready"
 	CauseFlapping         CauseID = "flapping"
 	CauseOutside          CauseID = "started-outside"
+	CauseRelaunched       CauseID = "relaunched"
 	CauseNotInForce       CauseID = "not-in-force"
 	CauseWorkerOOM        CauseID = "worker-out-of-memory"
 	CauseTooFew           CauseID = "too-few-instances"

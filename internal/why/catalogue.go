@@ -60,6 +60,7 @@ func byRequest() []Entry {
 		entry(process.CauseNeverStarted, Notice),
 		entry(process.CauseFinished, Notice),
 		entry(process.CauseOutside, Notice),
+		entry(process.CauseRelaunched, Notice),
 		entry(process.CauseNotInForce, Notice),
 		entry(process.CauseOperating, Notice),
 	}

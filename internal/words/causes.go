@@ -58,6 +58,17 @@ var Causes = map[string]Cause{
 			"查明是谁启动了它；`drover restart` 会改由 drover 重新启动它。",
 		},
 	},
+	"relaunched": {
+		Text{"Relaunched a short time ago", "刚刚被拉起"},
+		Text{
+			"The process has ended and runs again; the new run has not lasted long enough yet to count as sound.",
+			"进程曾经结束，现已重新运行；这次运行的时间还不够长，尚不能算作稳定。",
+		},
+		Text{
+			"Look for the reason of the last end: the text, the output, and `drover events` name it.",
+			"查看上一次结束的原因：原因说明、输出和 `drover events` 中都有。",
+		},
+	},
 	"not-in-force": {
 		Text{"Not in force", "配置未生效"},
 		Text{

@@ -114,6 +114,13 @@ func ends() []injection {
 			harness.Signal(t, o.pid(), syscall.SIGKILL)
 			return o
 		}, []string{"SIGKILL"}},
+		{"relaunched", right, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("commands")["start"] = o.daemon("plain")
+			o.does("start", true)
+			harness.Signal(t, o.pid(), syscall.SIGKILL)
+			return o
+		}, []string{"SIGKILL", "relaunched as pid"}},
 		{"crashed", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
 			o.part("identity")["proc_name"] = "sleep"

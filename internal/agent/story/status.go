@@ -224,7 +224,8 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 	for _, d := range s.Config {
 		all = append(all, process.Cause{ID: process.CauseDrift, Text: driftText(d), Since: d.Since})
 	}
-	if why.ID != "" && why.ID != process.CauseOutside { // a failed operation or a skipped run
+	harmless := why.ID == process.CauseOutside || why.ID == process.CauseRelaunched
+	if why.ID != "" && !harmless { // a failed operation or a skipped run
 		all = append(all, why)
 	}
 	if short, ok := p.shortage(now); ok {
@@ -236,7 +237,7 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 			Since: p.Runtime.Few,
 		})
 	}
-	if why.ID == process.CauseOutside && p.Runtime.Keeper == nil { // that is not a problem
+	if why.ID == process.CauseOutside && p.Runtime.Keeper == nil || why.ID == process.CauseRelaunched && !s.Flapping {
 		all = append(all, why)
 	}
 	return all

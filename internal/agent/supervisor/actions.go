@@ -81,6 +81,9 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 	rt.Attempts, rt.LaunchedAt, rt.RetryAt = m.Attempts, m.LaunchedAt, m.RetryAt
 	if m.Attempts == 0 {
 		rt.Failing = 0
+		if rt.Cause.ID == process.CauseRelaunched { // the run has lasted
+			rt.Cause = process.Cause{}
+		}
 	} else if rt.Failing == 0 {
 		rt.Failing = time.Now().UnixMilli()
 	}

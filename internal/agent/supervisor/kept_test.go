@@ -66,9 +66,7 @@ func TestKeeperLetsGo(t *testing.T) {
 			r.ran()
 			r.pass(10 * time.Second)
 			r.ran("exec ./a")
-			if s := r.state("a", "running", true); s.Cause.ID != "" {
-				t.Errorf("cause %+v", s.Cause)
-			}
+			caused(t, r.state("a", "running", true), process.CauseRelaunched)
 			if history := r.sink.history(id("a")); !restarted && !slices.Contains(history, "relaunched starting→running exited") {
 				t.Errorf("events %q", history)
 			}

@@ -127,7 +127,9 @@ func TestEndAfterAWorker(t *testing.T) {
 					t.Errorf("the cause of the end is %+v", e.Cause)
 				}
 				r.lastEvent(process.EventOOMKilled)
-				r.pass(time.Minute)
+				r.pass(50 * time.Second)
+				caused(t, r.state("a", "running", true), process.CauseRelaunched)
+				r.pass(15 * time.Second)
 				caused(t, r.state("a", "running", true), "")
 			})
 		})

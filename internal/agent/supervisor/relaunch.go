@@ -169,6 +169,11 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		r.proc.Runtime.Note = "started as pid " + strconv.Itoa(pid)
 	default:
 		r.proc.Runtime.Note = story.Join(note, "relaunched as pid "+strconv.Itoa(pid))
+		if why.ID != "" { // otherwise somebody has asked for another try
+			r.proc.Runtime.Cause = process.Cause{
+				ID: process.CauseRelaunched, Since: time.Now().UnixMilli(), Evidence: why.Evidence,
+			}
+		}
 	}
 	r.sup.cfg.Log.Info("process relaunched", "process", r.id, "pid", pid, "attempt", attempts,
 		"outside", r.proc.Runtime.Outside)

@@ -255,7 +255,7 @@ func locked(path string) (bool, error) {
 	defer file.Close()                                          //nolint:errcheck // it was only a look
 	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB) //nolint:gosec // a file descriptor is an int
 	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
-		return false, fmt.Errorf("cannot ask for the lock of %s: %w", path, err)
+		return false, fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	return err != nil, nil
 }
