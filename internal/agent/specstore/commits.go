@@ -13,18 +13,19 @@ import (
 type commits struct {
 	// transact is bbolt.DB.Update of the file.
 	transact func(apply func(tx *bbolt.Tx) error) error
-	// The writer that commits holds committing.
-	committing sync.Mutex
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// busy means that one writer commits. It lets the first of the queue commit next.
+	busy  bool
 	queue []*write
 }
 
 // write is one writer's part of a commit.
 type write struct {
 	apply func(tx *bbolt.Tx) error
-	done  bool
-	err   error
+	// turn says once whether the writer commits what is queued. If it does not, another has done it.
+	turn chan bool
+	err  error
 }
 
 // errInterrupted says that a writer of the same commit has panicked.
@@ -34,24 +35,39 @@ var errInterrupted = errors.New("the commit was interrupted")
 // calls apply again. The change is visible to everybody before update returns, and survives a crash of this process.
 // After an error of the disk, the change may be visible.
 func (c *commits) update(apply func(tx *bbolt.Tx) error) error {
-	mine := &write{apply: apply, err: errInterrupted}
+	mine := &write{apply: apply, turn: make(chan bool, 1), err: errInterrupted}
 	c.mu.Lock()
 	c.queue = append(c.queue, mine)
+	leads := !c.busy
+	c.busy = true
 	c.mu.Unlock()
-
-	c.committing.Lock()
-	defer c.committing.Unlock()
-	if mine.done {
-		return mine.err
-	}
-	c.mu.Lock()
-	together := c.queue
-	c.queue = nil
-	c.mu.Unlock()
-	for len(together) > 0 {
-		together = c.commit(together)
+	if leads || <-mine.turn {
+		c.lead(mine)
 	}
 	return mine.err
+}
+
+// lead commits everything that is queued, of which mine is the first, and then wakes its writers and the next leader.
+func (c *commits) lead(mine *write) {
+	c.mu.Lock()
+	all := c.queue
+	c.queue = nil
+	c.mu.Unlock()
+	defer func() { // also after a panic
+		for _, w := range all {
+			if w != mine {
+				w.turn <- false
+			}
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.busy = len(c.queue) > 0; c.busy {
+			c.queue[0].turn <- true
+		}
+	}()
+	for together := slices.Clone(all); len(together) > 0; {
+		together = c.commit(together)
+	}
 }
 
 // commit commits changes together. If one of them fails, it commits that one alone and returns the others. If the
@@ -70,11 +86,11 @@ func (c *commits) commit(together []*write) (rest []*write) {
 	})
 	if failed >= 0 && len(together) > 1 {
 		alone := together[failed]
-		alone.err, alone.done = c.transact(alone.apply), true
+		alone.err = c.transact(alone.apply)
 		return slices.Delete(together, failed, failed+1)
 	}
 	for _, w := range together {
-		w.err, w.done = err, true
+		w.err = err
 	}
 	return nil
 }

@@ -32,7 +32,9 @@ func openCommits(t *testing.T) (c *commits, db *bbolt.DB, bucket []byte) {
 // share has writers share a commit, and returns after it.
 func share(c *commits, writers int, write func(i int)) {
 	var wg sync.WaitGroup
-	c.committing.Lock() // a commit is under way
+	c.mu.Lock()
+	c.busy = true // a commit is under way
+	c.mu.Unlock()
 	for i := range writers {
 		wg.Go(func() { write(i) })
 	}
@@ -41,7 +43,7 @@ func share(c *commits, writers int, write func(i int)) {
 		queued = len(c.queue)
 		c.mu.Unlock()
 	}
-	c.committing.Unlock()
+	c.queue[0].turn <- true
 	wg.Wait()
 }
 
