@@ -136,7 +136,7 @@ func runChild(dir string, crashAt int64) error {
 	}
 	machine, err := host.New(host.Config{
 		FS: fs, Watcher: watcher, Name: "drover-crash-" + filepath.Base(dir), Outputs: filepath.Join(dir, "output"),
-		Proofs: filepath.Join(dir, "proof"), ClockOffset: host.ClockOffset(), Log: log,
+		Proofs: filepath.Join(dir, "proofs"), ClockOffset: host.ClockOffset(), Log: log,
 	})
 	if err != nil {
 		return err

@@ -88,7 +88,7 @@ func openMachine(cfg Config, fs procfs.FS, link *uplink.Link, offset time.Durati
 	}
 	h, err := host.New(host.Config{
 		FS: fs, Watcher: watcher, Name: groupName(link.Key()), HostName: link.HostName, Outputs: outputsOf(cfg.Dir),
-		Proofs:       filepath.Join(cfg.Dir, "proof"),
+		Proofs:       filepath.Join(cfg.Dir, "proofs"),
 		RuntimeMarks: filepath.Join(cfg.Dir, "runtime-directories"), Signals: filepath.Join(cfg.Dir, "ready"),
 		Logs:   output,
 		Urgent: urgent, May: may, ClockOffset: offset, Log: cfg.Log,

@@ -55,7 +55,7 @@ func TestI6_ReusedPIDs(t *testing.T) {
 	dir := harness.Workdir(t)
 	h, err := host.New(host.Config{
 		FS: fs, Watcher: watcher, Name: "drover-reuse-" + strconv.Itoa(os.Getpid()),
-		Outputs: t.TempDir(), Proofs: t.TempDir(), ClockOffset: host.ClockOffset(), Log: log,
+		Outputs: t.TempDir(), Proofs: filepath.Join(t.TempDir(), "proofs"), ClockOffset: host.ClockOffset(), Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ type Host struct {
 	// find looks for a process; it may hang if a file system hangs.
 	find    func(procfs.FS, locate.Query) locate.Result
 	outputs string
-	proofs  string
+	proofs  *launch.Proofs
 	logs    *logs.Keeper
 	signals string
 	// notices is nil if processes cannot notify drover.
@@ -75,8 +75,7 @@ type Config struct {
 	Name string
 	// HostName returns the name by which callers know the host; nil if they know none.
 	HostName func() string
-	// Outputs is the directory of the output files, Proofs the directory of the proofs that commands have run. New
-	// makes both.
+	// Outputs is the directory of the output files, Proofs the file of the proofs that commands have run. New makes both.
 	Outputs, Proofs string
 	// Logs has the output of foreground processes; nil if it is an output like any other.
 	Logs *logs.Keeper
@@ -100,7 +99,7 @@ type Config struct {
 // New opens the control groups and the directory of outputs.
 func New(cfg Config) (*Host, error) {
 	cfg.Signals = cmp.Or(cfg.Signals, cfg.Proofs+".ready")
-	for _, dir := range []string{cfg.Outputs, cfg.Proofs, cfg.Signals} {
+	for _, dir := range []string{cfg.Outputs, filepath.Dir(cfg.Proofs), cfg.Signals} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("cannot create directory for the files of commands: %w", err)
 		}
@@ -119,19 +118,24 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open control groups: %w", err)
 	}
+	proofs, err := launch.OpenProofs(cfg.Proofs)
+	if err != nil {
+		return nil, err
+	}
 	sampler, accounts := procfs.NewSampler(cfg.FS, runtime.NumCPU()), newAccounts(tree)
 	h := &Host{
 		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, looks: liveness.NewLooks(cfg.FS), byName: locate.NewLooks(cfg.FS),
 		sampler: sampler, accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
 		forker: launch.NewForker(cfg.FS, cfg.Log, filepath.Dir(cfg.Proofs)),
-		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs,
+		files:  newFileProber(patience), find: locate.Find, outputs: cfg.Outputs, proofs: proofs,
 		signals: cfg.Signals, urgent: cfg.Urgent, logs: cfg.Logs,
 		may: cfg.May, name: cfg.HostName, runtime: directories, offset: cfg.ClockOffset, log: cfg.Log,
 		units: unitsDirectory, proc: "/proc",
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}
-	h.openNotices(cmp.Or(cfg.Notify, noticePath(cfg.Name, filepath.Dir(cfg.Proofs))))
+	dir := filepath.Dir(cfg.Proofs)
+	h.openNotices(cmp.Or(cfg.Notify, noticePath(cfg.Name, dir)), filepath.Join(dir, "notices"))
 	h.Take(instance.ClaimOfDrover(os.Getpid()))
 	return h, nil
 }
@@ -153,6 +157,7 @@ func (h *Host) Close() {
 	if h.notices != nil {
 		_ = h.notices.Close()
 	}
+	_ = h.proofs.Close() // everything is written
 	_ = h.tree.Remove()
 	h.claims.close()
 }

@@ -224,11 +224,11 @@ func TestSignalAndInstance(t *testing.T) {
 func TestNewFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	_, err := host.New(host.Config{FS: live(), Name: "drover-test", Outputs: file, Proofs: t.TempDir()})
+	_, err := host.New(host.Config{FS: live(), Name: "drover-test", Outputs: file, Proofs: filepath.Join(t.TempDir(), "proofs")})
 	if err == nil || !strings.Contains(err.Error(), "cannot create directory for the files of commands") {
 		t.Errorf("a file for a directory: %v", err)
 	}
-	_, err = host.New(host.Config{FS: live(), Name: "../escape", Outputs: t.TempDir(), Proofs: t.TempDir()})
+	_, err = host.New(host.Config{FS: live(), Name: "../escape", Outputs: t.TempDir(), Proofs: filepath.Join(t.TempDir(), "proofs")})
 	if err == nil || !strings.Contains(err.Error(), "cannot open control groups") {
 		t.Errorf("an odd name: %v", err)
 	}

@@ -35,11 +35,11 @@ func noticePath(name, dir string) string {
 	return filepath.Join(dir, "notify")
 }
 
-// openNotices makes the socket. A host without it can do everything else.
-func (h *Host) openNotices(path string) {
+// openNotices makes the socket at path, and the directory kept. A host without them can do everything else.
+func (h *Host) openNotices(path, kept string) {
 	notices, err := notify.Open(notify.Config{
 		Path: path, FS: h.fs, RunOf: h.runAt, Clock: SinceBoot, Log: h.log, Gate: h.forker.Gate,
-		Kept: filepath.Join(filepath.Dir(h.proofs), "notices"),
+		Kept: kept,
 	})
 	if err != nil {
 		h.log.Warn("processes cannot notify drover", "error", err)

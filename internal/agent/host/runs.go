@@ -189,7 +189,7 @@ func (h *Host) setRun(id string, r *run) {
 // the next agent might run it again.
 func (h *Host) createProof(id string) (proof *os.File, err error) {
 	err = h.urgent(func() error {
-		proof, err = launch.CreateProof(filepath.Join(h.proofs, id))
+		proof, err = h.proofs.Create(id)
 		return err
 	})
 	if err != nil {
@@ -259,7 +259,7 @@ func (h *Host) runOf(id string) *run {
 }
 
 // Ran implements operation.Commands.
-func (h *Host) Ran(id string) bool { return launch.Ran(filepath.Join(h.proofs, id)) }
+func (h *Host) Ran(id string) bool { return h.proofs.Ran(id) }
 
 // Output implements operation.Commands. It releases everything that the run holds open.
 func (h *Host) Output(id string) string {
@@ -273,7 +273,7 @@ func (h *Host) Output(id string) string {
 	}
 	h.close(id)
 	// The reader of the output knows that the command has run.
-	h.remove(filepath.Join(h.proofs, id))
+	h.removeProof(id)
 	return text
 }
 
@@ -297,7 +297,7 @@ func (h *Host) close(id string) {
 func (h *Host) Discard(id string) {
 	h.close(id)
 	h.remove(filepath.Join(h.outputs, id))
-	h.remove(filepath.Join(h.proofs, id))
+	h.removeProof(id)
 	h.remove(h.readyFile(id))
 	if h.logs != nil {
 		h.logs.Discard(id)
@@ -305,6 +305,12 @@ func (h *Host) Discard(id string) {
 	if group, ok := h.tree.Group(id); ok {
 		_ = group.Remove() // a live process keeps the group; the next sweep removes it
 		_ = group.Close()
+	}
+}
+
+func (h *Host) removeProof(id string) {
+	if err := h.proofs.Remove(id); err != nil {
+		h.log.Warn("cannot remove the proof of a command", "run", id, "error", err)
 	}
 }
 

@@ -55,7 +55,8 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 
 // kept returns the runs that have an output or a proof on disk.
 func (h *Host) kept() (ids []string) {
-	for _, dir := range []string{h.outputs, h.proofs, h.signals} {
+	ids = h.proofs.IDs()
+	for _, dir := range []string{h.outputs, h.signals} {
 		files, err := os.ReadDir(dir)
 		if err != nil {
 			h.log.Warn("cannot list the files of commands", "error", err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestWatchOfACommandThatWasQuick(t *testing.T) {
 	})
 	h, err := host.New(host.Config{
 		FS: fs, Watcher: watcher, Name: "drover-test-" + strings.ToLower(t.Name()),
-		Outputs: t.TempDir(), Proofs: t.TempDir(), Log: log,
+		Outputs: t.TempDir(), Proofs: filepath.Join(t.TempDir(), "proofs"), Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -13,15 +16,32 @@ import (
 	"drover/internal/test/harness"
 )
 
-// proof makes the proof of a command.
-func proof(t testing.TB, path string) *os.File {
+// proofs opens the proofs of an agent.
+func proofs(t testing.TB, path string) *launch.Proofs {
 	t.Helper()
-	f, err := launch.CreateProof(path)
+	p, err := launch.OpenProofs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// proof makes the proof of a command.
+func proof(t testing.TB, path, id string) *os.File {
+	t.Helper()
+	f, err := proofs(t, path).Create(id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	return f
+}
+
+// ran reports what the next agent takes for true.
+func ran(t testing.TB, path, id string) bool {
+	t.Helper()
+	return proofs(t, path).Ran(id)
 }
 
 // Whoever comes after the agent that started a command has only the file to tell by whether it ran.
@@ -38,7 +58,7 @@ func TestProofTellsWhetherTheCommandRan(t *testing.T) {
 		}
 		path := filepath.Join(dir, "proof")
 		c := command(t, line, out)
-		c.Proof = proof(t, path)
+		c.Proof = proof(t, path, "run")
 		child, err := forker().Start(c)
 		if err != nil {
 			t.Fatal(err)
@@ -47,14 +67,14 @@ func TestProofTellsWhetherTheCommandRan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if launch.Ran(path) {
+		if ran(t, path, "run") {
 			t.Errorf("%q ran behind its gate", line)
 		}
 		if err := child.Release(); err != nil {
 			t.Fatal(err)
 		}
 		wait(t, child)
-		if !launch.Ran(path) {
+		if !ran(t, path, "run") {
 			t.Errorf("%q did not run", line)
 		}
 		if got := successor.Text(); text != "" && got != text {
@@ -67,11 +87,11 @@ func TestProofTellsWhetherTheCommandRan(t *testing.T) {
 // Whatever becomes of the output, the proof stands: a command may empty what it writes to, and its output may be
 // dropped.
 func TestProofDoesNotDependOnTheOutput(t *testing.T) {
-	dir := t.TempDir()
+	path := filepath.Join(t.TempDir(), "proofs")
 	out := output(t)
 	c := command(t, "echo x; truncate --size 0 /proc/self/fd/1; exec >&- 2>&-", out)
-	c.Proof = proof(t, filepath.Join(dir, "emptied"))
-	if status := do(t, c); status != 0 || out.Text() != "" || !launch.Ran(filepath.Join(dir, "emptied")) {
+	c.Proof = proof(t, path, "emptied")
+	if status := do(t, c); status != 0 || out.Text() != "" || !ran(t, path, "emptied") {
 		t.Errorf("wait status %#x, output %q", status, out.Text())
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -80,8 +100,8 @@ func TestProofDoesNotDependOnTheOutput(t *testing.T) {
 	}
 	defer null.Close()
 	c = command(t, "echo x", output(t))
-	c.Output, c.Proof = null, proof(t, filepath.Join(dir, "dropped"))
-	if status := do(t, c); status != 0 || !launch.Ran(filepath.Join(dir, "dropped")) {
+	c.Output, c.Proof = null, proof(t, path, "dropped")
+	if status := do(t, c); status != 0 || !ran(t, path, "dropped") {
 		t.Errorf("wait status %#x", status)
 	}
 }
@@ -89,14 +109,14 @@ func TestProofDoesNotDependOnTheOutput(t *testing.T) {
 func TestProofOfAnAbandonedCommand(t *testing.T) {
 	out, path := output(t), filepath.Join(t.TempDir(), "proof")
 	c := command(t, "echo ran", out)
-	c.Proof = proof(t, path)
+	c.Proof = proof(t, path, "run")
 	child, err := forker().Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	child.Abandon()
 	wait(t, child)
-	if launch.Ran(path) || out.Text() != "" {
+	if ran(t, path, "run") || out.Text() != "" {
 		t.Errorf("it ran: %q", out.Text())
 	}
 }
@@ -121,22 +141,139 @@ func TestCommandThatCannotLeaveItsProof(t *testing.T) {
 // A proof that was made has its room, and one that cannot be made leaves nothing.
 func TestProofOnAFullDisk(t *testing.T) {
 	dir := harness.SmallDisk(t, "64k")
-	early := filepath.Join(dir, "early")
+	path := filepath.Join(dir, "proofs")
+	p := proofs(t, path)
+	early, err := p.Create("early")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer early.Close()
 	c := command(t, "true", output(t))
-	c.Proof = proof(t, early)
+	c.Proof = early
 	if err := os.WriteFile(filepath.Join(dir, "all"), make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
-	late := filepath.Join(dir, "late")
-	if _, err := launch.CreateProof(late); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("it was made: %v", err)
+	late := ""
+	for n := 0; err == nil && n < 1000; n++ {
+		late = strconv.Itoa(n)
+		var f *os.File
+		if f, err = p.Create(late); err == nil {
+			_ = f.Close()
+		}
 	}
-	if _, err := os.Lstat(late); err == nil {
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("all were made: %v", err)
+	}
+	if slices.Contains(p.IDs(), late) || slices.Contains(proofs(t, path).IDs(), late) {
 		t.Error("half of one was left")
 	}
-	if status := do(t, c); status != 0 || !launch.Ran(early) {
+	if status := do(t, c); status != 0 || !ran(t, path, "early") {
 		t.Errorf("wait status %#x", status)
 	}
+}
+
+// Proofs that were removed give their slots to new ones, and what no agent has written is no proof.
+func TestProofsShareAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "proofs")
+	p := proofs(t, path)
+	make := func(ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			f, err := p.Create(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = f.Close()
+		}
+	}
+	is := func(want ...string) {
+		t.Helper()
+		for _, p := range []*launch.Proofs{p, proofs(t, path)} {
+			got := p.IDs()
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("proofs of %q, want %q", got, want)
+			}
+			for _, id := range want {
+				if p.Ran(id) {
+					t.Errorf("%s ran", id)
+				}
+			}
+		}
+	}
+	make("a", "b", "c")
+	if err := errors.Join(p.Remove("b"), p.Remove("unknown")); err != nil {
+		t.Error(err)
+	}
+	is("a", "c")
+	if !p.Ran("b") {
+		t.Error("a command whose proof is lost may have run")
+	}
+	make("d", "a")
+	is("a", "c", "d")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() != 3*64 {
+		t.Errorf("the file has %d bytes", info.Size())
+	}
+	if _, err := p.Create(strings.Repeat("x", 64)); err == nil {
+		t.Error("a long id was taken")
+	}
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = proofs(t, path)
+	is()
+	make("e", "f", "g")
+	is("e", "f", "g")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	make("h")
+	if p.Ran("h") || !proofs(t, path).Ran("h") {
+		t.Error("without the file, this agent knows its proofs, and the next one does not")
+	}
+}
+
+// BenchmarkProofs makes and removes a thousand proofs, in slots and in a file for each.
+func BenchmarkProofs(b *testing.B) {
+	const many = 1000
+	ids := make([]string, many)
+	for i := range ids {
+		ids[i] = "0123456789ab-" + strconv.Itoa(i) + "-p"
+	}
+	all := func(b *testing.B, create func(id string) (*os.File, error), remove func(id string) error) {
+		b.Helper()
+		for b.Loop() {
+			for _, id := range ids {
+				f, err := create(id)
+				if err != nil {
+					b.Fatal(err)
+				}
+				_ = f.Close()
+			}
+			for _, id := range ids {
+				if err := remove(id); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	}
+	b.Run("slots", func(b *testing.B) {
+		p := proofs(b, filepath.Join(b.TempDir(), "proofs"))
+		all(b, p.Create, p.Remove)
+	})
+	b.Run("files", func(b *testing.B) {
+		dir := b.TempDir()
+		all(b, func(id string) (*os.File, error) {
+			f, err := os.OpenFile(filepath.Join(dir, id), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+			if err == nil {
+				_, err = f.WriteAt([]byte{'-'}, 0)
+			}
+			return f, err
+		}, func(id string) error { return os.Remove(filepath.Join(dir, id)) })
+	})
 }
 
 func TestOpenOutputOfNoCommand(t *testing.T) {
