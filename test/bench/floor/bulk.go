@@ -61,13 +61,7 @@ func (a *arena) status() error {
 			answer, err := a.least.Ask(lab.FloorStatus)
 			return enough(err, strings.Count(answer, "\n"), n)
 		}, func() error {
-			all, err := a.server.Processes()
-			running := 0
-			for _, p := range all {
-				if p.State == "running" {
-					running++
-				}
-			}
+			running, err := a.server.Running()
 			return enough(err, running, n)
 		})
 		if err != nil {
