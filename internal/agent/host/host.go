@@ -75,7 +75,8 @@ type Config struct {
 	Name string
 	// HostName returns the name by which callers know the host; nil if they know none.
 	HostName func() string
-	// Outputs is the directory of the output files, Proofs the file of the proofs that commands have run. New makes both.
+	// Outputs is the directory of the output files, Proofs the file of the proofs that commands have run. New makes
+	// both.
 	Outputs, Proofs string
 	// Logs has the output of foreground processes; nil if it is an output like any other.
 	Logs *logs.Keeper
