@@ -56,12 +56,13 @@ func OpenProofs(path string) (*Proofs, error) {
 	return p, nil
 }
 
-// idOf returns the run whose proof a slot has.
-func idOf(slot string) (string, bool) {
+// idOf returns the run whose proof a slot has. An id is a file name, also after damage to the file.
+func idOf(slot string) (id string, ok bool) {
 	if len(slot) < slotSize || slot[0] != made && slot[0] != passed {
 		return "", false
 	}
-	return strings.TrimRight(slot[1:], "\x00"), true
+	id = strings.TrimRight(slot[1:], "\x00")
+	return id, id != "" && id[0] != '.' && !strings.ContainsAny(id, "/\x00")
 }
 
 // Close closes the file.

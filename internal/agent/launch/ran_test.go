@@ -220,7 +220,11 @@ func TestProofsShareAFile(t *testing.T) {
 	if _, err := p.Create(strings.Repeat("x", 64)); err == nil {
 		t.Error("a long id was taken")
 	}
-	if err := os.WriteFile(path, []byte(strings.Repeat("x", 100)), 0o600); err != nil {
+	damaged := strings.Repeat("x", 100)
+	for _, text := range []string{"-", "-..", "-.hidden", "-../state.db", "\n/etc/passwd", "-a\x00b"} {
+		damaged = text + strings.Repeat("\x00", 64-len(text)) + damaged
+	}
+	if err := os.WriteFile(path, []byte(damaged), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p = proofs(t, path)
