@@ -305,10 +305,7 @@ var Causes = map[string]Cause{
 	},
 	"no-such-directory": {
 		Text{"No such directory", "目录不可用"},
-		Text{
-			"drover cannot enter the directory in which the command should run.",
-			"drover 无法进入命令的工作目录。",
-		},
+		Text{"drover cannot enter the directory in which the command should run.", "drover 无法进入命令的工作目录。"},
 		Text{
 			"Create the directory, give the account access to it, or correct `directory` in its process file.",
 			"创建该目录，给账户访问权限，或在进程文件中更正 `directory`。",
@@ -327,10 +324,7 @@ var Causes = map[string]Cause{
 		Text{
 			"drover cannot read a file of `environment_files`.", "drover 无法读取 `environment_files` 中的一个文件。",
 		},
-		Text{
-			"Put the file in its place, or correct its rights or its lines.",
-			"把文件放到位，或更正它的权限或内容。",
-		},
+		Text{"Put the file in its place, or correct its rights or its lines.", "把文件放到位，或更正它的权限或内容。"},
 	},
 	"needs-root": {
 		Text{"Needs root", "需要 root 权限"},
@@ -356,10 +350,7 @@ var Causes = map[string]Cause{
 	},
 	"no-pid-file": {
 		Text{"No pid file", "没有 pid 文件"},
-		Text{
-			"The process did not write a pid file to the path in its spec.",
-			"进程没有在配置的路径写入 pid 文件。",
-		},
+		Text{"The process did not write a pid file to the path in its spec.", "进程没有在配置的路径写入 pid 文件。"},
 		Text{
 			"Correct `pid_file` in its process file (`pid_path` of GSE), or configure the program to write the file there.",
 			"更正进程文件中的 `pid_file`（GSE 称为 `pid_path`），或让程序把文件写到该路径。",
@@ -499,10 +490,7 @@ var Causes = map[string]Cause{
 			"The process exists, but a signal has stopped it, so it executes nothing.",
 			"进程存在，但被信号暂停，不执行任何操作。",
 		},
-		Text{
-			"Let it go on with `drover signal CONT`, or restart it.",
-			"用 `drover signal CONT` 让它继续，或重启它。",
-		},
+		Text{"Let it go on with `drover signal CONT`, or restart it.", "用 `drover signal CONT` 让它继续，或重启它。"},
 	},
 	"log-removed": {
 		Text{"Log file removed", "日志文件被删除"},
