@@ -172,7 +172,12 @@ func TestDroverDies(t *testing.T) {
 		p.S.Kill()
 		p.S.Run()
 	}
-	if now := p.PID("api"); now != pid {
+	now := 0 // the last drover has just begun, and may not have looked yet
+	harness.Eventually(t, "the process to be seen", func() bool {
+		now = p.PID("api")
+		return now != 0
+	})
+	if now != pid {
 		t.Fatalf("the process was %d, and is %d", pid, now)
 	}
 	lines := p.logs("shop/api")
