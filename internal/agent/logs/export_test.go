@@ -2,9 +2,21 @@ package logs
 
 import (
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drover/internal/process"
 )
+
+// Look looks at the log of a process, if it has one, in place of the watching thread.
+func (k *Keeper) Look(id process.ID) {
+	if l := k.of(process.Hash(id)); l != nil {
+		for _, s := range l.streams {
+			k.look(s, time.Now(), latestPause)
+		}
+	}
+}
 
 // ForbidHoles makes the file system one without holes.
 func (k *Keeper) ForbidHoles() {

@@ -39,20 +39,22 @@ func (s *stream) restore() bool {
 
 func regular(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG }
 
-// secure makes sure that a file has its two names; err and st are those of a look at the first one. A file that was
-// removed, moved or replaced gets its name back. It reports false if both names are gone, or the log itself.
-func (k *Keeper) secure(s *stream, st *unix.Stat_t, err error) bool {
-	if err == nil && !regular(st) {
-		err = fs.ErrNotExist
-	}
-	if err == nil && (st.Nlink > 1 || s.oneName.Load()) {
+// named reports whether a file has its two names, or is on a file system without links.
+func (s *stream) named(st *unix.Stat_t) bool { return st.Nlink > 1 || s.oneName.Load() }
+
+// secure makes sure that a file has its two names. A file that was removed, moved or replaced gets its name back. It
+// reports false if both names are gone, or the log itself.
+func (k *Keeper) secure(s *stream) bool {
+	s.log.names.Lock()
+	defer s.log.names.Unlock()
+	var st unix.Stat_t
+	err := unix.Stat(s.path, &st)
+	file := err == nil && regular(&st)
+	if file && s.named(&st) {
 		return true
 	}
-	l := s.log
-	l.names.Lock()
-	defer l.names.Unlock()
 	s.clear()
-	if err == nil {
+	if file {
 		err = os.Link(s.path, s.spare())
 		if err == nil {
 			return true
@@ -71,11 +73,18 @@ func (k *Keeper) secure(s *stream, st *unix.Stat_t, err error) bool {
 }
 
 // miss notes that the file of a stream is gone. A process that still writes to it writes to nobody, and the next run
-// begins a file. The caller holds l.names.
+// begins a file. It does nothing before the first run. The caller holds l.names.
 func (k *Keeper) miss(s *stream) {
 	l := s.log
-	if k.of(filepath.Base(l.dir)) != l || !s.missing.CompareAndSwap(0, time.Now().UnixMilli()) {
-		return // the log was removed with its process
+	l.mu.Lock()
+	err := l.know()
+	fresh, end := err == nil && l.run == "", max(s.size.Load(), l.marked[s.index])
+	l.mu.Unlock()
+	if err != nil {
+		k.log.Warn("cannot read the marks of a log", "log", s.path, "error", err)
+	}
+	if fresh || k.of(filepath.Base(l.dir)) != l || !s.missing.CompareAndSwap(0, time.Now().UnixMilli()) {
+		return // there was no file, or the log was removed with its process
 	}
 	k.log.Warn("a log file was removed while drover keeps it: a process that writes to it does so unseen and unbounded "+
 		"until its restart", "log", s.path)
@@ -86,41 +95,24 @@ func (k *Keeper) miss(s *stream) {
 	if all := segmentsOf(l.dir, s.name); len(all) > 0 {
 		from = max(from, all[len(all)-1].to)
 	}
-	l.mu.Lock()
-	if err := l.know(); err != nil {
-		k.log.Warn("cannot read the marks of a log", "log", s.path, "error", err)
-	}
-	end := max(s.size.Load(), l.marked[s.index])
-	l.mu.Unlock()
 	k.lost(s, from, end)
 	k.rebase(s, end)
 }
 
 // open opens the file of a stream for a new run.
 func (k *Keeper) open(s *stream) (*os.File, error) {
-	var st unix.Stat_t
-	err := unix.Stat(s.path, &st)
-	switch gone := errors.Is(err, unix.ENOENT) || err == nil && !regular(&st); {
-	case gone && s.log.begun():
-		k.secure(s, &st, err)
-	case gone:
-		s.clear()
-	}
+	k.secure(s)
+	s.log.names.Lock()
 	file, err := os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		s.missing.Store(0)
+	}
+	s.log.names.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	s.missing.Store(0)
-	err = unix.Fstat(int(file.Fd()), &st) //nolint:gosec // descriptors are small
-	k.secure(s, &st, err)
+	k.secure(s)
 	return file, nil
-}
-
-// begun reports whether a run of the process had files before.
-func (l *processLog) begun() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.know() == nil && l.run != ""
 }
 
 // Removed returns since when drover does not see what a process writes, because somebody has removed its log files, in

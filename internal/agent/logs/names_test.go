@@ -1,14 +1,19 @@
 package logs_test
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/logs"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 	"drover/internal/wire"
@@ -60,6 +65,39 @@ func TestRemovedFileComesBack(t *testing.T) {
 				t.Errorf("it is missing since %d", since)
 			}
 		})
+	}
+}
+
+// TestLooksWhileARunBegins: a log whose first run has no files yet does not count as removed, whenever the keeper looks.
+func TestLooksWhileARunBegins(t *testing.T) {
+	var said bytes.Buffer
+	k, err := logs.Open(t.TempDir(), slog.New(slog.NewTextHandler(&said, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 200 {
+		id := process.ID{Namespace: "shop", Name: strconv.Itoa(n)}
+		begun := make(chan error, 1)
+		go func() {
+			out, errs, err := k.Begin(id, process.Hash(id)[:12]+"-1", policy(64<<10, 1))
+			begun <- errors.Join(err, out.Close(), errs.Close())
+		}()
+		for ended := false; !ended; {
+			select {
+			case err := <-begun:
+				if ended = true; err != nil {
+					t.Fatal(err)
+				}
+			default:
+			}
+			k.Look(id)
+		}
+		if since := k.Removed(id); since != 0 {
+			t.Fatalf("%s is missing since %d", id, since)
+		}
+	}
+	if said.Len() > 0 {
+		t.Errorf("the keeper says %s", &said)
 	}
 }
 
