@@ -354,8 +354,12 @@ func SignalName(text string) (string, error) {
 	if first, ok := map[string]string{"IOT": "ABRT", "POLL": "IO", "CLD": "CHLD"}[name]; ok {
 		name = first // two names of one signal
 	}
-	name = realtimeName(name)
-	if !slices.Contains(Signals(), name) {
+	known := slices.Contains(strings.Fields(standardSignals), name)
+	if !known {
+		name = realtimeName(name)
+		known = slices.Contains(RealtimeSignals(), name)
+	}
+	if !known {
 		return "", fmt.Errorf("%q is not a signal: expected a name such as TERM, INT or USR1", text)
 	}
 	return name, nil
@@ -377,11 +381,12 @@ func realtimeName(name string) string {
 	return name
 }
 
+// standardSignals are the names of the signals before the real-time signals, in the order of their numbers.
+const standardSignals = "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP " +
+	"TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"
+
 // Signals returns the names of the signals of Linux, in the order of their numbers on most architectures (signal(7)).
-func Signals() []string {
-	return append(strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT "+
-		"STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"), RealtimeSignals()...)
-}
+func Signals() []string { return append(strings.Fields(standardSignals), RealtimeSignals()...) }
 
 // RealtimeSignals returns the names of the real-time signals in the order of their numbers, as kill(1) names them: the
 // lower half after the first of glibc (34), the upper half before the last (64).

@@ -228,10 +228,12 @@ func (o Op) Name() Op {
 
 // Signal returns the arguments of a SignalOp; ok is false if they make no sense.
 func (o Op) Signal() (name string, tree, ok bool) {
-	_, argument, _ := strings.Cut(string(o), ":")
+	op, argument, _ := strings.Cut(string(o), ":")
+	if Op(op) != Signal {
+		return "", false, false
+	}
 	name, scope, scoped := strings.Cut(argument, ":")
-	known := slices.Contains(v1.Signals(), name) && (!scoped || scope == v1.ScopeTree)
-	return name, scoped, known && o.Name() == Signal
+	return name, scoped, slices.Contains(v1.Signals(), name) && (!scoped || scope == v1.ScopeTree)
 }
 
 // Info returns the row of the operation. drover treats an operation without a row as one that runs commands.

@@ -258,6 +258,9 @@ func (a *acknowledged) remove(items map[string]bool) {
 	for item := range items {
 		delete(a.items, item)
 	}
+	if len(a.items) == 0 {
+		a.items = map[string]bool{} // a copy of a map that was large takes as long as a large one
+	}
 }
 
 // Acknowledge notes that the server has the outcomes of these items. That is on disk with the next change, or after
