@@ -113,6 +113,9 @@ func (r *runner) run(ctx context.Context) {
 			r.start(ctx, t)
 		}
 		r.preempt()
+		if !r.proc.Machine.Busy() {
+			r.forgetWork()
+		}
 		if !r.proc.Machine.Busy() && r.signalling == 0 && r.proc.Record == nil && r.sup.retire(r) {
 			r.stopTimers()
 			return
@@ -168,6 +171,9 @@ func (r *runner) preempt() {
 		}
 	})
 }
+
+// forgetWork drops what only the work under way needs, with the spec of its operation: most processes rest for long.
+func (r *runner) forgetWork() { r.work = work{since: r.work.since, prior: r.work.prior} }
 
 // hurry ends the check under way for a stop or unhost. A stop of drover's own API also ends a before_start command;
 // callers of GSE and JOB know that it waits for commands.
