@@ -5,7 +5,9 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"weak"
 
+	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -36,6 +38,25 @@ func TestRest(t *testing.T) {
 			if total += changed; changed != 0 && changed != n+1 || at == 9 && total != n+1 {
 				t.Errorf("%d changes are told by look %d, %d in all; want each of %d once", changed, at+1, total, n+1)
 			}
+		}
+	})
+}
+
+// TestRestKeepsNoOperation: a process at rest does not hold the spec that its last operation brought along.
+func TestRestKeepsNoOperation(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Register, "web", r.spec("web"))
+		last := func() weak.Pointer[process.Spec] {
+			e := r.accept(process.Start, "web", r.spec("web"))
+			e.Spec = new(*e.Spec) // the disk of the rig keeps the other one
+			r.Submit([]specstore.Entry{e})
+			return weak.Make(e.Spec)
+		}()
+		r.pass(time.Minute)
+		r.state("web", "running", true)
+		runtime.GC()
+		if last.Value() != nil {
+			t.Error("the spec of the start is still in memory")
 		}
 	})
 }
