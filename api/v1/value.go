@@ -354,15 +354,13 @@ func SignalName(text string) (string, error) {
 	if first, ok := map[string]string{"IOT": "ABRT", "POLL": "IO", "CLD": "CHLD"}[name]; ok {
 		name = first // two names of one signal
 	}
-	known := slices.Contains(strings.Fields(standardSignals), name)
-	if !known {
-		name = realtimeName(name)
-		known = slices.Contains(RealtimeSignals(), name)
+	if slices.Contains(strings.Fields(standardSignals), name) {
+		return name, nil
 	}
-	if !known {
-		return "", fmt.Errorf("%q is not a signal: expected a name such as TERM, INT or USR1", text)
+	if name = realtimeName(name); slices.Contains(RealtimeSignals(), name) {
+		return name, nil
 	}
-	return name, nil
+	return "", fmt.Errorf("%q is not a signal: expected a name such as TERM, INT or USR1", text)
 }
 
 // realtimeName returns the name that RealtimeSignals has for RTMIN+n or RTMAX-n, and every other text as it is.
