@@ -16,21 +16,21 @@ import (
 )
 
 // liar is a broker of an attacker's own. It lets all in who come, says to the first one what it was told to, and to
-// others nothing more.
+// others nothing more. Before each answer to a ping it says early.
 type liar struct {
-	listener net.Listener
-	says     string
-	came     atomic.Int64
+	listener    net.Listener
+	early, says string
+	came        atomic.Int64
 }
 
-func newLiar(t *testing.T, says string) *liar {
+func newLiar(t *testing.T, early, says string) *liar {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	made := &liar{listener: l, says: says}
+	made := &liar{listener: l, early: early, says: says}
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -52,7 +52,7 @@ func (l *liar) serve(conn net.Conn) {
 		if lines.Text() != "PING" {
 			continue
 		}
-		if _, _ = fmt.Fprint(conn, "PONG\r\n"); first && l.came.Add(1) == 1 {
+		if _, _ = fmt.Fprint(conn, l.early, "PONG\r\n"); first && l.came.Add(1) == 1 {
 			_, _ = fmt.Fprint(conn, l.says)
 		}
 		first = false
@@ -78,7 +78,7 @@ func TestABrokerThatLies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			key, _ := fabrictest.NewKey(t)
-			l := newLiar(t, says)
+			l := newLiar(t, "", says)
 			conn, err := fabric.Dial(t.Context(), fabric.DialConfig{
 				URLs: []string{"nats://" + l.listener.Addr().String()}, Identity: fabric.Identity{
 					JWT: "x", Key: key,
@@ -96,5 +96,22 @@ func TestABrokerThatLies(t *testing.T) {
 			}
 			harness.Eventually(t, "a second connection", func() bool { return l.came.Load() > 1 && conn.Connected() })
 		})
+	}
+}
+
+// TestAPingBeforeTheConnectIsAnswered: a broker that is too busy to answer a connect sends a ping after two seconds. The
+// link does not end by it: otherwise a fleet that comes back would begin each handshake again.
+func TestAPingBeforeTheConnectIsAnswered(t *testing.T) {
+	key, _ := fabrictest.NewKey(t)
+	conn, err := fabric.Dial(t.Context(), fabric.DialConfig{
+		URLs:     []string{"nats://" + newLiar(t, "PING\r\n", "").listener.Addr().String()},
+		Identity: fabric.Identity{Key: key, Area: "0"}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if !conn.Connected() {
+		t.Error("there is no link")
 	}
 }

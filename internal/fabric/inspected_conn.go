@@ -46,20 +46,22 @@ const longestHeader = 1 << 10
 // inspectedConn is a connection to a broker that may be hostile. The library trusts the lengths that a broker sends,
 // and a wrong length ends the process. It also reads headers, which anyone may send, before it checks whether a
 // subscriber wants the message. So inspectedConn checks the bytes first. It closes the connection on input that no
-// drover broker sends, and drops messages with long headers.
+// drover broker sends, and drops messages with long headers. It also drops a ping that comes before the answer to the
+// connect: a busy broker sends one after two seconds, and the library would end the connection for it.
 type inspectedConn struct {
 	net.Conn
 	in *bufio.Reader
 	// line is the beginning of an incomplete line; out is the unread rest of a complete line.
 	line, out []byte
-	// payload is the number of missing bytes of a message, with its end; unread tells to drop them.
+	// payload is the number of missing bytes of a message, with its end; unread tells to drop them, or the present line.
 	payload int
 	unread  bool
 	// admission tells which messages to accept; nil accepts all. lost must be called if the present message does not
 	// arrive completely.
 	admission  *requestAdmission
 	dropped    func()
-	errorCount int // error lines of the broker
+	connected  bool // the broker has answered the connect
+	errorCount int  // error lines of the broker
 	bad        error
 }
 
@@ -176,7 +178,13 @@ func (c *inspectedConn) read(line string) error {
 	case !ended || strings.ContainsAny(line, "\r\t\x00"):
 	case verb == "MSG" || verb == "HMSG":
 		return c.message(verb, rest)
-	case verb == "INFO", line == "PING", line == "PONG", line == "+OK":
+	case line == "PING":
+		c.unread = !c.connected
+		return nil
+	case line == "PONG":
+		c.connected = true
+		return nil
+	case verb == "INFO", line == "+OK":
 		return nil
 	case verb == "-ERR":
 		return c.complaint(rest)

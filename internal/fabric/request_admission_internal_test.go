@@ -41,7 +41,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 	}
 	first, again, other, reply := message("reports.a.x", "first"), message("reports.a.x", "again"),
 		message("reports.b.x", "other"), message("_INBOX.y", "reply")
-	hear(first+again+reply+other+again+reply+"PING\r\n", first+reply+other+reply+"PING\r\n")
+	hear(first+again+reply+other+again+reply+"PONG\r\n", first+reply+other+reply+"PONG\r\n")
 	in.taken("reports.a.x")
 	hear(again, "")
 	in.over("reports.a.x")

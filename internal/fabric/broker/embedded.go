@@ -103,6 +103,9 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	opts.AuthTimeout = authTimeout
 	opts.PingInterval = pingInterval
 	opts.MaxPingsOut = maxPingsOut
+	// Otherwise each client gets a ping two seconds after its connect begins, which nobody needs: it would only add to
+	// the work when a whole fleet comes back.
+	opts.DisableShortFirstPing = true
 	opts.WriteDeadline = writeDeadline
 	opts.MaxClosedClients = closedKept
 	opts.MaxConn = connections()

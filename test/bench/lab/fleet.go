@@ -159,7 +159,7 @@ func (f *Fleet) AwaitOnline(n int) error {
 		if err == nil && got == n {
 			return true
 		}
-		Pause(max(LookEvery, lookShare*time.Since(began)))
+		Pause(min(max(LookEvery, lookShare*time.Since(began)), lookAtLeastEvery))
 		return false
 	})
 	if err != nil {
@@ -223,4 +223,6 @@ const (
 	LookEvery = 50 * time.Millisecond
 	// lookShare is how many times as long as a look passes at least until the next: it is work for the server.
 	lookShare = 50
+	// lookAtLeastEvery bounds that time: a look takes a second while the processors are busy, although it is little work.
+	lookAtLeastEvery = 500 * time.Millisecond
 )
