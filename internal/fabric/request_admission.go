@@ -14,6 +14,10 @@ const (
 	shortRequest      = 16 << 10
 )
 
+// maxPerSubject is how many requests on a subject may wait: the newest, and the one before it, which its client has given
+// up.
+const maxPerSubject = 2
+
 // requestAdmission decides, before a request is read, whether a service wants it. So a dropped request costs only its
 // transfer. Services may overlap: at the start of a request it is unknown which of them gets it.
 type requestAdmission struct {
@@ -21,14 +25,14 @@ type requestAdmission struct {
 	subjects []string // the subjects of ServeEach
 	// inflight has the open requests by their subjects. waitingBytes is the size of the requests that have no worker
 	// yet.
-	inflight     map[string]*request
+	inflight     map[string]*openRequests
 	waitingBytes int
 }
 
-// request is an open request: from its first byte to its answer.
-type request struct {
-	size  int
-	taken bool // a worker has it
+// openRequests are the requests on a subject from their first byte to their answer.
+type openRequests struct {
+	working bool  // a worker has one
+	waiting []int // the sizes of the others, the oldest first
 }
 
 // setServices replaces the services. It forgets all open requests, because a service that has ended may leave requests
@@ -36,7 +40,7 @@ type request struct {
 func (a *requestAdmission) setServices(services map[*service]struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.subjects, a.inflight, a.waitingBytes = nil, map[string]*request{}, 0
+	a.subjects, a.inflight, a.waitingBytes = nil, map[string]*openRequests{}, 0
 	for s := range services {
 		if s.alone {
 			a.subjects = append(a.subjects, s.subject)
@@ -59,33 +63,66 @@ func (a *requestAdmission) admit(subject string, size int) (left bool, lost func
 	if size <= shortRequest {
 		most = bytesWaitingShort
 	}
-	if a.inflight[subject] != nil || a.waitingBytes+size > most {
+	r := a.inflight[subject]
+	if r == nil {
+		r = &openRequests{}
+	}
+	if len(r.waiting) == maxPerSubject || a.waitingBytes+size > most {
 		return true, nil
 	}
-	a.inflight[subject] = &request{size: size}
+	a.inflight[subject] = r
+	r.waiting = append(r.waiting, size)
 	a.waitingBytes += size
-	return false, func() { a.over(subject) }
+	return false, func() { a.lost(subject) }
 }
 
-// taken records that the request on a subject has a worker.
-func (a *requestAdmission) taken(subject string) {
+// lost records that the newest request on a subject did not arrive.
+func (a *requestAdmission) lost(subject string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.take(a.inflight[subject])
+	if r := a.inflight[subject]; r != nil && len(r.waiting) > 0 {
+		newest := len(r.waiting) - 1
+		a.waitingBytes -= r.waiting[newest]
+		r.waiting = r.waiting[:newest]
+		a.tidy(subject, r)
+	}
 }
 
-// over records that the request on a subject is no longer open.
+// begin gives the oldest waiting request on a subject to a worker. It returns false for a request that nobody handles: a
+// newer one waits, so the client has given up the older one; or a worker still has the request before it.
+func (a *requestAdmission) begin(subject string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.inflight[subject]
+	if r == nil { // it was read before setServices
+		r = &openRequests{}
+		a.inflight[subject] = r
+	}
+	if len(r.waiting) > 0 {
+		a.waitingBytes -= r.waiting[0]
+		r.waiting = r.waiting[1:]
+	}
+	if len(r.waiting) > 0 || r.working {
+		return false
+	}
+	r.working = true
+	return true
+}
+
+// over records that the worker has answered the request on a subject.
 func (a *requestAdmission) over(subject string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.take(a.inflight[subject])
-	delete(a.inflight, subject)
+	if r := a.inflight[subject]; r != nil {
+		r.working = false
+		a.tidy(subject, r)
+	}
 }
 
-func (a *requestAdmission) take(r *request) {
-	if r != nil && !r.taken {
-		r.taken = true
-		a.waitingBytes -= r.size
+// tidy forgets a subject without open requests. The caller holds the lock.
+func (a *requestAdmission) tidy(subject string, r *openRequests) {
+	if !r.working && len(r.waiting) == 0 {
+		delete(a.inflight, subject)
 	}
 }
 

@@ -24,8 +24,8 @@ func message(subject, data string) string {
 	return fmt.Sprintf("MSG %s 1 _INBOX.x %d\r\n%s\r\n", subject, len(data), data)
 }
 
-// TestWhatIsLeftOut: of one subject there is one request under way, from its first byte to its answer; what nobody
-// counts is always read.
+// TestWhatIsLeftOut: of one subject two requests wait, and of them a worker gets the newest, one after the other; what
+// nobody counts is always read.
 func TestWhatIsLeftOut(t *testing.T) {
 	in := intakeOf("reports.*.x", "reports.b.*") // a proxy's area is served once more
 	hear := func(text, want string) {
@@ -39,19 +39,30 @@ func TestWhatIsLeftOut(t *testing.T) {
 			t.Errorf("%.200q is handed on as %.200q, want %.200q", text, out.String(), want)
 		}
 	}
+	begin := func(subject string, want bool) {
+		t.Helper()
+		if got := in.begin(subject); got != want {
+			t.Errorf("a worker gets the request on %s: %v, want %v", subject, got, want)
+		}
+	}
 	first, again, other, reply := message("reports.a.x", "first"), message("reports.a.x", "again"),
 		message("reports.b.x", "other"), message("_INBOX.y", "reply")
-	hear(first+again+reply+other+again+reply+"PONG\r\n", first+reply+other+reply+"PONG\r\n")
-	in.taken("reports.a.x")
-	hear(again, "")
+	hear(first+again+reply+other+again+reply+"PONG\r\n", first+again+reply+other+reply+"PONG\r\n")
+	begin("reports.a.x", false) // again waits
+	begin("reports.a.x", true)
+	hear(first, first)
+	begin("reports.a.x", false) // a worker has the one before it
 	in.over("reports.a.x")
 	with := "HMSG reports.a.x 1 12 14\r\nNATS/1.0\r\n\r\nok\r\n" // a header counts with nobody's bytes
-	hear(with+other, with)
-	if in.waitingBytes != len("other")+len("ok") {
-		t.Errorf("%d bytes wait", in.waitingBytes)
+	hear(with+other, with+other)
+	begin("reports.a.x", true)
+	in.over("reports.a.x")
+	if want := 2 * len("other"); in.waitingBytes != want {
+		t.Errorf("%d bytes wait, want %d", in.waitingBytes, want)
 	}
 	in.setServices(nil) // a service has ended
-	in.taken("reports.b.x")
+	begin("reports.b.x", true)
+	in.over("reports.b.x")
 	in.over("reports.b.x")
 	if in.waitingBytes != 0 || len(in.inflight) != 0 {
 		t.Errorf("%d bytes wait, and %v is under way", in.waitingBytes, in.inflight)
@@ -96,7 +107,7 @@ func TestWaitingBytesAreBounded(t *testing.T) {
 	}
 	fill(shortRequest, bytesWaitingShort)
 	for subject := range in.inflight {
-		in.taken(subject)
+		in.begin(subject)
 	}
 	if !found("long", shortRequest+1) {
 		t.Error("there is no room when nobody waits")

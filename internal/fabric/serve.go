@@ -22,8 +22,7 @@ type service struct {
 	cancel  context.CancelFunc
 	stop    func()
 
-	// alone limits each subject to one open request at a time, from the moment when the request is read
-	// (requestAdmission).
+	// alone limits the open requests on each subject, from the moment when a request is read (requestAdmission).
 	alone bool
 }
 
@@ -40,8 +39,9 @@ func (c *Conn) Serve(subject, queue string, workers int, fn Handler) (stop func(
 	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1))})
 }
 
-// ServeEach is Serve with at most one request in progress on each subject. It drops further requests on the subject
-// before it reads them. It also drops a request if more than 24 MiB wait, or 40 MiB for a request of at most 16 KiB.
+// ServeEach is Serve with at most one request in progress on each subject. Of the waiting requests on a subject it
+// answers only the newest: its client has given up the older ones. It drops a request before it reads it if two wait on
+// the subject, or if more than 24 MiB wait, or 40 MiB for a request of at most 16 KiB.
 func (c *Conn) ServeEach(subject, queue string, workers int, fn Handler) (stop func(), err error) {
 	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1)), alone: true})
 }
@@ -102,13 +102,14 @@ func (c *Conn) forget(s *service) {
 
 // dispatch is called for one message after another. It blocks while all workers are busy.
 func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
-	if s.alone {
-		defer s.conn.admission.taken(m.Subject)
-	}
 	select {
 	case <-ctx.Done():
 		return
 	case s.slots <- struct{}{}:
+	}
+	if s.alone && !s.conn.admission.begin(m.Subject) {
+		<-s.slots
+		return
 	}
 	s.running.Go(func() {
 		defer func() { <-s.slots }()

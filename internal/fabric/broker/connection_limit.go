@@ -14,7 +14,7 @@ const (
 	// lost connections for a moment.
 	maxPerUser = 8
 	// countInterval is the interval at which connections are counted. They are checked after a growth of listGrowth,
-	// soon after some were closed, because more may have been on their way, and occasionally.
+	// soon after some were closed, because more may have been on their way, and occasionally if there are new ones.
 	countInterval = time.Second
 	listGrowth    = 4 * maxPerUser
 	listAgain     = 5 * time.Second
@@ -36,7 +36,8 @@ func limitConnections(srv *server.Server, log *slog.Logger) {
 	look := time.NewTicker(countInterval)
 	defer look.Stop()
 	var due time.Time // no check before
-	for looked, wait, left := time.Now(), listInterval, 0; ; {
+	var checked census
+	for looked, wait := time.Now(), listInterval; ; {
 		select {
 		case <-ended:
 			return
@@ -44,33 +45,57 @@ func limitConnections(srv *server.Server, log *slog.Logger) {
 		}
 		began := time.Now()
 		n := srv.NumClients()
-		if began.Before(due) || n < maxPerUser || n < left+listGrowth && began.Sub(looked) < wait {
+		if began.Before(due) || n < maxPerUser || n < checked.left+listGrowth && began.Sub(looked) < wait {
 			continue
 		}
-		var closed bool
-		left, closed = closeExcess(srv, log)
-		if looked, wait = time.Now(), listInterval; closed {
+		if made := connectionsMade(srv); checked.complete && made == checked.made {
+			looked = began // all connections are those of the last check, or fewer
+			continue
+		}
+		checked = closeExcess(srv, log)
+		if looked, wait = time.Now(), listInterval; checked.closed {
 			wait = listAgain
 		}
 		due = looked.Add(listRest * looked.Sub(began))
 	}
 }
 
-// closeExcess closes the latest connections of users with too many. It returns the number of connections left, and
-// whether it closed any.
-func closeExcess(srv *server.Server, log *slog.Logger) (left int, closed bool) {
+// connectionsMade returns how many connections there have been since the start of the server. It costs some 0.1 ms.
+func connectionsMade(srv *server.Server) uint64 {
+	status, err := srv.Varz(nil)
+	if err != nil { // there is no such case
+		return 0
+	}
+	return status.TotalConnections
+}
+
+// census is the result of a check of all connections.
+type census struct {
+	// made is the number of connections since the start of the server, and left the number of present ones.
+	made uint64
+	left int
+	// closed is set if the check has closed connections, complete if it has closed none and each had a user.
+	closed, complete bool
+}
+
+// closeExcess closes the latest connections of users with too many.
+func closeExcess(srv *server.Server, log *slog.Logger) census {
+	found := census{made: connectionsMade(srv)} // before the list: what comes meanwhile is checked later
 	list, err := srv.Connz(&server.ConnzOptions{Username: true, Limit: srv.NumClients() + listGrowth})
 	if err != nil { // only invalid options are an error
 		log.Error("cannot list connections", "error", err)
-		return 0, false
+		return census{}
 	}
 	byUser := map[string][]*server.ConnInfo{}
+	found.complete = len(list.Conns) == list.Total
 	for _, conn := range list.Conns {
-		if conn.AuthorizedUser != "" {
-			byUser[conn.AuthorizedUser] = append(byUser[conn.AuthorizedUser], conn)
+		if conn.AuthorizedUser == "" {
+			found.complete = false // its connect is under way
+			continue
 		}
+		byUser[conn.AuthorizedUser] = append(byUser[conn.AuthorizedUser], conn)
 	}
-	left = len(list.Conns)
+	found.left = len(list.Conns)
 	for user, conns := range byUser {
 		if len(conns) <= maxPerUser {
 			continue
@@ -82,8 +107,8 @@ func closeExcess(srv *server.Server, log *slog.Logger) (left int, closed bool) {
 			// This fails only if the connection has ended meanwhile.
 			_ = srv.DisconnectClientByID(conn.Cid)
 		}
-		left -= len(conns) - maxPerUser
-		closed = true
+		found.left -= len(conns) - maxPerUser
+		found.closed, found.complete = true, false
 	}
-	return left, closed
+	return found
 }
