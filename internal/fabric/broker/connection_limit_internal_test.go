@@ -41,7 +41,7 @@ func TestACheckCountsUntilSomebodyConnects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nobody.Close() //nolint:errcheck // nothing was written
+	defer nobody.Close()                                                //nolint:errcheck // nothing was written
 	if _, err := bufio.NewReader(nobody).ReadString('\n'); err != nil { // now the server counts the connection
 		t.Fatal(err)
 	}
