@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Received requests wait for a worker in memory, up to bytesWaiting. Short requests have a higher bound, because a
@@ -15,12 +14,9 @@ const (
 	shortRequest      = 16 << 10
 )
 
-// On a subject with an open request, another one may wait if the newest has been open for givenUpAfter: by then a client
-// may have given up. A flood comes sooner. At most maxPerSubject wait.
-const (
-	givenUpAfter  = 2 * time.Second
-	maxPerSubject = 2
-)
+// maxPerSubject is how many requests on a subject may wait, of which all but the first are short: the newest, and the one
+// before it, which its client has given up.
+const maxPerSubject = 2
 
 // requestAdmission decides, before a request is read, whether a service wants it. So a dropped request costs only its
 // transfer. Services may overlap: at the start of a request it is unknown which of them gets it.
@@ -35,9 +31,8 @@ type requestAdmission struct {
 
 // openRequests are the requests on a subject from their first byte to their answer.
 type openRequests struct {
-	working bool      // a worker has one
-	waiting []int     // the sizes of the others, the oldest first
-	since   time.Time // the first byte of the newest
+	working bool  // a worker has one
+	waiting []int // the sizes of the others, the oldest first
 }
 
 // setServices replaces the services. It forgets all open requests, because a service that has ended may leave requests
@@ -70,14 +65,14 @@ func (a *requestAdmission) admit(subject string, size int) (left bool, lost func
 	}
 	r := a.inflight[subject]
 	if a.waitingBytes+size > most ||
-		r != nil && (len(r.waiting) == maxPerSubject || time.Since(r.since) < givenUpAfter) {
+		r != nil && (len(r.waiting) == maxPerSubject || size > shortRequest) {
 		return true, nil
 	}
 	if r == nil {
 		r = &openRequests{}
 		a.inflight[subject] = r
 	}
-	r.waiting, r.since = append(r.waiting, size), time.Now()
+	r.waiting = append(r.waiting, size)
 	a.waitingBytes += size
 	return false, func() { a.lost(subject) }
 }
@@ -101,7 +96,7 @@ func (a *requestAdmission) begin(subject string) bool {
 	defer a.mu.Unlock()
 	r := a.inflight[subject]
 	if r == nil { // it was read before setServices
-		r = &openRequests{since: time.Now()}
+		r = &openRequests{}
 		a.inflight[subject] = r
 	}
 	if len(r.waiting) > 0 {
