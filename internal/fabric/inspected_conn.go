@@ -53,7 +53,7 @@ type inspectedConn struct {
 	in *bufio.Reader
 	// line is the beginning of an incomplete line; out is the unread rest of a complete line.
 	line, out []byte
-	// payload is the number of missing bytes of a message, with its end; unread tells to drop them, or the present line.
+	// payload is the number of missing bytes of a message, with its end; unread tells to drop them, or this line.
 	payload int
 	unread  bool
 	// admission tells which messages to accept; nil accepts all. lost must be called if the present message does not

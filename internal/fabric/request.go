@@ -69,8 +69,8 @@ func (r *replyRouter) request(ctx context.Context, lost <-chan struct{}, nc *nat
 		return nil, err
 	}
 	defer r.forget(token)
-	// A reconnect blocks the library. After that, lost is closed: nobody would wait for the answer to a request over the
-	// new link, and while that request is open, the server would drop the client's next one (ServeEach).
+	// A reconnect blocks the library. After that, lost is closed: nobody would wait for the answer to a request over
+	// the new link, and while that request is open, the server might drop the client's next one (ServeEach).
 	connected := nc.IsConnected()
 	select {
 	case <-lost:

@@ -14,8 +14,8 @@ const (
 	shortRequest      = 16 << 10
 )
 
-// maxPerSubject is how many requests on a subject may wait, of which all but the first are short: the newest, and the one
-// before it, which its client has given up.
+// maxPerSubject is how many requests on a subject may wait: the newest, which is short, and the one before it, which
+// its client has given up.
 const maxPerSubject = 2
 
 // requestAdmission decides, before a request is read, whether a service wants it. So a dropped request costs only its
@@ -89,8 +89,8 @@ func (a *requestAdmission) lost(subject string) {
 	}
 }
 
-// begin gives the oldest waiting request on a subject to a worker. It returns false for a request that nobody handles: a
-// newer one waits, so the client has given up the older one; or a worker still has the request before it.
+// begin gives the oldest waiting request on a subject to a worker. It returns false for a request that nobody handles:
+// a newer one waits, so the client has given up the older one; or a worker still has the request before it.
 func (a *requestAdmission) begin(subject string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -24,8 +24,8 @@ func message(subject, data string) string {
 	return fmt.Sprintf("MSG %s 1 _INBOX.x %d\r\n%s\r\n", subject, len(data), data)
 }
 
-// TestWhatIsLeftOut: of one subject a worker gets one request after the other. Two wait, and the worker gets the newer one.
-// A long one does not wait beside another. What nobody counts is always read.
+// TestWhatIsLeftOut: of one subject a worker gets one request after the other. Two wait, and the worker gets the newer
+// one. A long one does not wait beside another. What nobody counts is always read.
 func TestWhatIsLeftOut(t *testing.T) {
 	in := intakeOf("reports.*.x", "reports.b.*") // a proxy's area is served once more
 	hear := func(text, want string) {

@@ -40,9 +40,9 @@ func (c *Conn) Serve(subject, queue string, workers int, fn Handler) (stop func(
 }
 
 // ServeEach is Serve with at most one request in progress on each subject. Of the waiting requests on a subject it
-// answers only the newest: its client has given up the older one. It drops a request before it reads it if two wait on
-// the subject, or if one is open and the request has more than 16 KiB. It also drops a request if more than 24 MiB wait,
-// or 40 MiB for a request of at most 16 KiB.
+// answers only the newest: its client has given up the older one. It drops a request before it reads it if two wait
+// on the subject, or if one is open and the request has more than 16 KiB. It also drops a request if more than 24 MiB
+// wait, or 40 MiB for a request of at most 16 KiB.
 func (c *Conn) ServeEach(subject, queue string, workers int, fn Handler) (stop func(), err error) {
 	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1)), alone: true})
 }
