@@ -74,18 +74,11 @@ func (a *requestAdmission) admit(subject string, size int) (left bool, lost func
 	}
 	r.waiting = append(r.waiting, size)
 	a.waitingBytes += size
-	return false, func() { a.lost(subject) }
-}
-
-// lost records that the newest request on a subject did not arrive.
-func (a *requestAdmission) lost(subject string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if r := a.inflight[subject]; r != nil && len(r.waiting) > 0 {
-		newest := len(r.waiting) - 1
-		a.waitingBytes -= r.waiting[newest]
-		r.waiting = r.waiting[:newest]
-		a.tidy(subject, r)
+	return false, func() {
+		// The sizes of two waiting requests may change places: their sum is the same.
+		if a.begin(subject) {
+			a.over(subject)
+		}
 	}
 }
 
@@ -114,15 +107,11 @@ func (a *requestAdmission) begin(subject string) bool {
 func (a *requestAdmission) over(subject string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r := a.inflight[subject]; r != nil {
-		r.working = false
-		a.tidy(subject, r)
+	r := a.inflight[subject]
+	if r == nil {
+		return
 	}
-}
-
-// tidy forgets a subject without open requests. The caller holds the lock.
-func (a *requestAdmission) tidy(subject string, r *openRequests) {
-	if !r.working && len(r.waiting) == 0 {
+	if r.working = false; len(r.waiting) == 0 {
 		delete(a.inflight, subject)
 	}
 }

@@ -223,6 +223,6 @@ const (
 	LookEvery = 50 * time.Millisecond
 	// lookShare is how many times as long as a look passes at least until the next: it is work for the server.
 	lookShare = 50
-	// lookAtLeastEvery bounds that time: a look takes a second while the processors are busy, although it is little work.
+	// lookAtLeastEvery bounds that time: while the processors are busy, a look takes long, although it is little work.
 	lookAtLeastEvery = 500 * time.Millisecond
 )
