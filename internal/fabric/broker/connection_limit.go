@@ -52,7 +52,7 @@ func limitConnections(srv *server.Server, log *slog.Logger) {
 			looked = began // all connections are those of the last check, or fewer
 			continue
 		}
-		checked = closeExcess(srv, log)
+		checked = closeExcess(srv, log, checked.made)
 		if looked, wait = time.Now(), listInterval; checked.closed {
 			wait = listAgain
 		}
@@ -74,12 +74,14 @@ type census struct {
 	// made is the number of connections since the start of the server, and left the number of present ones.
 	made uint64
 	left int
-	// closed is set if the check has closed connections, complete if it has closed none and each had a user.
+	// closed is set if the check has closed connections. complete is set if it has closed none, each had a user, and
+	// there was no new one since the check before: the server counts a new one a little before it lists it.
 	closed, complete bool
 }
 
-// closeExcess closes the latest connections of users with too many.
-func closeExcess(srv *server.Server, log *slog.Logger) census {
+// closeExcess closes the latest connections of users with too many. before is the number of connections that the check
+// before found to have been made.
+func closeExcess(srv *server.Server, log *slog.Logger, before uint64) census {
 	found := census{made: connectionsMade(srv)} // before the list: what comes meanwhile is checked later
 	list, err := srv.Connz(&server.ConnzOptions{Username: true, Limit: srv.NumClients() + listGrowth})
 	if err != nil { // only invalid options are an error
@@ -87,7 +89,7 @@ func closeExcess(srv *server.Server, log *slog.Logger) census {
 		return census{}
 	}
 	byUser := map[string][]*server.ConnInfo{}
-	found.complete = len(list.Conns) == list.Total
+	found.complete = found.made == before && len(list.Conns) == list.Total
 	for _, conn := range list.Conns {
 		if conn.AuthorizedUser == "" {
 			found.complete = false // its connect is under way
