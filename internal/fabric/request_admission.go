@@ -12,6 +12,9 @@ const (
 	bytesWaiting      = 24 << 20
 	bytesWaitingShort = 40 << 20
 	shortRequest      = 16 << 10
+	// leastSize is how many bytes the shortest request counts for, so that fewer wait than the library holds: it would
+	// drop one that is counted here.
+	leastSize = bytesWaitingShort / pendingLimit
 )
 
 // maxPerSubject is how many requests on a subject may wait: the newest, which is short, and the one before it, which
@@ -63,7 +66,7 @@ func (a *requestAdmission) admit(subject string, size int) (left bool, lost func
 	if size <= shortRequest {
 		most = bytesWaitingShort
 	}
-	r := a.inflight[subject]
+	r, size := a.inflight[subject], max(size, leastSize)
 	if a.waitingBytes+size > most ||
 		r != nil && (len(r.waiting) == maxPerSubject || size > shortRequest) {
 		return true, nil

@@ -58,7 +58,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 	hear(with+other, with+other)
 	begin("reports.a.x", true)
 	in.over("reports.a.x")
-	if want := 2 * len("other"); in.waitingBytes != want {
+	if want := 2 * leastSize; in.waitingBytes != want {
 		t.Errorf("%d bytes wait, want %d", in.waitingBytes, want)
 	}
 	in.setServices(nil) // a service has ended
@@ -112,6 +112,21 @@ func TestWaitingBytesAreBounded(t *testing.T) {
 	}
 	if !found("long", shortRequest+1) {
 		t.Error("there is no room when nobody waits")
+	}
+}
+
+// TestFewerRequestsWaitThanTheLibraryHolds: the library would drop a request beyond its own limit without a word.
+func TestFewerRequestsWaitThanTheLibraryHolds(t *testing.T) {
+	in := intakeOf("*")
+	n := 0
+	for n <= pendingLimit {
+		if left, _ := in.admit(fmt.Sprint(n), 1); left {
+			break
+		}
+		n++
+	}
+	if n > pendingLimit || n < pendingLimit/2 {
+		t.Errorf("%d requests wait, want at most %d", n, pendingLimit)
 	}
 }
 
