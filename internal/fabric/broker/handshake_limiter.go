@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"drover/internal/fabric"
 )
 
@@ -30,8 +32,11 @@ const (
 	readBuffer = 64 << 10
 )
 
-// errBusy closes the connection of a client that must retry later.
-var errBusy = errors.New("too many clients connect at the same time")
+// errBusy closes the connection of a client that must retry later, and errLeft that of a client that has given up.
+var (
+	errBusy = errors.New("too many clients connect at the same time")
+	errLeft = errors.New("the client has left while it waited for its turn")
+)
 
 // handshakeLimiter bounds the number of parallel handshakes. It is safe for concurrent use.
 type handshakeLimiter struct {
@@ -58,6 +63,9 @@ func (l *handshakeLimiter) limit(cfg *tls.Config) *tls.Config {
 			return err
 		}
 		if conn, ok := hello.Conn.(*net.TCPConn); ok {
+			if left(conn) { // in a handshake it would hold its place until slotTime is over
+				return errLeft
+			}
 			_ = conn.SetReadBuffer(readBuffer) // the default is larger; a smaller buffer does not work
 		}
 		return nil
@@ -85,6 +93,20 @@ func accepting(cfg *tls.Config, first func(*tls.ClientHelloInfo) error) *tls.Con
 		return inner(hello)
 	}
 	return cfg
+}
+
+// left reports whether the other end has closed a connection. It reads nothing.
+func left(conn *net.TCPConn) bool {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return true
+	}
+	n := 0
+	peek := func(fd uintptr) { n, _, err = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT) }
+	if closed := raw.Control(peek); closed != nil {
+		return true
+	}
+	return n == 0 && err == nil || err != nil && !errors.Is(err, unix.EAGAIN)
 }
 
 // enter waits for a place; the end of the handshake, and of its context, frees the place.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,5 +81,55 @@ func TestLimitRejectsFirst(t *testing.T) {
 	cfg := newHandshakeLimiter(0, 0).limit(&tls.Config{GetConfigForClient: inner})
 	if _, err := cfg.GetConfigForClient(&tls.ClientHelloInfo{}); !errors.Is(err, errBusy) {
 		t.Errorf("it got %v", err)
+	}
+}
+
+// TestLimitForgetsWhoHasLeft: a client that gives up while it waits takes no place from those that still wait.
+func TestLimitForgetsWhoHasLeft(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	client, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = tls.Client(client, &tls.Config{InsecureSkipVerify: true}).Handshake() }()
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	l := newHandshakeLimiter(1, 1)
+	first, leave := context.WithCancel(t.Context())
+	if err := l.enter(first); err != nil {
+		t.Fatal(err)
+	}
+	shaken := make(chan error, 1)
+	asked := make(chan struct{})
+	cfg := l.limit(&tls.Config{MinVersion: tls.VersionTLS13})
+	ask := cfg.GetConfigForClient
+	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if left(accepted.(*net.TCPConn)) {
+			t.Error("a client that waits for an answer has left")
+		}
+		close(asked)
+		return ask(hello)
+	}
+	go func() { shaken <- tls.Server(accepted, cfg).HandshakeContext(t.Context()) }()
+	<-asked
+	client.Close()
+	for begun := time.Now(); !left(accepted.(*net.TCPConn)); runtime.Gosched() { // the kernel delivers the end
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the end of the connection does not arrive")
+		}
+	}
+	leave()
+	if err := <-shaken; !errors.Is(err, errLeft) {
+		t.Errorf("the handshake of one that has left ended with %v", err)
+	}
+	if err := l.enter(t.Context()); err != nil {
+		t.Errorf("its place is not free: %v", err)
 	}
 }
