@@ -13,10 +13,11 @@ const (
 	silentAfter = 13 * time.Second
 	// AwayAfter is how long the server waits for such an agent, and how long the agent keeps its names.
 	AwayAfter = 30 * time.Second
-	// calmAfter is how long after its introduction an agent reports as often as usual. Then it reports only each
-	// rareBeat, where the server learns from its broker that a connection has ended. rareSilence is silentAfter for
-	// such an agent: it shows a host that hangs, if no operation finds that out earlier.
-	calmAfter   = 2 * time.Minute
+	// calmAfter is how long after its introduction an agent reports as often as usual: two heartbeats, of which the
+	// second tells the load of its host. While a large fleet connects, more of them would take most of the processor.
+	// Then the agent reports only each rareBeat, where the server learns from its broker that a connection has ended.
+	// rareSilence is silentAfter for such an agent: it shows a host that hangs, if no operation finds that out earlier.
+	calmAfter   = 10 * time.Second
 	rareBeat    = time.Minute
 	rareSilence = 2*rareBeat + 10*time.Second
 	// returnTime is how long an operation waits for a disconnected agent: as long as a restart of the agent takes.
