@@ -61,8 +61,8 @@ func (s *Server) startBroker(ctx context.Context) error {
 	s.tickets.Resume(shown)
 	s.embedded, err = broker.Start(ctx, broker.Config{
 		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Cluster: routes, TLS: shown, Revoked: removed,
-		Signers: signersOf(s.keys),
-		Denied:  newDenialLog(s.audit, s.cfg.Log).note, Agents: rights(wire.AgentSubjects()),
+		Signers: signersOf(s.keys), Ready: s.reporting,
+		Denied: newDenialLog(s.audit, s.cfg.Log).note, Agents: rights(wire.AgentSubjects()),
 		Proxies: rights(wire.ProxySubjects()), Log: s.cfg.Log,
 	})
 	s.broker = s.embedded
@@ -188,6 +188,7 @@ func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
 	}
 	defer stopPackages()
 	s.link.set(conn)
+	close(s.reporting)
 	<-ctx.Done()
 	return nil
 }

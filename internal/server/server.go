@@ -148,6 +148,9 @@ type transport struct {
 	logs    agentLogs
 	depot   *depot.Depot
 	reports *reportLimiter
+	// reporting is closed once the server receives reports. Agents that connect earlier would only report in vain, and
+	// take processor time from the start.
+	reporting chan struct{}
 }
 
 // listeners are the listeners of the API.
@@ -163,7 +166,9 @@ const reportWorkers = 2 * waitInTurn
 func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	cfg.Log = slog.New(newRateLimitedLog(cfg.Log.Handler()))
 	s := &Server{
-		cfg: cfg, transport: transport{link: &agentLink{}, reports: newReportLimiter()},
+		cfg: cfg, transport: transport{
+			link: &agentLink{}, reports: newReportLimiter(), reporting: make(chan struct{}),
+		},
 		metrics: metrics.New(cfg.Build), work: newWork(), pulse: pulse.New(time.Now()),
 		ballast: make([]byte, ballastSize),
 	}

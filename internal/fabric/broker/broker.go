@@ -37,6 +37,8 @@ type Config struct {
 	// TLS is the configuration of the listeners; nil is for loopback only. The TLS handshake comes before any other
 	// byte.
 	TLS *tls.Config
+	// Ready is closed once clients may connect with TLS: until then their handshakes wait. nil admits them at once.
+	Ready <-chan struct{}
 	// Denied is called with a text for an attempt to exceed rights or to use rejected credentials, for a few attempts a
 	// second at most. It may be nil.
 	Denied func(text string)
@@ -82,7 +84,7 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	at.denied = cfg.Denied
+	at.denied, at.ready = cfg.Denied, cfg.Ready
 	b := &Broker{log: cfg.Log}
 	if b.authority, err = openAuthority(cfg.Dir, cfg.Signers, cfg.Agents, cfg.Proxies); err != nil {
 		return nil, err

@@ -47,6 +47,7 @@ type endpoint struct {
 	tls       *tls.Config
 	log       *slog.Logger
 	denied    func(text string) // may be nil
+	ready     <-chan struct{}   // may be nil
 }
 
 func newEndpoint(dir, listen string, tls *tls.Config, log *slog.Logger) (endpoint, error) {
@@ -112,8 +113,8 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	opts.Cluster.PingInterval = routePing
 	opts.Cluster.NoAdvertise = true // agents must not learn addresses of the servers' network
 	if e.tls != nil {
-		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, forProcessors().limit(e.tls), true,
-			tlsTimeout
+		opts.TLS, opts.TLSHandshakeFirst, opts.TLSTimeout = true, true, tlsTimeout
+		opts.TLSConfig = forProcessors(e.ready).limit(e.tls)
 	}
 	srv, err := server.NewServer(opts)
 	if err != nil {

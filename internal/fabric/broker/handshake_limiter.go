@@ -40,19 +40,27 @@ var (
 
 // handshakeLimiter bounds the number of parallel handshakes. It is safe for concurrent use.
 type handshakeLimiter struct {
+	// ready is closed once clients may connect.
+	ready   <-chan struct{}
 	slots   chan struct{}
 	waiting atomic.Int64
 	most    int64
 }
 
-func newHandshakeLimiter(places, waiting int) *handshakeLimiter {
-	return &handshakeLimiter{slots: make(chan struct{}, places), most: int64(waiting)}
+// newHandshakeLimiter returns a limiter; clients may connect at once if ready is nil.
+func newHandshakeLimiter(ready <-chan struct{}, places, waiting int) *handshakeLimiter {
+	if ready == nil {
+		now := make(chan struct{})
+		close(now)
+		ready = now
+	}
+	return &handshakeLimiter{ready: ready, slots: make(chan struct{}, places), most: int64(waiting)}
 }
 
 // forProcessors returns a limiter for the number of processors of this machine.
-func forProcessors() *handshakeLimiter {
+func forProcessors(ready <-chan struct{}) *handshakeLimiter {
 	places := handshakesPerProcessor * runtime.GOMAXPROCS(0)
-	return newHandshakeLimiter(places, places*waitingPerSlot)
+	return newHandshakeLimiter(ready, places, places*waitingPerSlot)
 }
 
 // limit returns the TLS configuration of a listener for clients: handshakes wait for their turn, and connections have
@@ -124,8 +132,12 @@ func (l *handshakeLimiter) enter(handshake context.Context) error {
 
 func (l *handshakeLimiter) acquire(ctx context.Context) bool {
 	select {
-	case l.slots <- struct{}{}:
-		return true
+	case <-l.ready:
+		select {
+		case l.slots <- struct{}{}:
+			return true
+		default:
+		}
 	default:
 	}
 	defer l.waiting.Add(-1)
@@ -134,6 +146,13 @@ func (l *handshakeLimiter) acquire(ctx context.Context) bool {
 	}
 	timer := time.NewTimer(maxSlotWait)
 	defer timer.Stop()
+	select {
+	case <-l.ready:
+	case <-timer.C:
+		return false
+	case <-ctx.Done():
+		return false
+	}
 	select {
 	case l.slots <- struct{}{}:
 		return true

@@ -14,7 +14,7 @@ import (
 // TestHandshakeLimiter: who finds no place waits for one for a while; who finds no place to wait is sent away at once.
 func TestHandshakeLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newHandshakeLimiter(1, 1)
+		s := newHandshakeLimiter(nil, 1, 1)
 		first, leave := context.WithCancel(t.Context())
 		if err := s.enter(first); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestHandshakeLimiter(t *testing.T) {
 func TestHandshakeLimiterIsNotBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places = 3
-		s := newHandshakeLimiter(places, places)
+		s := newHandshakeLimiter(nil, places, places)
 		for range places {
 			if err := s.enter(t.Context()); err != nil {
 				t.Fatal(err)
@@ -58,7 +58,7 @@ func TestHandshakeLimiterIsNotBlocked(t *testing.T) {
 // at all.
 func TestHandshakeLimiterSendsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newHandshakeLimiter(0, 8)
+		s := newHandshakeLimiter(nil, 0, 8)
 		begun := time.Now()
 		if err := s.enter(t.Context()); !errors.Is(err, errBusy) || time.Since(begun) != maxSlotWait {
 			t.Errorf("after %s: %v", time.Since(begun), err)
@@ -72,13 +72,35 @@ func TestHandshakeLimiterSendsAway(t *testing.T) {
 	})
 }
 
+// TestHandshakeLimiterOpensWhenReady: as long as the server takes no reports, clients wait as for a turn.
+func TestHandshakeLimiterOpensWhenReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready := make(chan struct{})
+		s := newHandshakeLimiter(ready, 1, 2)
+		begun := time.Now()
+		if err := s.enter(t.Context()); !errors.Is(err, errBusy) || time.Since(begun) != maxSlotWait {
+			t.Errorf("a client of a server that is not ready got %v after %s", err, time.Since(begun))
+		}
+		entered := make(chan error, 1)
+		go func() { entered <- s.enter(t.Context()) }()
+		synctest.Wait()
+		begun = time.Now()
+		close(ready)
+		if err := <-entered; err != nil || time.Since(begun) != 0 {
+			t.Errorf("when the server was ready, it waited for another %s: %v", time.Since(begun), err)
+		}
+		time.Sleep(slotTime)
+		synctest.Wait()
+	})
+}
+
 // TestLimitRejectsFirst: whoever has no turn is sent away before anything else is asked.
 func TestLimitRejectsFirst(t *testing.T) {
 	inner := func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		t.Error("it was asked for its configuration")
 		return &tls.Config{MinVersion: tls.VersionTLS13}, nil
 	}
-	cfg := newHandshakeLimiter(0, 0).limit(&tls.Config{GetConfigForClient: inner})
+	cfg := newHandshakeLimiter(nil, 0, 0).limit(&tls.Config{GetConfigForClient: inner})
 	if _, err := cfg.GetConfigForClient(&tls.ClientHelloInfo{}); !errors.Is(err, errBusy) {
 		t.Errorf("it got %v", err)
 	}
@@ -101,7 +123,7 @@ func TestLimitForgetsWhoHasLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer accepted.Close()
-	l := newHandshakeLimiter(1, 1)
+	l := newHandshakeLimiter(nil, 1, 1)
 	first, leave := context.WithCancel(t.Context())
 	if err := l.enter(first); err != nil {
 		t.Fatal(err)
