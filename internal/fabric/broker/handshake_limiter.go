@@ -40,27 +40,37 @@ var (
 
 // handshakeLimiter bounds the number of parallel handshakes. It is safe for concurrent use.
 type handshakeLimiter struct {
-	// ready is closed once clients may connect.
-	ready   <-chan struct{}
 	slots   chan struct{}
 	waiting atomic.Int64
 	most    int64
 }
 
-// newHandshakeLimiter returns a limiter; clients may connect at once if ready is nil.
-func newHandshakeLimiter(ready <-chan struct{}, places, waiting int) *handshakeLimiter {
-	if ready == nil {
-		now := make(chan struct{})
-		close(now)
-		ready = now
-	}
-	return &handshakeLimiter{ready: ready, slots: make(chan struct{}, places), most: int64(waiting)}
+func newHandshakeLimiter(places, waiting int) *handshakeLimiter {
+	return &handshakeLimiter{slots: make(chan struct{}, places), most: int64(waiting)}
 }
 
-// forProcessors returns a limiter for the number of processors of this machine.
+// forProcessors returns a limiter for the number of processors of this machine. Nobody gets a place before ready is
+// closed, if it is not nil.
 func forProcessors(ready <-chan struct{}) *handshakeLimiter {
 	places := handshakesPerProcessor * runtime.GOMAXPROCS(0)
-	return newHandshakeLimiter(ready, places, places*waitingPerSlot)
+	l := newHandshakeLimiter(places, places*waitingPerSlot)
+	if ready != nil {
+		l.holdUntil(ready)
+	}
+	return l
+}
+
+// holdUntil takes all places of a new limiter until ready is closed.
+func (l *handshakeLimiter) holdUntil(ready <-chan struct{}) {
+	for range cap(l.slots) {
+		l.slots <- struct{}{}
+	}
+	go func() {
+		<-ready
+		for range cap(l.slots) {
+			<-l.slots
+		}
+	}()
 }
 
 // limit returns the TLS configuration of a listener for clients: handshakes wait for their turn, and connections have
@@ -132,12 +142,8 @@ func (l *handshakeLimiter) enter(handshake context.Context) error {
 
 func (l *handshakeLimiter) acquire(ctx context.Context) bool {
 	select {
-	case <-l.ready:
-		select {
-		case l.slots <- struct{}{}:
-			return true
-		default:
-		}
+	case l.slots <- struct{}{}:
+		return true
 	default:
 	}
 	defer l.waiting.Add(-1)
@@ -146,13 +152,6 @@ func (l *handshakeLimiter) acquire(ctx context.Context) bool {
 	}
 	timer := time.NewTimer(maxSlotWait)
 	defer timer.Stop()
-	select {
-	case <-l.ready:
-	case <-timer.C:
-		return false
-	case <-ctx.Done():
-		return false
-	}
 	select {
 	case l.slots <- struct{}{}:
 		return true

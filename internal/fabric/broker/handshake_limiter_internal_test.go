@@ -14,7 +14,7 @@ import (
 // TestHandshakeLimiter: who finds no place waits for one for a while; who finds no place to wait is sent away at once.
 func TestHandshakeLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newHandshakeLimiter(nil, 1, 1)
+		s := newHandshakeLimiter(1, 1)
 		first, leave := context.WithCancel(t.Context())
 		if err := s.enter(first); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestHandshakeLimiter(t *testing.T) {
 func TestHandshakeLimiterIsNotBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places = 3
-		s := newHandshakeLimiter(nil, places, places)
+		s := newHandshakeLimiter(places, places)
 		for range places {
 			if err := s.enter(t.Context()); err != nil {
 				t.Fatal(err)
@@ -58,7 +58,7 @@ func TestHandshakeLimiterIsNotBlocked(t *testing.T) {
 // at all.
 func TestHandshakeLimiterSendsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newHandshakeLimiter(nil, 0, 8)
+		s := newHandshakeLimiter(0, 8)
 		begun := time.Now()
 		if err := s.enter(t.Context()); !errors.Is(err, errBusy) || time.Since(begun) != maxSlotWait {
 			t.Errorf("after %s: %v", time.Since(begun), err)
@@ -76,7 +76,8 @@ func TestHandshakeLimiterSendsAway(t *testing.T) {
 func TestHandshakeLimiterOpensWhenReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ready := make(chan struct{})
-		s := newHandshakeLimiter(ready, 1, 2)
+		s := newHandshakeLimiter(1, 2)
+		s.holdUntil(ready)
 		begun := time.Now()
 		if err := s.enter(t.Context()); !errors.Is(err, errBusy) || time.Since(begun) != maxSlotWait {
 			t.Errorf("a client of a server that is not ready got %v after %s", err, time.Since(begun))
@@ -100,7 +101,7 @@ func TestLimitRejectsFirst(t *testing.T) {
 		t.Error("it was asked for its configuration")
 		return &tls.Config{MinVersion: tls.VersionTLS13}, nil
 	}
-	cfg := newHandshakeLimiter(nil, 0, 0).limit(&tls.Config{GetConfigForClient: inner})
+	cfg := newHandshakeLimiter(0, 0).limit(&tls.Config{GetConfigForClient: inner})
 	if _, err := cfg.GetConfigForClient(&tls.ClientHelloInfo{}); !errors.Is(err, errBusy) {
 		t.Errorf("it got %v", err)
 	}
@@ -123,7 +124,7 @@ func TestLimitForgetsWhoHasLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer accepted.Close()
-	l := newHandshakeLimiter(nil, 1, 1)
+	l := newHandshakeLimiter(1, 1)
 	first, leave := context.WithCancel(t.Context())
 	if err := l.enter(first); err != nil {
 		t.Fatal(err)

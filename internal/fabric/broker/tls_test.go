@@ -1,7 +1,9 @@
 package broker_test
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"path/filepath"
 	"strings"
@@ -52,6 +54,35 @@ func TestContractOverTLS(t *testing.T) {
 			ServerSubject: reports(a.key), AgentSubject: orders(a.key),
 		}
 	})
+}
+
+// TestClientsWaitUntilTheServerIsReady: the server's own connection does not wait, because the server needs it first.
+func TestClientsWaitUntilTheServerIsReady(t *testing.T) {
+	k, ready := pkitest.New(t), make(chan struct{})
+	b := startWith(t, broker.Config{Dir: filepath.Join(t.TempDir(), "fabric"), TLS: k.ServerTLS(), Ready: ready})
+	id := b.ServerIdentity()
+	own, err := fabric.Dial(t.Context(), fabric.DialConfig{Broker: b, Identity: id, Name: t.Name(), Log: testLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Close)
+	if !own.Connected() {
+		t.Error("the server does not reach its own broker")
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(b.URL(), "tls://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := tls.Client(conn, trusting(t, k)).HandshakeContext(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a handshake before the server is ready ends with %v", err)
+	}
+	close(ready)
+	if !dialTLS(t, b, id, trusting(t, k)).Connected() {
+		t.Error("a client does not connect once the server is ready")
+	}
 }
 
 func TestOnlyTheServersOwnBrokerIsBelieved(t *testing.T) {
