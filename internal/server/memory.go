@@ -13,7 +13,7 @@ import (
 const (
 	// memoryAlone and memoryOfAgent set the memory target of a server: memoryAlone, and memoryOfAgent for each host.
 	// The target is soft: a server that needs more takes more. The ballast counts, although it takes no memory.
-	memoryAlone   = 224<<20 + ballastSize
+	memoryAlone   = 256<<20 + ballastSize
 	memoryOfAgent = 160 << 10
 	memoryEvery   = 10 * time.Second
 	// releaseEvery is the least time between two releases of memory, and restTime is the time over which the server

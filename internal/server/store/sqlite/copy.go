@@ -30,7 +30,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 			err = errors.Join(fmt.Errorf("cannot copy database %s to %s: %w", path, to, err), os.Remove(to))
 		}
 	}()
-	conns, err := open(path, 1)
+	conns, err := open(path, 1, readerCache)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 	if err := checkComplete(path); err != nil {
 		return nil, fmt.Errorf("cannot open database %s: %w", path, err)
 	}
-	conns, err := open(path, 1, fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages), cache(1))
+	conns, err := open(path, 1, writerCache, fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages))
 	if err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
 	}
@@ -100,8 +100,7 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 	if err := migrate(ctx, conns, log.With("database", path)); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), conns.Close())
 	}
-	readers := max(4, 2*runtime.GOMAXPROCS(0))
-	reader, err := open(path, readers, "query_only(1)", cache(readers))
+	reader, err := open(path, max(4, 2*runtime.GOMAXPROCS(0)), readerCache, "query_only(1)")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database: %w", err), conns.Close())
 	}
@@ -153,15 +152,15 @@ func useLog(ctx context.Context, conns *sql.DB) error {
 	}
 }
 
-// cacheSize is how many KiB of the database the writer keeps in memory; all readers together keep the same. Readers
-// also benefit from the page cache of the kernel.
-const cacheSize = 32 << 10
+// writerCache and readerCache are how many KiB of the database a connection keeps in memory. A reader drops its pages
+// when the writer has committed, and the page cache of the kernel has them anyway.
+const (
+	writerCache = 32 << 10
+	readerCache = 2 << 10
+)
 
-// cache returns the pragma for one of n connections, which share cacheSize.
-func cache(n int) string { return fmt.Sprintf("cache_size(-%d)", max(cacheSize/n, 1<<10)) }
-
-// open returns a pool of at most n connections.
-func open(path string, n int, pragmas ...string) (*sql.DB, error) {
+// open returns a pool of at most n connections, each with a cache of so many KiB.
+func open(path string, n, cache int, pragmas ...string) (*sql.DB, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -173,6 +172,7 @@ func open(path string, n int, pragmas ...string) (*sql.DB, error) {
 		"journal_size_limit(67108864)",
 		// Keep the statement journals and temporary tables in memory.
 		"temp_store(MEMORY)",
+		fmt.Sprintf("cache_size(-%d)", cache),
 	}, pragmas...)}
 	name := url.URL{Scheme: "file", Path: absolute, RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", name.String())
