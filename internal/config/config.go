@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -120,7 +121,7 @@ type Hold struct {
 }
 
 // Lock takes hold of a data directory, which is made with mode 0700, until the hold is closed or the process ends. It
-// fails at once when another process holds it.
+// blocks for at most 2 s while another process holds it, and then fails.
 func Lock(dir string) (*Hold, error) {
 	made := ""
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
@@ -133,7 +134,7 @@ func Lock(dir string) (*Hold, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock data directory: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lock(f); err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil,
@@ -149,6 +150,26 @@ func Lock(dir string) (*Hold, error) {
 		}
 	}
 	return &Hold{f, made}, nil
+}
+
+// lockTime is how long a process that starts waits for the lock, and lockEvery is how often it looks. A process that
+// was killed may leave a child that has not executed its program yet. The child has a copy of each descriptor, and so
+// the lock (flock(2)).
+const (
+	lockTime  = 2 * time.Second
+	lockEvery = 10 * time.Millisecond
+)
+
+// lock locks a file. It returns EWOULDBLOCK if another process keeps the lock for lockTime.
+func lock(f *os.File) error {
+	tick := time.NewTicker(lockEvery)
+	defer tick.Stop()
+	for end := time.Now().Add(lockTime); ; <-tick.C {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(end) {
+			return err //nolint:wrapcheck // Lock adds the directory
+		}
+	}
 }
 
 // Close releases the directory. If Lock created the directory and it is still empty, Close removes it, so that a failed

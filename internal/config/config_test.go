@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -166,6 +167,27 @@ func TestLock(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "data")); err != nil {
 			t.Errorf("what is in use was removed: %v", err)
 		}
+	}
+}
+
+// A child of a process that was killed keeps the lock until it executes its program.
+func TestLockWaitsForTheLast(t *testing.T) {
+	dir := t.TempDir()
+	last, err := config.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, func() {
+		if err := last.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	next, err := config.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
