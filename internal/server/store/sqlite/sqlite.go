@@ -153,7 +153,7 @@ func useLog(ctx context.Context, conns *sql.DB) error {
 }
 
 // writerCache and readerCache are how many KiB of the database a connection keeps in memory. A reader drops its pages
-// when the writer has committed, and the page cache of the kernel has them anyway.
+// when the writer has committed, and reads them again from the page cache of the kernel.
 const (
 	writerCache = 32 << 10
 	readerCache = 2 << 10
