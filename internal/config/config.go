@@ -3,6 +3,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -121,8 +122,8 @@ type Hold struct {
 }
 
 // Lock takes hold of a data directory, which is made with mode 0700, until the hold is closed or the process ends. It
-// blocks for at most 2 s while another process holds it, and then fails.
-func Lock(dir string) (*Hold, error) {
+// blocks while another process holds it, for at most 2 s or until ctx ends, and then fails.
+func Lock(ctx context.Context, dir string) (*Hold, error) {
 	made := ""
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		made = dir
@@ -134,7 +135,7 @@ func Lock(dir string) (*Hold, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock data directory: %w", err)
 	}
-	if err := lock(f); err != nil {
+	if err := lock(ctx, f); err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil,
@@ -146,7 +147,7 @@ func Lock(dir string) (*Hold, error) {
 	if held, err := f.Stat(); err == nil {
 		if there, err := os.Stat(f.Name()); err != nil || !os.SameFile(held, there) {
 			_ = f.Close()
-			return Lock(dir) // another process has just removed the file with its directory
+			return Lock(ctx, dir) // another process has just removed the file with its directory
 		}
 	}
 	return &Hold{f, made}, nil
@@ -160,14 +161,22 @@ const (
 	lockEvery = 10 * time.Millisecond
 )
 
-// lock locks a file. It returns EWOULDBLOCK if another process keeps the lock for lockTime.
-func lock(f *os.File) error {
-	tick := time.NewTicker(lockEvery)
-	defer tick.Stop()
-	for end := time.Now().Add(lockTime); ; <-tick.C {
+// lock locks a file. It returns EWOULDBLOCK if another process keeps the lock for lockTime, or until ctx ends.
+func lock(ctx context.Context, f *os.File) error {
+	limit, each := time.NewTimer(lockTime), time.NewTicker(lockEvery)
+	defer limit.Stop()
+	defer each.Stop()
+	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(end) {
+		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return err //nolint:wrapcheck // Lock adds the directory
+		}
+		select {
+		case <-each.C:
+		case <-limit.C:
+			return err //nolint:wrapcheck // as above
+		case <-ctx.Done():
+			return err //nolint:wrapcheck // as above
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -131,18 +132,20 @@ func TestDataDir(t *testing.T) {
 
 func TestLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	lock, err := config.Lock(dir)
+	lock, err := config.Lock(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory has mode %v, %v", info.Mode(), err)
 	}
-	if _, err := config.Lock(dir); err == nil || err.Error() != "data directory "+dir+
+	ended, end := context.WithCancel(t.Context())
+	end() // or Lock waits
+	if _, err := config.Lock(ended, dir); err == nil || err.Error() != "data directory "+dir+
 		" is in use by another drover: stop it, or choose another with --data-dir" {
 		t.Errorf("a second one: %v", err)
 	}
-	if other, err := config.Lock(t.TempDir()); err != nil {
+	if other, err := config.Lock(t.Context(), t.TempDir()); err != nil {
 		t.Errorf("another directory: %v", err)
 	} else if err := other.Close(); err != nil {
 		t.Error(err)
@@ -154,7 +157,7 @@ func TestLock(t *testing.T) {
 		t.Errorf("a directory that it has made and nobody has used is left: %v", err)
 	}
 	for range 2 {
-		again, err := config.Lock(dir)
+		again, err := config.Lock(t.Context(), dir)
 		if err != nil {
 			t.Fatalf("after the one before has ended: %v", err)
 		}
@@ -173,7 +176,7 @@ func TestLock(t *testing.T) {
 // A child of a process that was killed keeps the lock until it executes its program.
 func TestLockWaitsForTheLast(t *testing.T) {
 	dir := t.TempDir()
-	last, err := config.Lock(dir)
+	last, err := config.Lock(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +185,7 @@ func TestLockWaitsForTheLast(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	next, err := config.Lock(dir)
+	next, err := config.Lock(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,14 +199,14 @@ func TestLockFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Lock(file); err == nil || !strings.Contains(err.Error(), "cannot create data directory") {
+	if _, err := config.Lock(t.Context(), file); err == nil || !strings.Contains(err.Error(), "cannot create data directory") {
 		t.Errorf("a file: %v", err)
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "lock"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Lock(dir); err == nil || errors.Is(err, os.ErrExist) ||
+	if _, err := config.Lock(t.Context(), dir); err == nil || errors.Is(err, os.ErrExist) ||
 		!strings.Contains(err.Error(), "cannot lock data directory") {
 		t.Errorf("a directory in its place: %v", err)
 	}

@@ -21,7 +21,7 @@ import (
 // Run runs until ctx ends or a part fails, and tells on out, once calls are taken, how to make the first one. The
 // supervised processes are left running.
 func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *slog.Logger) error {
-	lock, err := config.Lock(cfg.DataDir)
+	lock, err := config.Lock(ctx, cfg.DataDir)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func identityProvider(o serverconfig.OIDC) *server.OIDC {
 
 // Run runs until ctx ends or a part fails, and tells on out, once calls are taken, where the API is and what to trust.
 func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writer, log *slog.Logger) error {
-	lock, err := config.Lock(cfg.DataDir)
+	lock, err := config.Lock(ctx, cfg.DataDir)
 	if err != nil {
 		return err
 	}

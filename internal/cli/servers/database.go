@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -96,7 +97,7 @@ reads the URL from DROVER_DATABASE. drover reads a password from PGPASSWORD or P
 				return term.Usagef("--to: %w",
 					errors.Join(err, errors.New("expected the URL of a PostgreSQL database")))
 			}
-			unlock, err := lockServerOf(path)
+			unlock, err := lockServerOf(cmd.Context(), path)
 			if err != nil {
 				return err
 			}
@@ -127,7 +128,7 @@ var errPassword = errors.New(
 
 // lockServerOf prevents the start of the server whose database is at its usual place below a data directory. It fails
 // while that server runs.
-func lockServerOf(path string) (unlock func(), err error) {
+func lockServerOf(ctx context.Context, path string) (unlock func(), err error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func lockServerOf(path string) (unlock func(), err error) {
 	if _, err := os.Stat(path); err != nil || filepath.Base(dir) != "server" {
 		return func() {}, nil //nolint:nilerr // the read reports a missing file
 	}
-	lock, err := config.Lock(filepath.Dir(dir))
+	lock, err := config.Lock(ctx, filepath.Dir(dir))
 	if err != nil {
 		return nil, fmt.Errorf("cannot copy the database while the server runs: %w", err)
 	}

@@ -79,7 +79,7 @@ keys of another fleet, or later keys, the import fails and changes nothing.`,
 		Example: `  drover server keys import /root/fleet-keys.tar`,
 		Args:    term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			lock, err := config.Lock(dataDir)
+			lock, err := config.Lock(cmd.Context(), dataDir)
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ the file in the data directory.`,
 			if err := serverconfig.Database(database); err != nil {
 				return term.Usagef("%w", err)
 			}
-			lock, err := config.Lock(dataDir)
+			lock, err := config.Lock(cmd.Context(), dataDir)
 			if err != nil {
 				return err
 			}

@@ -70,7 +70,7 @@ func runProxy(cmd *cobra.Command, cfg proxyconfig.Config) error {
 	if err != nil {
 		return err
 	}
-	lock, err := config.Lock(cfg.DataDir)
+	lock, err := config.Lock(cmd.Context(), cfg.DataDir)
 	if err != nil {
 		return err
 	}
