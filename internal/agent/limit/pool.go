@@ -45,9 +45,10 @@ func (j *Judge) judgePools(readings []Reading, groups map[string][]process.Group
 				key := poolKey{namespace: namespace, id: g.ID, resource: res}
 				chosen := j.judgePool(key, g, members)
 				verdicts = append(verdicts, chosen...)
-				members = slices.DeleteFunc(members, func(r Reading) bool {
-					return slices.ContainsFunc(chosen, func(v Verdict) bool { return v.ID == r.ID })
-				})
+				for _, v := range chosen {
+					i := slices.IndexFunc(members, func(r Reading) bool { return r.ID == v.ID })
+					members = append(members[:i], members[i+1:]...)
+				}
 			}
 		}
 	}

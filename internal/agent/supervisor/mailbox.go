@@ -76,7 +76,8 @@ func (b *mailbox) queue(t task) {
 	if at < 0 || t.entry.Op != process.Kill {
 		at = len(b.tasks)
 	}
-	b.tasks, b.fresh = slices.Insert(b.tasks, at, t), true
+	later := slices.Clone(b.tasks[at:])
+	b.tasks, b.fresh = append(append(b.tasks[:at], t), later...), true
 	b.mu.Unlock()
 	b.wake()
 }

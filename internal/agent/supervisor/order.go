@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -45,11 +44,15 @@ func (o *order) known(id process.ID) {
 	if o.copies == nil {
 		o.copies = map[process.ID][]process.ID{}
 	}
-	at, _ := slices.BinarySearchFunc(o.copies[of], number, func(other process.ID, number int) int {
+	all := o.copies[of]
+	at := slices.IndexFunc(all, func(other process.ID) bool {
 		_, n := copyOf(other)
-		return cmp.Compare(n, number)
+		return n > number
 	})
-	o.copies[of] = slices.Insert(slices.Clone(o.copies[of]), at, id) // a clone, because copiesOf hands the list out
+	if at < 0 {
+		at = len(all)
+	}
+	o.copies[of] = slices.Concat(all[:at], []process.ID{id}, all[at:]) // a new list: copiesOf hands the old one out
 }
 
 func (o *order) unknown(id process.ID) {

@@ -223,7 +223,13 @@ func (j *Judge) sees(line []byte, unseen []Sight) ([]Sight, error) {
 	for _, s := range seen {
 		known[s] = true
 	}
-	unseen = slices.DeleteFunc(unseen, func(b Sight) bool { return known[b] })
+	all := unseen
+	unseen = nil
+	for _, b := range all {
+		if !known[b] {
+			unseen = append(unseen, b)
+		}
+	}
 	for _, b := range unseen {
 		if j.FS.Same(b.Instance) {
 			return unseen, fmt.Errorf("it does not see %s, which runs with pid %d", b.Process, b.Instance.PID)
