@@ -186,7 +186,8 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		return nil, err
 	}
 	if a.events, err = eventlog.Open(eventlog.Config{
-		Dir: filepath.Join(cfg.Dir, "events"), Age: cfg.Settings.EventAge, Log: cfg.Log,
+		Dir: filepath.Join(cfg.Dir, "events"), Booted: host.ClockOffset().Milliseconds(), Age: cfg.Settings.EventAge,
+		Log:  cfg.Log,
 		Lost: func() { a.eventsLost.Store(true) },
 	}); err != nil {
 		return nil, err
@@ -284,6 +285,10 @@ func (a *Agent) resume(tracker *orders.Tracker) error {
 	upgrades, others := split(underway)
 	a.upgrades.Submit(upgrades)
 	a.super.Adopt(records, others)
+	if len(unacked) > 0 {
+		told, since := a.events.Operations()
+		a.super.TellOf(unacked, told, since)
+	}
 	a.cfg.Log.Info("agent resumed its processes", "processes", len(records), "open_operations", len(open),
 		"control_groups", a.host.Groups())
 	return nil

@@ -2,12 +2,15 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/eventlog"
 	"drover/internal/agent/host"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/limit"
@@ -98,13 +102,16 @@ func (d *dying) Accept(entries []specstore.Entry) (fresh, known []specstore.Entr
 	return fresh, known, err
 }
 
-// finished tells the child that its operation is over.
-type finished struct{ done chan struct{} }
+// finished tells the child that its operation is over, and writes the events.
+type finished struct {
+	done   chan struct{}
+	events *eventlog.Log
+}
 
 func (f finished) Began(string, time.Duration)            {}
 func (f finished) Changed(process.ID)                     {}
 func (f finished) Shown(process.ID, int64, process.Shown) {}
-func (f finished) Happened(process.Event)                 {}
+func (f finished) Happened(e process.Event)               { f.events.Append(e) }
 func (f finished) Gone(process.ID, uint64)                {}
 func (f finished) Finished(string, process.Outcome) {
 	close(f.done)
@@ -141,7 +148,11 @@ func runChild(dir string, crashAt int64) error {
 	if err != nil {
 		return err
 	}
-	over := finished{done: make(chan struct{})}
+	events, err := eventlog.Open(eventlog.Config{Dir: filepath.Join(dir, "events"), Log: log})
+	if err != nil {
+		return err
+	}
+	over := finished{done: make(chan struct{}), events: events}
 	runs := atomic.Int64{}
 	newRun := func(id process.ID) string {
 		return operation.NewRunID(id, fmt.Sprintf("%d-%d", os.Getpid(), runs.Add(1)))
@@ -170,11 +181,13 @@ func accept(journal *dying, super *supervisor.Supervisor, watcher *liveness.Watc
 	if err != nil {
 		return err
 	}
-	open, _, err := journal.Journal()
+	open, unacked, err := journal.Journal()
 	if err != nil {
 		return err
 	}
 	super.Adopt(records, open)
+	told, since := over.events.Operations()
+	super.TellOf(unacked, told, since)
 	if order.Op == relaunchOnly {
 		return supervise(super, watcher, func(ctx context.Context) error { return untilUp(ctx, super, order.Process) })
 	}
@@ -183,7 +196,7 @@ func accept(journal *dying, super *supervisor.Supervisor, watcher *liveness.Watc
 		return err
 	}
 	if len(known) > 0 && known[0].Outcome != nil {
-		return nil
+		return supervise(super, watcher, func(ctx context.Context) error { return untilTold(ctx, dir) })
 	}
 	super.Submit(fresh)
 	return supervise(super, watcher, func(ctx context.Context) error {
@@ -215,18 +228,25 @@ func hostBeforehand(dir string, store *specstore.Store) error {
 	if err != nil || order.Op != relaunchOnly {
 		return err
 	}
+	if known, err := store.Records(); err != nil || len(known) > 0 {
+		return err
+	}
+	spec := *order.Spec
+	spec.Restart = &process.RestartPolicy{
+		When: process.Always, Delay: 10, MaxDelay: 10, Factor: 1, ResetAfter: 60_000, GiveUpAfter: 3,
+		SuccessCodes: []string{"0"},
+	}
 	return store.PutRecord(specstore.Record{
-		ID: order.Process, Spec: *order.Spec, Hosted: true,
-		Want: process.WantRunning,
+		ID: order.Process, Spec: spec, Hosted: true, Want: process.WantRunning,
 	})
 }
 
-// untilUp waits until the process is seen running and everything about that has been written.
+// untilUp waits until the process is seen running, or given up, and everything about that has been written.
 func untilUp(ctx context.Context, super *supervisor.Supervisor, id process.ID) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if status, _, _ := super.Snapshot(id); status.State == "running" {
+		if status, _, _ := super.Snapshot(id); status.State == "running" || status.State == "given-up" {
 			return nil
 		}
 		select {
@@ -235,6 +255,43 @@ func untilUp(ctx context.Context, super *supervisor.Supervisor, id process.ID) e
 			return errors.New("the process did not come up")
 		}
 	}
+}
+
+// untilTold waits until an event was written.
+func untilTold(ctx context.Context, dir string) error {
+	for tick := time.NewTicker(5 * time.Millisecond); ; {
+		if told, err := toldIn(dir); err != nil || len(told) > 0 {
+			tick.Stop()
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.New("nobody told of the operation")
+		}
+	}
+}
+
+// toldIn returns the kinds of all events, of all lives of the agent, and the numbers of failed relaunches.
+func toldIn(dir string) (told []string, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "events", "*.jsonl"))
+	for _, file := range files {
+		data, failure := os.ReadFile(file)
+		err = errors.Join(err, failure)
+		for text := range strings.Lines(string(data)) {
+			if !strings.HasSuffix(text, "\n") {
+				continue // it is just being written
+			}
+			var e process.Event
+			err = errors.Join(err, json.Unmarshal([]byte(text), &e))
+			line := string(e.Kind)
+			if e.Kind == process.EventRelaunchFailed {
+				line += " " + strconv.Itoa(e.Attempt)
+			}
+			told = append(told, line)
+		}
+	}
+	return told, err
 }
 
 // readOrder reads the operation to carry out: the file holds its name.
@@ -252,7 +309,7 @@ func readOrder(dir string) (specstore.Entry, error) {
 // crashSpec is a daemon in shell: each command writes a line into commands.log when it really runs.
 func crashSpec(dir string) *process.Spec {
 	note := func(name, line string) string { return "echo " + name + " >>commands.log; " + line }
-	start := "setsid sh -c 'echo $$ >d.pid; exec sleep 1000' >/dev/null 2>&1 & " +
+	start := "[ -e broken ] && exit 3; setsid sh -c 'echo $$ >d.pid; exec sleep 1000' >/dev/null 2>&1 & " +
 		"until [ -s d.pid ] && [ \"$(cat /proc/$(cat d.pid)/comm)\" = sleep ]; do :; done"
 	stop := `kill $(cat d.pid); while kill -0 $(cat d.pid) 2>/dev/null; do :; done; rm d.pid`
 	return &process.Spec{
@@ -273,23 +330,24 @@ func crashSpec(dir string) *process.Spec {
 }
 
 // TestKillAtEveryWrite kills the agent before and after every write to its journal, for every operation that runs a
-// command, and lets a second agent go on: no command runs twice, and what ran once is reported.
+// command, and lets a second agent go on: no command runs twice, and what ran once is reported and told once.
 func TestKillAtEveryWrite(t *testing.T) {
 	for _, c := range []struct {
 		op       process.Op
 		running  bool
 		commands []string
+		told     process.EventKind
 	}{
-		{process.Start, false, []string{"start"}},
-		{process.Stop, true, []string{"stop"}},
-		{process.Kill, true, []string{"kill"}},
-		{process.Reload, true, []string{"reload"}},
-		{process.Restart, true, []string{"stop", "start"}},
+		{process.Start, false, []string{"start"}, process.EventStarted},
+		{process.Stop, true, []string{"stop"}, process.EventStopped},
+		{process.Kill, true, []string{"kill"}, process.EventKilled},
+		{process.Reload, true, []string{"reload"}, process.EventReloaded},
+		{process.Restart, true, []string{"stop", "start"}, process.EventRestarted},
 	} {
 		t.Run(string(c.op), func(t *testing.T) {
 			t.Parallel()
 			for at := 1; ; at++ {
-				if died := crashOnce(t, c.op, c.running, c.commands, at); !died {
+				if died := crashOnce(t, c.op, c.running, c.commands, c.told, at); !died {
 					if at < 5 {
 						t.Fatalf("the operation ended after %d moments: nothing was tried", at)
 					}
@@ -313,6 +371,7 @@ func TestKillAtEveryWriteOfARelaunch(t *testing.T) {
 		if child(t, dir, 0) {
 			t.Fatal("the second agent died too")
 		}
+		tells(t, dir, at, "relaunched")
 		log, _ := os.ReadFile(filepath.Join(dir, "commands.log"))
 		if got := strings.Fields(string(log)); len(got) != 1 {
 			t.Errorf("killed at %d: commands %v ran, want one start", at, got)
@@ -327,7 +386,95 @@ func TestKillAtEveryWriteOfARelaunch(t *testing.T) {
 	}
 }
 
-func crashOnce(t *testing.T, op process.Op, running bool, commands []string, at int) (died bool) {
+// TestKillAtEveryWriteAfterAnEnd does the same while the agent finds that a process has ended: it tells of the end once.
+func TestKillAtEveryWriteAfterAnEnd(t *testing.T) {
+	for at := 1; ; at++ {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "op"), []byte(relaunchOnly), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if child(t, dir, 0) {
+			t.Fatal("the first agent died")
+		}
+		end(t, dir)
+		died := child(t, dir, at)
+		if child(t, dir, 0) {
+			t.Fatal("the third agent died too")
+		}
+		tells(t, dir, at, "relaunched", "exited", "relaunched")
+		if !died {
+			if at < 5 {
+				t.Fatalf("the relaunch ended after %d moments: nothing was tried", at)
+			}
+			t.Logf("%d moments tried", at-1)
+			return
+		}
+	}
+}
+
+// TestKillAtEveryWriteUntilGivenUp does the same while the relaunches of a process fail: it tells of each failure once,
+// and once that it has given up. A relaunch that was counted and could not begin is not told, and one that began before
+// it was counted is told with the number before.
+func TestKillAtEveryWriteUntilGivenUp(t *testing.T) {
+	failures := regexp.MustCompile(
+		`^relaunched,exited(,relaunch-failed 1)?(,relaunch-failed 2)?(,relaunch-failed 3)?,given-up$`)
+	for at := 1; ; at++ {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "op"), []byte(relaunchOnly), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if child(t, dir, 0) {
+			t.Fatal("the first agent died")
+		}
+		end(t, dir)
+		if err := os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		died := child(t, dir, at)
+		if child(t, dir, 0) {
+			t.Fatal("the third agent died too")
+		}
+		if told, err := toldIn(dir); err != nil || !failures.MatchString(strings.Join(told, ",")) {
+			t.Errorf("killed at %d: events %v, %v", at, told, err)
+		}
+		if !died {
+			if at < 15 {
+				t.Fatalf("it was given up after %d moments: not enough was tried", at)
+			}
+			t.Logf("%d moments tried", at-1)
+			return
+		}
+	}
+}
+
+// end kills the process of crashSpec, and waits until it is gone.
+func end(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "d.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 1 {
+		t.Fatalf("pid %q", text)
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.PidfdSendSignal(fd, syscall.SIGKILL, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func crashOnce(
+	t *testing.T, op process.Op, running bool, commands []string, kind process.EventKind, at int,
+) (died bool) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // commands run there as another user in other tests
@@ -347,6 +494,7 @@ func crashOnce(t *testing.T, op process.Op, running bool, commands []string, at 
 	if child(t, dir, 0) {
 		t.Fatal("the second agent died too")
 	}
+	tells(t, dir, at, string(kind))
 	store, err := specstore.Open(filepath.Join(dir, "state"), "another boot")
 	if err != nil {
 		t.Fatal(err)
@@ -366,6 +514,14 @@ func crashOnce(t *testing.T, op process.Op, running bool, commands []string, at 
 		t.Errorf("killed at %d: commands %v ran, want %v", at, got, commands)
 	}
 	return died
+}
+
+// tells checks that these events and no others were written in all lives of the agent.
+func tells(t *testing.T, dir string, at int, want ...string) {
+	t.Helper()
+	if got, err := toldIn(dir); err != nil || !slices.Equal(got, want) {
+		t.Errorf("killed at %d: events %v, %v, want %v", at, got, err, want)
+	}
 }
 
 // child runs the agent once and reports whether it was killed.

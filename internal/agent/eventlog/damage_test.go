@@ -3,10 +3,13 @@ package eventlog_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"drover/internal/process"
 )
 
 // damaged returns a log whose only file was changed between two lives.
@@ -89,9 +92,8 @@ func TestFileThatIsGone(t *testing.T) {
 	same(t, "left", []int{}, pids(pending(t, l)))
 }
 
-// TestNumbersThatOutgrowTheirNames: files are read by their numbers, also where a name has one digit more than the
-// others.
-func TestNumbersThatOutgrowTheirNames(t *testing.T) {
+// TestNamesSortAsTheirNumbers: files are read by their numbers, also where a number has one digit more than the other.
+func TestNamesSortAsTheirNumbers(t *testing.T) {
 	dir := t.TempDir()
 	for life := range 2 {
 		l := open(t, dir)
@@ -99,7 +101,7 @@ func TestNumbersThatOutgrowTheirNames(t *testing.T) {
 		must(t, l.Close())
 	}
 	for i, old := range segments(t, dir) {
-		must(t, os.Rename(old, filepath.Join(dir, []string{"9999999999999999.jsonl", "10000000000000000.jsonl"}[i])))
+		must(t, os.Rename(old, filepath.Join(dir, fmt.Sprintf("%020d.jsonl", 9_999_999_999_999_999+i))))
 	}
 	same(t, "pending", upTo(1, 20), pids(pending(t, open(t, dir))))
 }
@@ -164,7 +166,7 @@ func FuzzSegment(f *testing.F) {
 	f.Add([]byte("\n\n{}"), []byte{})
 	f.Fuzz(func(t *testing.T, content, note []byte) {
 		dir := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(dir, "0000000000000001.jsonl"), content, 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, "00000000000000000001.jsonl"), content, 0o600))
 		must(t, os.WriteFile(filepath.Join(dir, "acknowledged"), note, 0o600))
 		l := open(t, dir)
 		before := pending(t, l)
@@ -173,7 +175,9 @@ func FuzzSegment(f *testing.F) {
 				t.Errorf("%q would spoil a report", line)
 			}
 		}
-		appendAll(l, 1, 1)
+		e := happened(1)
+		e.Kind = process.EventReloaded // a file cannot have it already
+		l.Append(e)
 		all := pending(t, l)
 		if len(all) != len(before)+1 || decoded(all)[len(before)].Process.Name != "p1" {
 			t.Errorf("%d events, then %d", len(before), len(all))

@@ -1,8 +1,8 @@
 // Package eventlog keeps the events of processes on the agent's disk until the server has them, and for some days
 // more. It owns the files, the numbers of the events and the bounds of both. Other packages decide what an event is,
 // and send it. Append returns once the kernel has an event; the event is on disk a moment later. If the agent dies,
-// no event is lost. If the power fails, only the events of the last moment are lost, and their numbers are never used
-// again.
+// no event is lost, and the next agent does not write it again. If the power fails, only the events of the last moment
+// are lost, and their numbers are never used again.
 package eventlog
 
 import (
@@ -26,6 +26,8 @@ import (
 type Config struct {
 	// Dir is the log's own directory; it is made with mode 0700.
 	Dir string
+	// Booted is when the host was booted, in Unix milliseconds: of another boot, a pid says nothing.
+	Booted int64
 	// Age is how long an event is kept at most; a week when 0.
 	Age time.Duration
 	// Lost is called when events were lost. It must not block; nil when nobody needs to know.
@@ -59,6 +61,9 @@ type Log struct {
 	confessed int
 	// failing says that the last write failed.
 	failing bool
+	// earlier are the last events of earlier agents, by process; nil until the first event.
+	earlier   map[process.ID]earlier
+	inherited []segment // to read them from
 }
 
 // Open opens the log in a directory and begins a new stream. Events of earlier streams are still pending. Open fails
@@ -81,7 +86,7 @@ func Open(cfg Config) (*Log, error) {
 	m := openMarks(cfg.Dir, cfg.Log)
 	l := &Log{
 		cfg: cfg, stream: newStream(), wake: make(chan struct{}, 1), marks: m, position: m.read(),
-		files: files{dir: cfg.Dir, limits: standard(cfg.Age), create: create, all: all},
+		files: files{dir: cfg.Dir, limits: standard(cfg.Age), create: create, all: all}, inherited: newest(all),
 	}
 	// The position may name a segment that was lost in a power failure: do not use its number again.
 	l.files.next = l.position.segment + 1
@@ -101,11 +106,14 @@ func newStream() string {
 
 // Append adds an event. It sets the stream and the number, and the current time if At is 0; it cuts texts that are too
 // long. It does not wait for the disk. If the disk takes nothing, the event stays in memory and is reported from
-// there. If too many events wait, the oldest are lost, and an events-lost event says how many.
+// there. If too many events wait, the oldest are lost, and an events-lost event says how many. Append drops an event
+// that the agent before has written, and whose state that agent could not store any more.
 func (l *Log) Append(e process.Event) {
 	l.mu.Lock()
 	l.drain()
-	l.keep(e)
+	if !l.again(&e) {
+		l.keep(e)
+	}
 	l.mu.Unlock()
 	l.nudge()
 }

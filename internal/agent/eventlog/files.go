@@ -47,10 +47,14 @@ type segment struct {
 	changed time.Time
 }
 
-const extension = ".jsonl"
+// The name of a file has so many digits: the order of the names is that of the numbers.
+const (
+	digits    = 20
+	extension = ".jsonl"
+)
 
 func (s segment) path(dir string) string {
-	return filepath.Join(dir, fmt.Sprintf("%016d%s", s.number, extension))
+	return filepath.Join(dir, fmt.Sprintf("%0*d%s", digits, s.number, extension))
 }
 
 // block is the smallest disk space of a file, in bytes.
@@ -68,18 +72,14 @@ func list(dir string) ([]segment, error) {
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), extension)
 		number, err := strconv.ParseUint(name, 10, 64)
-		if !ok || err != nil || !e.Type().IsRegular() || number == 0 || number > 1<<62 {
+		if !ok || err != nil || !e.Type().IsRegular() || number == 0 || number > 1<<62 || len(name) != digits {
 			continue
 		}
 		info, err := e.Info()
 		if err != nil {
 			return nil, err
 		}
-		// The names nearly always come in the order of the numbers.
-		at, _ := slices.BinarySearchFunc(all, number, func(s segment, number uint64) int {
-			return cmp.Compare(s.number, number)
-		})
-		all = slices.Insert(all, at, segment{number: number, size: info.Size(), changed: info.ModTime()})
+		all = append(all, segment{number: number, size: info.Size(), changed: info.ModTime()})
 	}
 	return all, nil
 }

@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"drover/internal/agent/instance"
@@ -61,9 +62,25 @@ func (o *Operator) Relaunched(id process.ID) {
 }
 
 // Relaunching reports whether an earlier agent was in the middle of a relaunch of the process.
-func (o *Operator) Relaunching(id process.ID) bool {
+func (o *Operator) Relaunching(id process.ID) bool { return len(o.relaunchSteps(id)) > 0 }
+
+func (o *Operator) relaunchSteps(id process.ID) []specstore.Step {
 	progress, err := o.Journal.GetProgress(relaunchKey(id))
-	return err == nil && len(progress.Steps) > 0
+	if err != nil {
+		return nil
+	}
+	return progress.Steps
+}
+
+// EndUnstored reports whether that agent could not store the end of the instance before the relaunch: the runtime on
+// record still has that instance.
+func (o *Operator) EndUnstored(id process.ID, rt *specstore.Runtime) bool {
+	if rt.Process == nil ||
+		slices.ContainsFunc(o.relaunchSteps(id), func(s specstore.Step) bool { return s.Run == rt.Run }) {
+		return false
+	}
+	_, _, err := o.Processes.Instance(*rt.Process)
+	return err != nil
 }
 
 func (n *session) relaunch() error {

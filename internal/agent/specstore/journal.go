@@ -38,8 +38,10 @@ type Entry struct {
 	Actor process.Actor `json:"actor,omitzero"`
 	// Boot is the boot in which the operation was accepted: after a reboot nobody can tell how far the operation came.
 	Boot string `json:"boot"`
-	// Outcome is set when it is over; Acked when the server has it.
+	// Outcome is set when it is over, Ended, in Unix milliseconds, if it had begun; Acked when the server has the
+	// outcome.
 	Outcome *process.Outcome `json:"outcome,omitempty"`
+	Ended   int64            `json:"ended,omitempty"`
 	Acked   bool             `json:"acked,omitempty"`
 }
 
@@ -220,7 +222,7 @@ func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, chan
 		if err != nil || e.Outcome != nil {
 			return err
 		}
-		e.Outcome = &outcome
+		e.Outcome, e.Ended = &outcome, time.Now().UnixMilli()
 		if err := applyChange(tx, id, change); err != nil {
 			return err
 		}

@@ -137,6 +137,12 @@ func TestReopen(t *testing.T) {
 	first, third := entry("item-1", 1), entry("item-3", 3)
 	outcome := success()
 	first.Boot, third.Boot, first.Outcome = boot, boot, &outcome
+	if len(unacked) == 1 {
+		first.Ended = unacked[0].Ended
+	}
+	if ago := time.Since(time.UnixMilli(first.Ended)); ago < 0 || ago > time.Minute {
+		t.Errorf("the operation ended %v ago", ago)
+	}
 	for _, c := range []struct{ got, want []specstore.Entry }{
 		{open, []specstore.Entry{third}},
 		{unacked, []specstore.Entry{first}},

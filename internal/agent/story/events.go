@@ -97,7 +97,7 @@ func (p *Process) Ended(c Change, was End, asked *specstore.PendingStop) []proce
 	if p.attest(c, &e, &was); was.How == nil { // nobody knows how long before this moment it ended
 		e.RunTime = 0
 	}
-	return append([]process.Event{e}, p.givenUp(c)...)
+	return append([]process.Event{e}, p.GivenUp(c)...)
 }
 
 // Replaced tells that an instance has ended and that another one has its place.
@@ -167,11 +167,11 @@ func (p *Process) RelaunchFailed(c Change, attempt int, why process.Cause) []pro
 		e.Kind = process.EventRunFailed
 		p.runRefused(c.Now, why.Text)
 	}
-	return append(append([]process.Event{e}, p.givenUp(c)...), p.Flapping(c)...)
+	return append(append([]process.Event{e}, p.GivenUp(c)...), p.Flapping(c)...)
 }
 
-// givenUp tells that the relaunch budget is used up, if this change has used it up.
-func (p *Process) givenUp(c Change) []process.Event {
+// GivenUp tells that the relaunch budget is used up, if this change has used it up.
+func (p *Process) GivenUp(c Change) []process.Event {
 	if c.To != lifecycle.GivenUp {
 		return nil
 	}

@@ -111,9 +111,28 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 		}
 	}
 	if p.Record != nil && p.Record.GivenUp && (op.Record == nil || !op.Record.GivenUp) {
-		events = append(events, p.givenUp(c)...)
+		events = append(events, p.GivenUp(c)...)
 	}
 	return append(events, p.Flapping(c)...)
+}
+
+// OperatedBefore tells of an operation that an earlier agent has ended and could not tell of any more. It knows only
+// what the journal has.
+func (p *Process) OperatedBefore(entry *specstore.Entry) []process.Event {
+	o := entry.Outcome
+	e := process.Event{
+		At: entry.Ended, Kind: entry.Op.Info().Event, Actor: Caller(entry.Actor, entry.Item), PID: p.PID(),
+	}
+	if was := p.Runtime.Ended; e.PID == 0 && was != nil {
+		e.PID = was.PID
+	}
+	switch {
+	case o.Fault == process.Failed || o.Fault == process.CheckFailed:
+		e.Kind, e.Cause = process.EventFailed, process.Cause{ID: o.Cause, Text: o.Text}
+	case o.Fault != process.None:
+		return nil
+	}
+	return []process.Event{e}
 }
 
 // revised returns the event of an operation, after an event of its own for a changed spec.

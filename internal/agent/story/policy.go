@@ -89,7 +89,7 @@ func (p *Process) TakenDown(c Change, was End, since int64) []process.Event {
 		was.Health = nil
 	}
 	p.attest(c, &e, &was)
-	return append([]process.Event{e}, p.givenUp(c)...)
+	return append([]process.Event{e}, p.GivenUp(c)...)
 }
 
 // NotTakenDown tells that the process could not be ended by policy. reason is why it was to be ended, note what stands

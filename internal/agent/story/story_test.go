@@ -2,6 +2,7 @@ package story_test
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -433,6 +434,39 @@ func TestTheEndOfACommandIsNotYetThatOfItsRun(t *testing.T) {
 		p.Machine.Awaits = awaits
 		if s := p.Status(story.View{Now: now, Uptime: time.Minute}); s.Cause.ID != want {
 			t.Errorf("awaits %q: cause %q, want %q", awaits, s.Cause.ID, want)
+		}
+	}
+}
+
+// TestAnOperationOfAnEarlierAgent is told from what the journal has.
+func TestAnOperationOfAnEarlierAgent(t *testing.T) {
+	failed := process.Outcome{Fault: process.Failed, Text: "no such user", Cause: process.CauseCommandFailed}
+	for name, c := range map[string]struct {
+		op      process.Op
+		outcome process.Outcome
+		ended   bool
+		want    []process.Event
+	}{
+		"start": {process.Start, process.Outcome{}, false, []process.Event{{Kind: process.EventStarted, PID: 7}}},
+		"stop":  {process.Stop, process.Outcome{}, true, []process.Event{{Kind: process.EventStopped, PID: 6}}},
+		"failure": {process.Start, failed, true, []process.Event{{
+			Kind: process.EventFailed, PID: 6, Cause: process.Cause{ID: process.CauseCommandFailed, Text: "no such user"},
+		}}},
+		"needless": {process.Start, process.Outcome{Fault: process.AlreadyRunning}, false, nil},
+	} {
+		p := running(process.Resident)
+		if c.ended {
+			p.Runtime.Process, p.Runtime.Ended = nil, &procfs.Identity{PID: 6}
+		}
+		for i := range c.want {
+			c.want[i].At = 3000
+			c.want[i].Actor = process.Actor{Kind: process.ActorCaller, App: "app", Operation: "item-1"}
+		}
+		got := p.OperatedBefore(&specstore.Entry{
+			Item: "item-1", Op: c.op, Actor: process.Actor{App: "app"}, Outcome: &c.outcome, Ended: 3000,
+		})
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 }

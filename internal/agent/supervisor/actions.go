@@ -67,9 +67,34 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 	next, actions := r.proc.Machine.Step(r.policy(), ev, r.now())
 	r.proc.Machine = next
 	r.perform(ctx, actions)
-	events := tell(story.Change{From: before.State, To: next.State, Now: time.Now(), Uptime: r.now()})
+	r.tellChange(before, tell)
+	r.stepped(ctx, before)
+}
+
+// tellAndStep is stepAndTell for a change that is recorded before the actions that follow from it. The events come
+// before the record: if the agent dies between the two, the next agent comes to the same events, and knows them again.
+func (r *runner) tellAndStep(
+	ctx context.Context, ev lifecycle.Event, tell func(story.Change) []process.Event, record func(),
+) {
+	before := r.proc.Machine
+	next, actions := r.proc.Machine.Step(r.policy(), ev, r.now())
+	r.proc.Machine = next
+	r.tellChange(before, tell)
+	record()
+	r.perform(ctx, actions)
+	r.stepped(ctx, before)
+}
+
+// tellChange tells of the change from an earlier state.
+func (r *runner) tellChange(before lifecycle.Machine, tell func(story.Change) []process.Event) {
+	events := tell(story.Change{From: before.State, To: r.proc.Machine.State, Now: time.Now(), Uptime: r.now()})
 	r.saveHistory()
 	r.tell(events...)
+}
+
+// stepped follows and stores the new state.
+func (r *runner) stepped(ctx context.Context, before lifecycle.Machine) {
+	next := r.proc.Machine
 	if next.State != before.State {
 		level := slog.LevelInfo
 		if next.State == lifecycle.Operating || before.State == lifecycle.Operating {
@@ -77,9 +102,8 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 		}
 		r.sup.cfg.Log.Log(ctx, level, "state changed", "process", r.id, "from", before.State, "to", next.State)
 	}
-	rt, m := &r.proc.Runtime, &r.proc.Machine
-	rt.Attempts, rt.LaunchedAt, rt.RetryAt = m.Attempts, m.LaunchedAt, m.RetryAt
-	if m.Attempts == 0 {
+	r.noteAttempts()
+	if rt := &r.proc.Runtime; rt.Attempts == 0 {
 		rt.Failing = 0
 		if rt.Cause.ID == process.CauseRelaunched { // the run has lasted
 			rt.Cause = process.Cause{}
@@ -100,6 +124,12 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 	if run := r.socketRun(); run != "" && before.State != lifecycle.Running {
 		r.heard(ctx, run) // what it has said meanwhile reached nobody
 	}
+}
+
+// noteAttempts notes in the runtime what the machine has counted.
+func (r *runner) noteAttempts() {
+	rt, m := &r.proc.Runtime, &r.proc.Machine
+	rt.Attempts, rt.LaunchedAt, rt.RetryAt = m.Attempts, m.LaunchedAt, m.RetryAt
 }
 
 // storeRuntime stores the runtime of the process. It only logs a failure: the disk may be full, and the work goes on.
@@ -164,11 +194,14 @@ func (r *runner) firstLook(ctx context.Context) {
 	case before == nil:
 		r.proc.BlameAbsence(time.Now(), seen, nil)
 		gone := story.End{Why: r.proc.Cause()}
-		asked := r.takePendingStop(true)
+		asked, givenUp := r.takePendingStop(true), r.proc.Record.GivenUp
 		r.stepAndTell(ctx, lifecycle.NotFound{}, func(c story.Change) []process.Event {
 			open := r.proc.OpenRun()
-			if open == nil {
+			if open == nil && givenUp {
 				return nil
+			}
+			if open == nil {
+				return r.proc.GivenUp(c) // an earlier agent has counted the last start, and could not begin it
 			}
 			gone.PID, gone.Began = open.PID, open.Started/1000 // the run ended when the host went down
 			return r.proc.Ended(c, gone, asked)

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -307,5 +308,57 @@ func TestStopIsPrompt(t *testing.T) {
 		if got := sorted(r.Lines()); !slices.Equal(got, []string{"reload b", "start a", "start a", "start b"}) {
 			t.Errorf("%v have run", got)
 		}
+	})
+}
+
+// TestTellOf: an agent tells of an operation that the agent before has ended, if the log neither tells of it nor is too
+// young to know.
+func TestTellOf(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		r.kill()
+		r.begin()
+		ended := func(item string, op process.Op, at int64) specstore.Entry {
+			return specstore.Entry{Item: item, Process: id("a"), Op: op, Outcome: &process.Outcome{}, Ended: at}
+		}
+		r.TellOf([]specstore.Entry{
+			ended("told", process.Reload, 1000), ended("old", process.Reload, 999), ended("new", process.Start, 1001),
+			ended("silent", process.SetGroups, 1001),
+		}, map[string]bool{"told": true}, 1000)
+		synctest.Wait()
+		if got := r.sink.history(id("a")); len(got) != 1 || got[0] != "started →" {
+			t.Errorf("told %q, want that it was started", got)
+		}
+		if e := r.lastEvent(process.EventStarted); e.Actor.Operation != "new" || e.PID != r.instance("a").PID {
+			t.Errorf("told %+v", e)
+		}
+	})
+}
+
+// TestGivenUpWhileTheAgentDied: the agent before has counted the last relaunch and died. The next agent begins none, and
+// says so.
+func TestGivenUpWhileTheAgentDied(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		r.kill()
+		r.Kill(file("a"))
+		rt := r.disk.runtime(id("a"))
+		rt.Process, rt.Attempts = nil, 99
+		data, err := json.Marshal(rt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.disk.mu.Lock()
+		r.disk.runtimes[id("a")] = data
+		r.disk.mu.Unlock()
+		for _, want := range [][]string{{"given-up unknown→given-up odd-pid-file"}, nil} {
+			r.begin()
+			r.state("a", "given-up", true)
+			r.kill()
+			if got := r.sink.history(id("a")); !slices.Equal(got, want) {
+				t.Errorf("told %q, want %q", got, want)
+			}
+		}
+		r.begin()
 	})
 }

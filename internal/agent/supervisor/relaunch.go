@@ -128,6 +128,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	r.proc.Runtime = after.Runtime
 	r.proc.Runtime.Relaunches, r.proc.Runtime.Restarts = tallied.Relaunches, tallied.Restarts
 	r.proc.Runtime.Failing, r.proc.Runtime.FailingBy = tallied.Failing, tallied.FailingBy
+	r.noteAttempts()
 	r.tellLeftovers(after.Ended, story.Policy())
 	if (process.CauseOf(err) == process.CauseFileHangs || errors.Is(err, instance.ErrUnrecorded)) &&
 		r.proc.Record.Spec.Policy.Kind == process.Resident {
@@ -141,17 +142,14 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		r.proc.Blame(time.Now(), causeOf(err), line)
 		r.proc.Runtime.Cause.Evidence = rest
 		cause := r.proc.Cause()
-		// Store before the step, which may begin the next relaunch.
-		r.storeRuntime(r.proc.Runtime)
-		r.sup.operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", err)
 		var failed lifecycle.Event = lifecycle.LaunchFailed{Forbidden: r.endedForGood(tallied.LastExit)}
 		if cause.ID == process.CauseStopped { // what has ended it comes before the next one
 			failed = lifecycle.PutOff{Until: r.now() + putOffTime}
 		}
-		r.stepAndTell(ctx, failed, func(c story.Change) []process.Event {
+		r.tellAndStep(ctx, failed, func(c story.Change) []process.Event {
 			return r.proc.RelaunchFailed(c, attempts, cause)
-		})
+		}, r.failureStored)
 		return
 	}
 	if r.upAtOnce() {
@@ -211,15 +209,21 @@ func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cau
 	attempts := r.proc.Machine.Attempts
 	r.proc.Blame(time.Now(), causeOf(hindrance), "relaunch delayed: "+hindrance.Error())
 	cause := r.proc.Cause()
-	r.storeRuntime(r.proc.Runtime)
-	r.sup.operator.Relaunched(r.id)
-	r.stepAndTell(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(c story.Change) []process.Event {
+	r.tellAndStep(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(c story.Change) []process.Event {
 		if before.ID == cause.ID {
 			return nil
 		}
 		r.sup.cfg.Log.Warn("relaunch postponed", "process", r.id, "error", hindrance)
 		return r.proc.RelaunchFailed(c, attempts, cause)
-	})
+	}, r.failureStored)
+}
+
+// failureStored stores the failure of a relaunch, and when the next one is due, before that one may begin and count.
+func (r *runner) failureStored() {
+	rt, m := &r.proc.Runtime, &r.proc.Machine
+	rt.Attempts, rt.RetryAt = min(rt.Attempts, m.Attempts), m.RetryAt
+	r.storeRuntime(*rt)
+	r.sup.operator.Relaunched(r.id)
 }
 
 // causeOf returns the cause of a failed start.

@@ -212,6 +212,9 @@ func (r *runner) begin(ctx context.Context) {
 	}
 	if r.sup.operator.Relaunching(r.id) {
 		// An earlier agent ended in the middle of a relaunch: wait for its command, do not run it again.
+		if r.sup.operator.EndUnstored(r.id, &r.proc.Runtime) {
+			r.endedBefore()
+		}
 		r.proc.Machine, actions = lifecycle.Resume(r.proc.Machine, r.policy())
 		r.schedule()
 		r.perform(ctx, actions)

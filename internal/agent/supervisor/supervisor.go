@@ -166,6 +166,16 @@ func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	}
 }
 
+// TellOf tells of operations that the last agent has ended and could not tell of any more. told are those whose event
+// is in the log, as far as the log was read: from a time in Unix milliseconds on. Call it after Adopt.
+func (s *Supervisor) TellOf(ended []specstore.Entry, told map[string]bool, since int64) {
+	for _, e := range ended {
+		if e.Ended >= since && !told[e.Item] && e.Op.Info().Event != "" {
+			s.runnerOf(e.Process).post(func(_ context.Context, r *runner) { r.tell(r.proc.OperatedBefore(&e)...) })
+		}
+	}
+}
+
 // Run supervises until ctx ends. It returns when every runner has stopped; the processes and the commands of
 // operations under way continue without it.
 func (s *Supervisor) Run(ctx context.Context) error {

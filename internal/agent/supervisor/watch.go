@@ -185,6 +185,22 @@ func (r *runner) goneUnseen(ctx context.Context, pid int, away bool) {
 	r.sweepAfter(ctx, asked)
 }
 
+// endedBefore notes and tells the end of an instance that an earlier agent has relaunched. A relaunch waits for
+// neither, so that agent may have died before it did.
+func (r *runner) endedBefore() {
+	who := *r.proc.Runtime.Process
+	r.proc.Runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
+	r.proc.BlameAbsence(time.Now(), instance.Sighting{}, &who)
+	was := r.withOutput(story.End{
+		PID: who.PID, Why: r.proc.Cause(), Run: r.proc.Runtime.Run, Began: r.proc.Runtime.LastStartAt,
+	})
+	r.sighted(instance.Sighting{})
+	r.failsBy()
+	c := r.unchanged()
+	c.From, c.To = lifecycle.Running, lifecycle.Starting
+	r.tell(r.proc.Ended(c, was, nil)...)
+}
+
 // found continues after a look found a new instance in place of before; before may be nil.
 func (r *runner) found(ctx context.Context, before *procfs.Identity) {
 	r.stepAndTell(ctx, lifecycle.Found{}, func(c story.Change) []process.Event {
