@@ -22,8 +22,7 @@ func script(t *testing.T, s *harness.Server, name, command string) (*harness.Pro
 }
 
 // cut waits until drover has cut the output of a script. A write at the very moment of a cut may be lost.
-const cut = `size() { stat -L -c %s /proc/$$/fd/1; }; ` +
-	`until n=$(size) && [ "$n" -gt 0 ] && [ "$n" -le 1048576 ]; do :; done; `
+const cut = "until [ $(stat -L -c %s /proc/$$/fd/1) -le 1048576 ]; do :; done; "
 
 func TestCommands(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
@@ -111,7 +110,8 @@ func TestCommands(t *testing.T) {
 		p.Policy = harness.Object{"op_timeout": 30}
 		r := p.Operate(8).Want(t, "reload", 65535)
 		if len(r.Msg) > 70000 || !strings.Contains(r.Msg, "[first") || !strings.Contains(r.Msg, "last]") {
-			t.Errorf("text of %d bytes, want both ends and at most 64 KiB of output", len(r.Msg))
+			t.Errorf("text of %d bytes, want both ends and at most 64 KiB of output: %.80q … %q", len(r.Msg), r.Msg,
+				r.Msg[max(0, len(r.Msg)-80):])
 		}
 	})
 	t.Run("that take too long are ended with all that they started", func(t *testing.T) {

@@ -22,7 +22,7 @@ const keep = 32 << 10
 // MaxOutput is how large an output may grow before it is cut, in bytes.
 const MaxOutput = 1 << 20
 
-// Output is the file that one command writes to. All writes append, so drover can cut the file while the command or
+// Output is the file that one command writes to. All its writes append, so drover can cut the file while the command or
 // one of its daemons has the file open. It is not a pipe, so nobody needs to read it. It is safe for concurrent use.
 type Output struct {
 	file *os.File
@@ -44,7 +44,7 @@ func CreateOutput(dir, name string) (*Output, error) {
 	}
 	path := filepath.Join(dir, name)
 	// Read and write: Text reads through the same descriptor, even if the name is gone.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create output file: %w", err)
 	}
@@ -142,7 +142,7 @@ func TrimFile(path string) error {
 	if info, err := os.Lstat(path); err == nil && Held(info) <= MaxOutput {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -179,11 +179,18 @@ func trim(f *os.File) (dropped int64, err error) {
 		}
 		size = info.Size()
 	}
-	if err := f.Truncate(0); err != nil {
-		return 0, fmt.Errorf("cannot trim output: %w", err)
+	if size <= keep { // the file has space without text, which only another length gives back
+		err = f.Truncate(0)
 	}
-	if _, err := f.Write(tail); err != nil {
-		return size, fmt.Errorf("cannot trim output: %w", err)
+	// The end moves to the beginning before the file becomes shorter: what somebody writes then comes after it.
+	if err == nil {
+		_, err = f.WriteAt(tail, 0)
+	}
+	if err != nil {
+		return size, fmt.Errorf("cannot trim output: %w", errors.Join(err, f.Truncate(0)))
+	}
+	if err := f.Truncate(int64(len(tail))); err != nil {
+		return 0, fmt.Errorf("cannot trim output: %w", err)
 	}
 	return size - int64(len(tail)), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -94,6 +95,58 @@ func TestOutputTrim(t *testing.T) {
 	}
 	if all[len(all)-1] != '\n' {
 		t.Fatal("the test wrote something else")
+	}
+}
+
+// TestTrimKeepsTheOrder: what is written during a cut may be lost, and never comes before older text.
+func TestTrimKeepsTheOrder(t *testing.T) {
+	dir := t.TempDir()
+	out, err := launch.CreateOutput(dir, "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	padding := strings.Repeat("x", 1000)
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < 100_000 && err == nil; i++ {
+			_, err = fmt.Fprintf(out.File(), "%s %d\n", padding, i)
+		}
+		done <- err
+	}()
+	for cuts := 0; ; {
+		select {
+		case err := <-done:
+			if err != nil || cuts == 0 {
+				t.Fatalf("%d cuts, %v", cuts, err)
+			}
+			return
+		default:
+		}
+		if err := out.Trim(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(text) > 2*kept {
+			continue
+		}
+		cuts++
+		last := -1
+		for line := range strings.Lines(string(text)) {
+			_, number, _ := strings.Cut(line, " ")
+			n, err := strconv.Atoi(strings.TrimSuffix(number, "\n"))
+			if err != nil || !strings.HasSuffix(line, "\n") {
+				continue // it was cut in two, or is just being written
+			}
+			if n < last {
+				t.Fatalf("line %d comes after line %d", n, last)
+			}
+			last = n
+		}
 	}
 }
 

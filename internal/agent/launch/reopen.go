@@ -9,7 +9,7 @@ import (
 // OpenOutput opens the output of a command that an earlier agent started. The bytes that the earlier agent cut are
 // lost.
 func OpenOutput(dir, name string) (*Output, error) {
-	file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_APPEND, 0)
+	file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open output: %w", err)
 	}
