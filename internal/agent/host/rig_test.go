@@ -98,13 +98,18 @@ type started struct {
 	cmd *exec.Cmd
 }
 
-// start runs a program until the test ends.
+// start runs a program until the test ends. The program has its arguments only a moment after Start, which returns when
+// the kernel has closed the descriptors of the parent.
 func start(t *testing.T, path string) started {
 	t.Helper()
 	cmd := exec.Command(path, "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	harness.Eventually(t, "the program to have its arguments", func() bool {
+		line, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/cmdline")
+		return err == nil && strings.HasPrefix(string(line), path)
+	})
 	id, err := live().Identify(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
