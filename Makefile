@@ -2,10 +2,13 @@
 SHELL := /bin/sh
 export CGO_ENABLED := 0
 
+# A package is then compiled once for tests, programs and releases alike, and once for all clones of the repository on a machine.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 # The go command does not combine a workspace with another module file.
 TOOL := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
 
-.PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers upgrade hostile browser scale bench bench-peers bench-fleet package release clean
+.PHONY: help run build quick test test-rest test-deps race steady lint prose fmt generate check fuzz chaos netns failover servers upgrade hostile browser scale bench bench-peers bench-fleet package release clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,9 +20,19 @@ run: ## run the main job: a server and one agent, on loopback, without configura
 build: ## build bin/drover and bin/drover-agent
 	go build -trimpath -o bin/ ./cmd/...
 
-# Never from the cache: the black-box tests build the binary themselves, and go test would not notice that it is another one.
-test: test-deps ## run all tests, and install what they need
-	go test -count 1 -timeout 25m work
+# The tests run on gotestsum, in the order of test/suite/plan.go. A package that falls runs once more, alone, at the end.
+SUITE = go run ./test/suite
+
+test: test-deps ## run the tests that a stranger needs, and install what they need: every package, the quick start, a short form of the rest (4 minutes)
+	@$(SUITE) test
+
+test-rest: test-deps ## run what make test leaves for later: the built program at length, races, fuzzing, cut links (10 minutes; as root, needs gcc)
+	@tools/fuzz.sh 2000
+	@$(SUITE) rest
+
+N ?= 20
+steady: test-deps ## run the tests with processes, servers or real time N times (20) beside two busy loops; goes on where it was stopped
+	@$(SUITE) steady -n $(N)
 
 # Results come from the cache if nothing changed. GOGC saves the linkers time; archtest asks the go command, which the cache cannot see. Some tests
 # only wait, so more packages than processors are tested at once.
@@ -31,7 +44,7 @@ test-deps: ## install the real daemons that the tests supervise (as root), or sa
 	@tools/test-deps.sh
 
 race: ## run the tests of one process at a time under the race detector (needs gcc)
-	tools/race.sh ./internal/...
+	@$(SUITE) race
 
 lint: prose ## check the rules of the code and of the English
 	$(TOOL) golangci-lint run ./...

@@ -366,7 +366,7 @@ func TestKillAtEveryWriteOfARelaunch(t *testing.T) {
 		tells(t, dir, at, "^relaunched$")
 		log, _ := os.ReadFile(filepath.Join(dir, "commands.log"))
 		if got := strings.Fields(string(log)); len(got) != 1 {
-			t.Errorf("killed at %d: commands %v ran, want one start", at, got)
+			t.Errorf("NEVER A FLAKE: killed at %d: commands %v ran, want one start", at, got)
 		}
 	})
 }
@@ -468,7 +468,7 @@ func crashOnce(
 		t.Errorf("killed at %d: outcome %+v after %v", at, outcome, got)
 	}
 	if strings.Join(got, " ") != strings.Join(commands, " ") {
-		t.Errorf("killed at %d: commands %v ran, want %v", at, got, commands)
+		t.Errorf("NEVER A FLAKE: killed at %d: commands %v ran, want %v", at, got, commands)
 	}
 	return died
 }
@@ -478,7 +478,7 @@ func tells(t *testing.T, dir string, at int, want string) {
 	t.Helper()
 	got, err := toldIn(dir)
 	if told := strings.Join(got, ","); err != nil || !regexp.MustCompile(want).MatchString(told) {
-		t.Errorf("killed at %d: events %s, %v, want %s", at, told, err, want)
+		t.Errorf("NEVER A FLAKE: killed at %d: events %s, %v, want %s", at, told, err, want)
 	}
 }
 

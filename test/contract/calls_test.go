@@ -40,7 +40,8 @@ func TestSamePostTwiceAtOnce(t *testing.T) {
 			codes[p.Await(task).Code]++
 		}
 		if codes[0] != 1 || codes[828] != 2 || harness.Starts(t, dir) != 1 {
-			t.Errorf("codes %v, started %d times, want one 0, two 828 and one start", codes, harness.Starts(t, dir))
+			t.Errorf("%scodes %v, started %d times, want one 0, two 828 and one start", harness.MoreThan(1, harness.Starts(t, dir)),
+				codes, harness.Starts(t, dir))
 		}
 		pid := harness.ReadPID(t, dir+"/oddd.pid")
 		for i := range tasks {

@@ -53,7 +53,7 @@ func TestOneProcessInTwoSpellings(t *testing.T) {
 	all(ask(0, "agent_id_list", harness.Agent, id), 0, 2)
 	all(ask(0, "agent_id_list", harness.Agent, id), 828, 2)
 	if n := harness.Starts(t, dir); n != 2 {
-		t.Errorf("it was started %d times, want 2", n)
+		t.Errorf("%sit was started %d times, want 2", harness.MoreThan(2, n), n)
 	}
 
 	// Different operations of one process run one after another, whatever it is called.
@@ -63,7 +63,7 @@ func TestOneProcessInTwoSpellings(t *testing.T) {
 		harness.ParseResult(t, entry).Want(t, key, 0)
 	}
 	if n := harness.Starts(t, dir); n != 3 {
-		t.Errorf("it was started %d times, want 3", n)
+		t.Errorf("%sit was started %d times, want 3", harness.MoreThan(3, n), n)
 	}
 
 	body := p.Request(0)

@@ -60,7 +60,8 @@ func TestI2_FullDiskUnderACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := a.await(p, task); got.Code != 0 || judge.Ran(p, "stop") != 1 || judge.Instances(t, judge.Dir(p)) != 0 {
-		t.Errorf("%d %s, the command ran %d times, want once", got.Code, got.Msg, judge.Ran(p, "stop"))
+		t.Errorf("%s%d %s, the command ran %d times, want once", harness.MoreThan(1, judge.Ran(p, "stop")), got.Code, got.Msg,
+			judge.Ran(p, "stop"))
 	}
 }
 

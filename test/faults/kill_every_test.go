@@ -240,7 +240,7 @@ func (a *attack) strike(p *harness.Process, moment string, twice bool) (passed b
 	}
 	if unanswered == nil {
 		if got := a.traceOf(p); got != a.after {
-			a.t.Errorf("%s: %+v, want %+v", moment, got, a.after)
+			a.t.Errorf("%s%s: %+v, want %+v", harness.MoreThan(len(a.after.ran), len(got.ran)), moment, got, a.after)
 		}
 		return passed
 	}

@@ -30,6 +30,7 @@ import (
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
+	"drover/internal/test/harness"
 	"drover/internal/wire"
 )
 
@@ -342,7 +343,7 @@ func TestI1_I2_LossyLink(t *testing.T) {
 						}
 					}
 					if got := b.world.Lines(); !slices.Equal(got, want) {
-						t.Errorf("%q ran, want %q", got, want)
+						t.Errorf("%s%q ran, want %q", harness.MoreThan(len(want), len(got)), got, want)
 					}
 				})
 		})
@@ -369,7 +370,7 @@ func TestI1_I3_ServerAway(t *testing.T) {
 		}
 		<-time.After(time.Hour)
 		if got := b.world.Lines(); !slices.Equal(got, []string{"reload first", "reload second"}) {
-			t.Errorf("%q ran", got)
+			t.Errorf("%s%q ran", harness.MoreThan(2, len(got)), got)
 		}
 	})
 }

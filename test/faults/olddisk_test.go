@@ -128,7 +128,7 @@ func oldDisk(t *testing.T, what string, alone bool) {
 			t.Errorf("runtime.db restored %v: pid %d, hosted %v", runtime, got.PID, got.Hosted)
 		}
 		if n := judge.Ran(p, "start"); n != starts || judge.Instances(t, filepath.Join(r.work, "p")) != 0 {
-			t.Errorf("runtime.db restored %v: started %d times, want %d", runtime, n, starts)
+			t.Errorf("%sruntime.db restored %v: started %d times, want %d", harness.MoreThan(starts, n), runtime, n, starts)
 		}
 		// What has been made good stands without the server, too.
 		r.agent.kill()
@@ -185,7 +185,7 @@ func TestI4_WipedDisk(t *testing.T) {
 			}
 			for p, want := range map[*harness.Process]int{first: 1, up: 1, down: 2, stopped: 1} {
 				if n := judge.Ran(p, "start"); n != want {
-					t.Errorf("%s was started %d times, want %d", p.Name, n, want)
+					t.Errorf("%s%s was started %d times, want %d", harness.MoreThan(want, n), p.Name, n, want)
 				}
 			}
 			// It is watched, and what comes next counts.

@@ -126,7 +126,7 @@ func (a *attack) cut(s *struck) (passed bool) {
 			most++ // and once after the boot
 		}
 		if n := judge.Ran(s.p, word) - before[word]; n < least || n > most {
-			a.t.Errorf("%s: outcome %d %q, and %q ran %d times", s.moment, got.Code, got.Msg, word, n)
+			a.t.Errorf("%s%s: outcome %d %q, and %q ran %d times", harness.MoreThan(most, n), s.moment, got.Code, got.Msg, word, n)
 		}
 	}
 	return passed
@@ -141,7 +141,7 @@ func (a *attack) settled(s *struck) (hosted bool) {
 		return got.PID > 1 || !hosted
 	})
 	if n := judge.Instances(a.t, judge.Dir(s.p)); n > 1 || hosted && n == 0 {
-		a.t.Errorf("%s: %d processes run, hosted %t", s.moment, n, hosted)
+		a.t.Errorf("%s%s: %d processes run, hosted %t", harness.MoreThan(1, n), s.moment, n, hosted)
 	}
 	return hosted
 }

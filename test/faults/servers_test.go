@@ -11,6 +11,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/engine"
 	"drover/internal/server/store"
+	"drover/internal/test/harness"
 )
 
 // stalling is the way to the agent of an engine that stands still between lease and send, for so long that the lease
@@ -53,7 +54,7 @@ func TestI2_I3_TwoServers(t *testing.T) {
 					}
 				}
 				if got := b.world.Lines(); !slices.Equal(got, want) {
-					t.Errorf("%q ran, want %q", got, want)
+					t.Errorf("%s%q ran, want %q", harness.MoreThan(len(want), len(got)), got, want)
 				}
 				if n := b.again.Load(); n == 0 {
 					t.Error("no order came again: nothing was tried")

@@ -101,7 +101,7 @@ func TestStoppedProcess(t *testing.T) {
 		t.Errorf("kill: %d %s, alive %v", got.Code, got.Msg, harness.Alive(pid))
 	}
 	if n := judge.Ran(p, "start"); n != 1 {
-		t.Errorf("started %d times", n)
+		t.Errorf("%sstarted %d times", harness.MoreThan(1, n), n)
 	}
 }
 

@@ -146,7 +146,7 @@ func TestBudget(t *testing.T) {
 		}
 		for name, n := range told {
 			if n > 1 {
-				t.Fatalf("%s is told of %d times", name, n)
+				t.Fatalf("%s%s is told of %d times", harness.MoreThan(1, n), name, n)
 			}
 		}
 		return len(told) == many

@@ -213,7 +213,7 @@ func (h *history) settle() {
 	last := h.operate(Query)
 	dir := Dir(h.process)
 	if n := Instances(h.t, dir); n > 1 || (n == 1) != last.Running {
-		h.t.Errorf("%s: %d instances, and a query said running: %v", h.process.Name, n, last.Running)
+		h.t.Errorf("%s%s: %d instances, and a query said running: %v", harness.MoreThan(1, n), h.process.Name, n, last.Running)
 	}
 	h.markBeside()
 	if result := porcupine.CheckOperationsTimeout(model(h.cut), h.all, time.Minute); result != porcupine.Ok {
@@ -222,7 +222,7 @@ func (h *history) settle() {
 			fmt.Fprintf(&lines, "%7.3f-%7.3f op %2d %+v\n", float64(o.Call)/1e9, float64(o.Return)/1e9, o.Input,
 				o.Output)
 		}
-		h.t.Errorf("%s: the history is explained by no order (%s):\n%s", h.process.Name, result, lines.String())
+		h.t.Errorf("%s: %s: the history is explained by no order (%s):\n%s", harness.Never, h.process.Name, result, lines.String())
 	}
 	h.operate(Kill)
 }

@@ -27,7 +27,7 @@ func TestI8_AreasWithTheSameAddresses(t *testing.T) {
 	}
 	for _, p := range []*harness.Process{northern, southern} {
 		if n := judge.Ran(p, "start"); n != 1 {
-			t.Errorf("%s was started %d times", p.Key(), n)
+			t.Errorf("%s%s was started %d times", harness.MoreThan(1, n), p.Key(), n)
 		}
 	}
 	// Everybody is reached at once.
@@ -151,11 +151,11 @@ func (r *rig) cutOnce(w way, d direction, m moment) {
 	ran := judge.Ran(p, "reload")
 	switch {
 	case got.Code == 0 && ran != 1:
-		r.t.Errorf("%s %s: cut %s: answered 0, and the command ran %d times", p.Key(), d, m, ran)
+		r.t.Errorf("%s%s %s: cut %s: answered 0, and the command ran %d times", harness.MoreThan(1, ran), p.Key(), d, m, ran)
 	case got.Code != 0 && got.Code != 117 && got.Code != 65535:
 		r.t.Errorf("%s %s: cut %s: %d %s", p.Key(), d, m, got.Code, got.Msg)
 	case ran > 1:
-		r.t.Errorf("%s %s: cut %s: the command ran %d times", p.Key(), d, m, ran)
+		r.t.Errorf("%s%s %s: cut %s: the command ran %d times", harness.MoreThan(1, ran), p.Key(), d, m, ran)
 	}
 	if again := r.outcome(p, task); again.Code != got.Code {
 		r.t.Errorf("%s %s: cut %s: the outcome changed from %d to %d", p.Key(), d, m, got.Code, again.Code)

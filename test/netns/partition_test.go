@@ -159,7 +159,7 @@ func TestI2_PartitionOfAOneOf(t *testing.T) {
 	}
 	for name, n := range r.noted("job", "begun") {
 		if want := map[bool]int{true: 1}[name == host]; n != want {
-			t.Errorf("%s has begun the job %d times, want %d", name, n, want)
+			t.Errorf("%s%s has begun the job %d times, want %d", harness.MoreThan(want, n), name, n, want)
 		}
 	}
 }

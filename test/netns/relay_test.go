@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/test/harness"
 	"drover/test/judge"
 )
 
@@ -173,7 +174,8 @@ func TestI1_I2_I3_BadLink(t *testing.T) {
 			}
 		}
 		if ran := judge.Ran(p, "reload"); ran < answered || ran > len(tasks) {
-			t.Errorf("link %s: of %d operations %d were answered with 0, and the command ran %d times", m, len(tasks),
+			t.Errorf("%slink %s: of %d operations %d were answered with 0, and the command ran %d times",
+				harness.MoreThan(len(tasks), ran), m, len(tasks),
 				answered, ran)
 		}
 		if (m == slow || m == dripping) && answered != len(tasks) {

@@ -108,7 +108,7 @@ processes:
 	}
 	for name, runs := range map[string]int{"done": 1, "failing": 4, "forbidden": 1, "never": 1, "always": 1} {
 		if n := p.count(name); n != runs {
-			t.Errorf("%s ran %d times, want %d", name, n, runs)
+			t.Errorf("%s%s ran %d times, want %d", harness.MoreThan(runs, n), name, n, runs)
 		}
 	}
 	if a := p.CLI("why", "shop/done"); a.Code != 0 {
@@ -125,7 +125,7 @@ processes:
 	p.S.Run()
 	harness.Eventually(t, "done to be finished again", func() bool { return p.State("done") == "finished" })
 	if n := p.count("done"); n != 1 {
-		t.Errorf("done ran again after a restart of drover: %d times", n)
+		t.Errorf("%sdone ran again after a restart of drover: %d times", harness.MoreThan(1, n), n)
 	}
 	if a := p.CLI("start", "shop/done"); a.Code != 0 {
 		t.Errorf("start: %s", a.Errors)

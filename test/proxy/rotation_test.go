@@ -22,7 +22,7 @@ func TestKeysAreReplacedBehindAProxy(t *testing.T) {
 				f.CLI("keys", "drop", k.Kind, k.ID)
 			}
 		}
-		f.Keyed(1)
+		f.KeyedSoon(1)
 		f.Online(host)
 		f.works(host)
 	}

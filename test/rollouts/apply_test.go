@@ -145,7 +145,7 @@ func TestApplyOverTheDeathOfTheServer(t *testing.T) {
 	f.run("over deaths", "2", "2", "2")
 	for i, n := range f.starts() {
 		if n != before[i]+1 {
-			t.Errorf("host %d has started it %d times", i, n-before[i])
+			t.Errorf("%shost %d has started it %d times", harness.MoreThan(1, n-before[i]), i, n-before[i])
 		}
 	}
 	harness.Eventually(t, "the removal", func() bool { return !strings.Contains(f.CLI("ps", "-o", "name"), "shop/other") })

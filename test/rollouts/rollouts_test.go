@@ -146,7 +146,7 @@ func TestSteeringAFleet(t *testing.T) {
 	f.drover(0, "rollout", "watch", id)
 	for i, n := range f.starts() {
 		if i > 0 && n != before[i]+1 {
-			t.Errorf("host %d has started the good release %d times", i, n-before[i])
+			t.Errorf("%shost %d has started the good release %d times", harness.MoreThan(1, n-before[i]), i, n-before[i])
 		}
 	}
 	if r := f.status(id); r.State != "done" || r.Counts.OK != 5 {

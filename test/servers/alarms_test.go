@@ -40,7 +40,7 @@ func receive(t *testing.T) *receiver {
 		defer r.mu.Unlock()
 		for _, alarm := range message.Data {
 			if slices.Contains(r.alarms, string(alarm)) {
-				t.Errorf("an alarm came twice: %s", alarm)
+				t.Errorf("%s: an alarm came twice: %s", harness.Never, alarm)
 			}
 			r.alarms = append(r.alarms, string(alarm))
 		}

@@ -154,7 +154,8 @@ func (w *watch) replace(end syscall.Signal, binary string) {
 	}
 	for _, s := range restarted {
 		if n := s.starts(); n != w.began[s.id]+w.operations {
-			w.t.Errorf("%s began %d times, want once for each of its %d operations", s.id, n, w.began[s.id]+w.operations)
+			w.t.Errorf("%s%s began %d times, want once for each of its %d operations", harness.MoreThan(w.began[s.id]+w.operations, n),
+				s.id, n, w.began[s.id]+w.operations)
 		}
 	}
 }
@@ -226,7 +227,7 @@ func (w *watch) compare() {
 			w.t.Errorf("%s: the cause was %s, and is %s", s.id, a, b)
 		}
 		if n := s.starts(); n != w.began[s.id] {
-			w.t.Errorf("%s began %d times, and now %d", s.id, w.began[s.id], n)
+			w.t.Errorf("%s%s began %d times, and now %d", harness.MoreThan(w.began[s.id], n), s.id, w.began[s.id], n)
 		}
 	}
 }
@@ -280,7 +281,7 @@ func (w *watch) timetables() {
 			}
 		}
 		if ran := s.runsFrom(w.t, first.Add(every)); ran > due || ran < certain {
-			w.t.Errorf("%s ran %d times, and was due %d times, %d of them with an agent", s.id, ran, due, certain)
+			w.t.Errorf("%s%s ran %d times, and was due %d times, %d of them with an agent", harness.MoreThan(due, ran), s.id, ran, due, certain)
 		}
 	}
 }

@@ -286,7 +286,7 @@ func TestChildWaitsAtItsGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := descriptors(t); after != before {
-		t.Errorf("%d descriptors, %d before", after, before)
+		t.Errorf("NEVER A FLAKE: %d descriptors, %d before", after, before)
 	}
 }
 
@@ -365,7 +365,7 @@ func TestErrorsAreACallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := descriptors(t); after != before {
-		t.Errorf("%d descriptors, %d before", after, before)
+		t.Errorf("NEVER A FLAKE: %d descriptors, %d before", after, before)
 	}
 }
 

@@ -507,3 +507,26 @@ func TestAllChangesArrive(t *testing.T) {
 		}
 	})
 }
+
+// TestRenewedTrustIsReportedAtOnce: whoever replaces keys waits until each host goes by them. Trust that the agent
+// rejects comes again with each report, and must not make the agent report without a pause.
+func TestRenewedTrustIsReportedAtOnce(t *testing.T) {
+	for trusts, reports := range map[bool]int{true: 2, false: 1} {
+		bubble(t, nil, func(t *testing.T, r *rig) {
+			r.take()
+			r.trusts = trusts
+			renewals := 1
+			r.answers(func(wire.Report) (wire.ReportAck, error) {
+				if renewals--; renewals < 0 && trusts {
+					return wire.ReportAck{}, nil
+				}
+				return wire.ReportAck{Trust: []byte("renewed")}, nil
+			})
+			r.set(id("a"), process.Status{State: "running"})
+			pass(time.Second)
+			if got := r.take(); len(got) != reports {
+				t.Errorf("trust that is adopted (%v) leads to %d reports, want %d", trusts, len(got), reports)
+			}
+		})
+	}
+}

@@ -40,6 +40,8 @@ type rig struct {
 	told   [][]byte
 	// busy says that orders are open.
 	busy bool
+	// trusts says whether renewed trust is adopted.
+	trusts bool
 	// full is why the journal takes nothing.
 	full error
 	// session and number are those of the last report; refused is the session that was refused as an earlier one, if
@@ -56,8 +58,9 @@ func bubble(t *testing.T, before, fn func(t *testing.T, r *rig)) {
 		r.standing = linked()
 		r.Reporter = report.New(report.Config{
 			Link: link{r, time.Now()}, Standing: r.standing, Journal: r, Events: history{r}, Heartbeat: 5 * time.Second,
-			Busy:  r.isBusy,
-			Hello: wire.Hello{IP: "10.0.0.1", Build: "test", BootID: "boot"}, Log: slog.New(slog.DiscardHandler),
+			Busy:    r.isBusy,
+			Trusted: func([]byte) bool { return r.trusts },
+			Hello:   wire.Hello{IP: "10.0.0.1", Build: "test", BootID: "boot"}, Log: slog.New(slog.DiscardHandler),
 		})
 		if before != nil {
 			before(t, r)

@@ -166,8 +166,8 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 	if x.orders != nil {
 		x.orders.Answered(&b.report, &ack)
 	}
-	if len(ack.Trust) > 0 && r.cfg.Trusted != nil {
-		r.cfg.Trusted(ack.Trust)
+	if len(ack.Trust) > 0 && r.cfg.Trusted != nil && r.cfg.Trusted(ack.Trust) {
+		r.nudge() // whoever replaces keys waits until all hosts go by them
 	}
 	if b.report.Hello != nil && ack.Session != "" {
 		x.session, x.told = newSession(ack.Session, r.cfg.Wall()), 0

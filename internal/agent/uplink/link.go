@@ -85,8 +85,9 @@ func (l *Link) HostName() string {
 	return cmp.Or(e.ID, fmt.Sprintf("%d:%s", e.Cloud, e.IP))
 }
 
-// RenewTrust applies new trust, signed as wire.SealTrust does. It logs the reason if it rejects it.
-func (l *Link) RenewTrust(sealed []byte) {
+// RenewTrust applies new trust, signed as wire.SealTrust does, and reports whether it is new. It logs the reason if it
+// rejects the trust.
+func (l *Link) RenewTrust(sealed []byte) bool {
 	renewed, err := l.trust.adopt(sealed)
 	if err != nil {
 		l.log.Error("cannot renew trust", "error", err)
@@ -101,6 +102,7 @@ func (l *Link) RenewTrust(sealed []byte) {
 	if renewed && l.conn != nil {
 		l.conn.RenewSession()
 	}
+	return renewed
 }
 
 // CompleteReport adds to a report the agent's trust, its identity, and its new sealing key if it has one.

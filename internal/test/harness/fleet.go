@@ -166,21 +166,34 @@ func (f *Fleet) StartAgent(name string, flags ...string) *Program {
 }
 
 // Online waits until a host is.
-func (f *Fleet) Online(host string) { f.awaitState(host, "online") }
+func (f *Fleet) Online(host string) { f.awaitPresence(host, true, "online") }
 
 // Away waits until the loss of a host is noticed.
-func (f *Fleet) Away(host string) { f.awaitState(host, "away") }
+func (f *Fleet) Away(host string) { f.awaitPresence(host, false, "away") }
 
-func (f *Fleet) awaitState(host, state string) {
+func (f *Fleet) awaitPresence(host string, want bool, state string) {
 	f.T.Helper()
 	Eventually(f.T, host+" to be "+state, func() bool {
-		for line := range strings.Lines(f.CLI("agents")) {
-			if fields := strings.Fields(line); len(fields) > 2 && fields[0] == host && fields[2] == state {
-				return true
-			}
-		}
-		return false
+		online, known := f.hosts()[host]
+		return known && online == want
 	})
+}
+
+// hosts returns which hosts are online, by their ids. It is empty while the server does not answer.
+func (f *Fleet) hosts() map[string]bool {
+	f.T.Helper()
+	_, reply, err := f.caller().Do(http.MethodGet, "/api/v1/agents?limit=1000", nil)
+	if err != nil {
+		return nil
+	}
+	hosts := map[string]bool{}
+	items, _ := reply["items"].([]any)
+	for _, item := range items {
+		host := item.(Object)
+		id, _ := host["id"].(string)
+		hosts[id], _ = host["online"].(bool)
+	}
+	return hosts
 }
 
 // Call calls a GSE endpoint as a caller from outside does, and fails the test unless its code is 0.

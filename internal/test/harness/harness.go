@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/test/openapi"
+	"drover/internal/test/repo"
 )
 
 // Patience is how long anything may take before a test fails: the machines that run the tests are shared and slow.
@@ -73,7 +73,8 @@ func buildOnce(dir, pkg string) (string, error) {
 }
 
 func build(pkg, binary string) error {
-	cmd := exec.Command("go", "build", "-o", binary, pkg)
+	// The form of a release, whose packages the go command then compiles once for all.
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, pkg)
 	cmd.Dir = Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -83,10 +84,7 @@ func build(pkg, binary string) error {
 }
 
 // Root is the directory of the repository.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
-}
+func Root() string { return repo.Root() }
 
 // Server is a running drover dev.
 type Server struct {

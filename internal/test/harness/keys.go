@@ -3,6 +3,7 @@ package harness
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 
 	"drover/client"
 )
@@ -11,26 +12,67 @@ import (
 func (f *Fleet) Keys() client.Keys {
 	f.T.Helper()
 	var k client.Keys
-	if err := json.Unmarshal([]byte(f.CLI("keys", "list", "-o", "json")), &k); err != nil {
+	_, reply, err := f.caller().Do(http.MethodGet, "/api/v1/keys", nil)
+	if err != nil {
 		f.T.Fatal(err)
 	}
+	text, err := json.Marshal(reply)
+	if err == nil {
+		err = json.Unmarshal(text, &k)
+	}
+	if err != nil {
+		f.T.Fatalf("%v: %s", err, text)
+	}
 	return k
+}
+
+// keyed reports whether so many hosts are online and all of them go by the keys.
+func (f *Fleet) keyed(hosts int) bool {
+	f.T.Helper()
+	k := f.Keys()
+	return k.Online == hosts && k.Reached == hosts
+}
+
+// report has each host that is online report to the server, by an operation that finds nothing to do.
+func (f *Fleet) report() {
+	f.T.Helper()
+	var online []string
+	for id, is := range f.hosts() {
+		if is {
+			online = append(online, id)
+		}
+	}
+	if len(online) > 0 {
+		f.Operate(&Process{Namespace: "harness", Name: "nothing", Identity: Object{"proc_name": "nothing"}}, 1, online...)
+	}
 }
 
 // Keyed waits until so many hosts are online and all of them go by the keys.
 func (f *Fleet) Keyed(hosts int) {
 	f.T.Helper()
 	Eventually(f.T, fmt.Sprintf("%d hosts to go by the keys", hosts), func() bool {
-		k := f.Keys()
-		return k.Online == hosts && k.Reached == hosts
+		return f.keyed(hosts)
 	})
 }
 
-// RotateKey replaces the key of a kind, in both steps, while so many hosts are online. The former one still counts.
+// RotateKey replaces the key of a kind, in both steps, while so many hosts are online. The former one still counts. It
+// does not wait for heartbeats, with which hosts learn of keys otherwise, up to a minute later: Keyed does.
 func (f *Fleet) RotateKey(kind string, hosts int) {
 	f.T.Helper()
 	for range 2 {
 		f.CLI("keys", "rotate", kind)
-		f.Keyed(hosts)
+		f.KeyedSoon(hosts)
 	}
+}
+
+// KeyedSoon is Keyed for hosts that report meanwhile.
+func (f *Fleet) KeyedSoon(hosts int) {
+	f.T.Helper()
+	Eventually(f.T, fmt.Sprintf("%d hosts to go by the keys", hosts), func() bool {
+		if f.keyed(hosts) {
+			return true
+		}
+		f.report()
+		return false
+	})
 }

@@ -61,9 +61,12 @@ func (b *built) Run() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	// The command line is read later, and counts more.
 	_ = flag.Set("test.parallel", fmt.Sprint(max(waiters, runtime.GOMAXPROCS(0)))) // a number is what it takes
+	flag.Parse()                                                                   // the command line counts more
 	if left := b.leftOut(); len(left) > 0 {
+		if asked := flag.Lookup("test.skip").Value.String(); asked != "" {
+			left = append(left, asked)
+		}
 		_ = flag.Set("test.skip", strings.Join(left, "|")) // names are what it takes
 	}
 	return b.M.Run()

@@ -132,6 +132,18 @@ func (r Result) Want(t testing.TB, what string, code int) Result {
 	return r
 }
 
+// Never is what a test prints if its fall cannot be luck. The check of a change (test/suite) then gives it no second try.
+const Never = "NEVER A FLAKE"
+
+// MoreThan begins the message of a test that counts how often something happened, such as the run of a command: less
+// often may be luck, on a slow machine, but more often than it may never is.
+func MoreThan(most, n int) string {
+	if n > most {
+		return Never + ": "
+	}
+	return ""
+}
+
 // Eventually asks again and again until the answer is yes.
 func Eventually(t testing.TB, what string, yes func() bool) {
 	t.Helper()

@@ -7,11 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"drover/internal/test/repo"
 )
 
 // Document is api/openapi.yaml.
@@ -21,9 +22,7 @@ type Document struct{ doc *openapi3.T }
 var Load = sync.OnceValues(load)
 
 func load() (*Document, error) {
-	_, file, _, _ := runtime.Caller(0)
-	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
-	doc, err := openapi3.NewLoader().LoadFromFile(filepath.Join(root, "api", "openapi.yaml"))
+	doc, err := openapi3.NewLoader().LoadFromFile(filepath.Join(repo.Root(), "api", "openapi.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("cannot load openapi.yaml: %w", err)
 	}

@@ -379,6 +379,9 @@ func (l *life) check(complete bool) (known int) {
 	return known
 }
 
+// histories is how many histories a run lives, which differ from run to run.
+const histories = 20
+
 // foldIsLife lives random histories: what the store tells of a moment is what was, or it is unknown. Without losses
 // everything is known while an agent ran.
 func foldIsLife(t *testing.T, s store.Store) {
@@ -386,7 +389,7 @@ func foldIsLife(t *testing.T, s store.Store) {
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a history to repeat
 	known := 0
-	for n := range 60 {
+	for n := range histories {
 		l := &life{t: t, s: s, chance: chance, agent: fmt.Sprint("agent", n), truth: map[string][]past.Record{}}
 		losses := n%2 == 1
 		for run := range 1 + chance.IntN(4) {

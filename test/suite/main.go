@@ -1,0 +1,123 @@
+// Command suite runs the tests of the repository in the order and in the parts that make test and make test-rest need,
+// on gotestsum.
+//
+// A package whose tests fell runs once more, alone, after all others. If it falls again, the run fails. If it passes, the
+// run passes, and its last lines name each test that fell as FLAKED. Some falls cannot be luck (verdict.go): they fail the
+// run at once. So do more than three flaked packages, and a test that test/flaked.md names without a mend.
+//
+// The records of a run are in test/records, or in the directory that DROVER_TEST_RECORDS names: there the next run goes
+// on counting. Records are what `go test -json` writes, and gotestsum tool slowest reads them.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// recordsVariable names a directory in which several runs keep their records.
+const recordsVariable = "DROVER_TEST_RECORDS"
+
+// programsVariable names a directory in which the tests of several packages share the programs that they run
+// (internal/test/harness).
+const programsVariable = "DROVER_TEST_PROGRAMS"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err == nil {
+		return
+	}
+	if !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "suite:", err)
+	}
+	os.Exit(1)
+}
+
+func command(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("expected a command: test, rest, race or steady")
+	}
+	root, err := top(ctx)
+	if err != nil {
+		return err
+	}
+	switch args[0] {
+	case "test", "rest", "race":
+		return once(ctx, root, args[0], args[1:], out)
+	case "steady":
+		return steady(ctx, root, args[1:], out)
+	default:
+		return fmt.Errorf("%q is not a command; expected test, rest, race or steady", args[0])
+	}
+}
+
+// top is the directory of the repository.
+func top(ctx context.Context) (string, error) {
+	mod, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", strings.TrimSuffix(module, "/")).Output()
+	return strings.TrimSpace(string(mod)), err
+}
+
+func once(ctx context.Context, root, name string, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	p, err := newPlan(ctx, root)
+	if err != nil {
+		return err
+	}
+	stages := map[string]func() []stage{"test": p.test, "rest": p.rest, "race": p.raced}[name]()
+	dir, done, err := rooms(filepath.Join(root, "test", "records"))
+	if err != nil {
+		return err
+	}
+	defer done()
+	tests, err := gotestsum(root, out)
+	if err != nil {
+		return err
+	}
+	k, err := readKnown(filepath.Join(root, "test", "flaked.md"))
+	if err != nil {
+		return err
+	}
+	r := &run{out: out, root: root, dir: dir, test: tests, skips: os.Getenv("CI") == "true", known: k}
+	fmt.Fprint(out, takes[name])
+	if err := r.do(ctx, stages); err != nil {
+		return err
+	}
+	fmt.Fprint(out, later[name])
+	return nil
+}
+
+// rooms returns the directory of the records, and a function that removes what is no longer needed after the tests.
+func rooms(usual string) (dir string, done func(), err error) {
+	done = func() {}
+	if dir = os.Getenv(recordsVariable); dir == "" {
+		dir = usual
+		if err := os.RemoveAll(dir); err != nil {
+			return "", nil, err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", nil, err
+	}
+	if os.Getenv(programsVariable) == "" {
+		programs, err := os.MkdirTemp("", "drover-programs-")
+		if err != nil {
+			return "", nil, err
+		}
+		done = func() { _ = os.RemoveAll(programs) }
+		return dir, done, os.Setenv(programsVariable, programs)
+	}
+	return dir, done, nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// module begins the path of each package.
+const module = "drover/"
+
+// stage is one call of go test.
+type stage struct {
+	Name     string
+	Packages []string
+	// Beside is how many packages are tested at the same time.
+	Beside int
+	// Flags and Env are those of go test, beside its own.
+	Flags, Env []string
+}
+
+// plan knows which package is tested when.
+type plan struct{ product, blackBox []string }
+
+func newPlan(ctx context.Context, root string) (*plan, error) {
+	list := exec.CommandContext(ctx, "go", "list", "-f",
+		"{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "work")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list work: %w", err)
+	}
+	p := &plan{}
+	for _, pkg := range strings.Fields(string(out)) {
+		if strings.HasPrefix(pkg, module+"test/") {
+			p.blackBox = append(p.blackBox, pkg)
+		} else {
+			p.product = append(p.product, pkg)
+		}
+	}
+	p.product, p.blackBox = first(p.product, longestOfTheProduct), first(p.blackBox, longestBlackBoxes)
+	return p, nil
+}
+
+// first puts some packages before the others, in their order: go test begins with the first, and what takes longest
+// must not be left alone at the end.
+func first(packages []string, before []string) []string {
+	place := func(pkg string) int {
+		if i := slices.Index(before, short(pkg)); i >= 0 {
+			return i
+		}
+		return len(before)
+	}
+	slices.SortStableFunc(packages, func(a, b string) int { return place(a) - place(b) })
+	return packages
+}
+
+// takes says how long a command takes, before it begins.
+var takes = map[string]string{
+	"test": "make test takes about 4 minutes on two processors, and 8 with an empty build cache.\n",
+	"rest": "make test-rest takes about 10 minutes on two processors, and 13 with an empty build cache.\n",
+}
+
+// later says what a command leaves out, after it has ended.
+var later = map[string]string{
+	"test": "LATER: the built program at length, the race detector, fuzzing, and cut links (as root). Run: make test-rest\n",
+}
+
+// longestOfTheProduct and longestBlackBoxes are the packages whose tests take longest, the longest first.
+var (
+	longestOfTheProduct = []string{
+		"internal/server/store/postgres", "internal/cli", "internal/fabric/broker", "internal/server/store/sqlite",
+		"internal/server/apiv1", "internal/agent", "internal/server/engine", "internal/server/provider",
+		"internal/server/httpapi", "internal/agent/logs", "internal/server/webui", "internal/server/rollout",
+	}
+	longestBlackBoxes = []string{
+		"test/browser", "test/proxy", "test/packages", "test/upgrade", "test/limits", "test/rollouts", "test/faults",
+		"test/contract",
+	}
+)
+
+// short are the tests of each package of test/ that make test runs: one story of each. Packages that are not named are
+// tested whole by make test.
+var shortForms = map[string][]string{}
+
+// whole are the packages of test/ that make test runs whole.
+func (p *plan) whole() (whole, rest []string) {
+	for _, pkg := range p.blackBox {
+		if _, cut := shortForms[short(pkg)]; cut {
+			rest = append(rest, pkg)
+		} else {
+			whole = append(whole, pkg)
+		}
+	}
+	return whole, rest
+}
+
+// pattern matches the tests of the short forms.
+func pattern() string {
+	var names []string
+	for _, tests := range shortForms {
+		names = append(names, tests...)
+	}
+	slices.Sort(names)
+	return "^(" + strings.Join(slices.Compact(names), "|") + ")$"
+}
+
+// unlinked spares the linker what only a debugger needs.
+const unlinked = "-ldflags=-s -w"
+
+// test is what a stranger runs.
+func (p *plan) test() []stage {
+	whole, cut := p.whole()
+	return []stage{
+		{Name: "the product", Packages: p.product, Beside: 3, Flags: []string{unlinked, "-timeout", "15m"}},
+		{Name: "the built program", Packages: whole, Beside: 2, Flags: []string{unlinked, "-timeout", "15m"}},
+		{
+			Name: "the built program, in short", Packages: cut, Beside: 3,
+			Flags: []string{unlinked, "-timeout", "15m", "-run", pattern()},
+		},
+	}
+}
+
+// rest is everything else. Without gcc or root a part of it is left out, which is said.
+func (p *plan) rest() []stage {
+	_, cut := p.whole()
+	stages := []stage{{
+		Name: "the built program at length", Packages: cut, Beside: 3,
+		Flags: []string{unlinked, "-timeout", "25m", "-skip", pattern()},
+	}}
+	stages = append(stages, p.raced()...)
+	if os.Geteuid() == 0 {
+		stages = append(stages, stage{
+			Name: "network namespaces", Packages: []string{module + "test/netns"}, Beside: 1,
+			Flags: []string{unlinked, "-tags", "netns", "-timeout", "15m", "-run", "RandomRun|KillEachPart|SameAddresses"},
+			Env:   []string{"DROVER_CHAOS_TIME=20s"},
+		})
+	}
+	return stages
+}
+
+// raced is the product under the race detector.
+//
+// SQLite is a translation from C: no memory of it is ours, and watching its accesses takes most of the time of a test with a
+// database. The driver, through which we call it, is watched. A transcript runs the built program, in which the race
+// detector is not. When the program ends other than by a key, bubbletea closes its reader while it reads. What measures
+// much data has no more races in it.
+//
+// By default the detector has every program wait for a second at its end, the programs that tests start too. Tests find
+// goroutines that outlive their owner: they wait for them.
+func (p *plan) raced() []stage {
+	return []stage{{
+		Name: "the product under the race detector", Packages: p.product, Beside: 3,
+		Flags: []string{
+			"-race", "-gcflags=modernc.org/sqlite/lib=-race=false", unlinked, "-timeout", "20m", "-skip",
+			"TestTranscripts|TestEachCommandEnds|TestTerminalIsRestored|" +
+				"TestContract/(observations|events_among_many|polls_of_large_tasks)",
+		},
+		Env: []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=0"},
+	}}
+}
+
+// steady are the packages whose tests have processes, servers or real time in them.
+func (p *plan) steady(ctx context.Context, root, only string) ([]stage, error) {
+	list := exec.CommandContext(ctx, "go", "list", "-f",
+		`{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "work")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list work: %w", err)
+	}
+	alive := []string{
+		"net", "net/http", "net/http/httptest", "os/exec", "os/signal", "syscall", "time", module + "internal/agent/pidns",
+		module + "internal/test/harness", module + "internal/test/pgtest",
+	}
+	chosen := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		if strings.Contains(words[0], only) && slices.ContainsFunc(words[1:], func(i string) bool { return slices.Contains(alive, i) }) {
+			chosen[words[0]] = true
+		}
+	}
+	keep := func(packages []string) []string {
+		return slices.DeleteFunc(slices.Clone(packages), func(pkg string) bool { return !chosen[pkg] })
+	}
+	flags := []string{unlinked, "-timeout", "60m"}
+	stages := []stage{
+		{Name: "the product", Packages: keep(p.product), Beside: 3, Flags: flags},
+		{Name: "the built program", Packages: keep(p.blackBox), Beside: 2, Flags: flags},
+	}
+	return slices.DeleteFunc(stages, func(s stage) bool { return len(s.Packages) == 0 }), nil
+}

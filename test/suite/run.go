@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// most is how many packages of a run may pass at the second try only.
+const most = 3
+
+// errFailed says that the run is over and has failed; why was printed.
+var errFailed = errors.New("failed")
+
+// run is one call of the suite.
+type run struct {
+	out io.Writer
+	// root is the directory of the repository; dir keeps the records.
+	root, dir string
+	// test runs tests, and writes a record of them to a file. It returns an error if they did not all pass.
+	test func(ctx context.Context, record string, s stage, packages []string) error
+	// skips says that a test that is left out is a failure.
+	skips bool
+	known known
+
+	passed  int
+	fallen  []fall
+	leftOut []string
+	flaked  []string
+}
+
+// fall is a package that has to run again.
+type fall struct {
+	stage stage
+	result
+}
+
+// do runs stages one after another, then once more, alone, each package that fell, and judges.
+func (r *run) do(ctx context.Context, stages []stage) error {
+	for _, s := range stages {
+		begun := time.Now()
+		if err := r.first(ctx, s); err != nil {
+			return err
+		}
+		fmt.Fprintf(r.out, "%s: %d s\n", s.Name, int(time.Since(begun).Seconds()))
+	}
+	if len(r.fallen) > 0 {
+		if err := r.again(ctx); err != nil {
+			return err
+		}
+	}
+	return r.judge()
+}
+
+// first runs a stage. A fall that cannot be luck ends the run.
+func (r *run) first(ctx context.Context, s stage) error {
+	fmt.Fprintf(r.out, "\n== %s: %d packages ==\n", s.Name, len(s.Packages))
+	results, err := r.results(ctx, s, s.Packages)
+	if err != nil {
+		return err
+	}
+	sure := false
+	for _, p := range results {
+		r.passed += p.Passed
+		for _, test := range p.LeftOut {
+			r.leftOut = append(r.leftOut, short(p.Package)+" "+test)
+		}
+		switch {
+		case !p.Failed:
+		case p.Certain != "":
+			sure = true
+			fmt.Fprintf(r.out, "FAILED %s %s: %s\n", short(p.Package), strings.Join(p.names(), ", "), p.Certain)
+		default:
+			fmt.Fprintf(r.out, "FELL %s %s: runs once more, alone, at the end\n", short(p.Package),
+				strings.Join(p.names(), ", "))
+			r.fallen = append(r.fallen, fall{s, p})
+		}
+	}
+	if sure {
+		return errFailed
+	}
+	return nil
+}
+
+// results runs packages of a stage, and returns how each has ended.
+func (r *run) results(ctx context.Context, s stage, packages []string) ([]result, error) {
+	have, err := records(r.dir)
+	if err != nil {
+		return nil, err
+	}
+	record := filepath.Join(r.dir, fmt.Sprintf("%03d.json", len(have)+1))
+	tests := r.test(ctx, record, s, packages)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	results, err := read(record)
+	if err != nil {
+		return nil, errors.Join(tests, err)
+	}
+	// A package without a result has not been tested: go test did not get as far.
+	for _, pkg := range packages {
+		if !slices.ContainsFunc(results, func(p result) bool { return p.Package == pkg }) {
+			return nil, fmt.Errorf("%s has no result: %w", pkg, errors.Join(tests, errFailed))
+		}
+	}
+	if tests != nil && !slices.ContainsFunc(results, func(p result) bool { return p.Failed }) {
+		return nil, fmt.Errorf("no package fell, but the tests ended with: %w", tests)
+	}
+	return results, nil
+}
+
+// names are the tests that fell, or a word for the package if it fell by itself.
+func (p result) names() []string {
+	if len(p.Fallen) == 0 {
+		return []string{"(outside of its tests)"}
+	}
+	return p.Fallen
+}
+
+// again is the second try.
+func (r *run) again(ctx context.Context) error {
+	fmt.Fprintf(r.out, "\n== second try: %d packages, each alone ==\n", len(r.fallen))
+	for _, f := range r.fallen {
+		s := f.stage
+		s.Name = "second try of " + short(f.Package)
+		results, err := r.results(ctx, s, []string{f.Package})
+		if err != nil {
+			return err
+		}
+		for _, p := range results {
+			r.passed += p.Passed
+			if p.Failed && p.Package == f.Package {
+				fmt.Fprintf(r.out, "FAILED %s %s, after %s\n", short(p.Package), strings.Join(p.names(), ", "),
+					strings.Join(f.names(), ", "))
+				return errFailed
+			}
+		}
+		if f.Detector {
+			fmt.Fprintf(r.out, "The race detector ended itself in %s (golang.org/issue/78156), and passes now.\n",
+				short(f.Package))
+			continue
+		}
+		if err := r.keep(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep keeps what a package wrote when it fell, and adds it to those of this run and of the one before that uses the
+// same records.
+func (r *run) keep(f fall) error {
+	path := filepath.Join(r.dir, "flaked-"+strings.ReplaceAll(short(f.Package), "/", "-")+".log")
+	if err := os.WriteFile(path, []byte(f.Output), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.out, "\nWhat %s wrote when it fell (%s):\n%s\n", short(f.Package), path, end(f.Output, 64<<10))
+	list, err := os.OpenFile(filepath.Join(r.dir, "flaked"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer list.Close()
+	for _, test := range f.names() {
+		if _, err := fmt.Fprintln(list, short(f.Package), test); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end is the last part of a text.
+func end(text string, bytes int) string { return text[max(0, len(text)-bytes):] }
+
+// judge prints the last lines.
+func (r *run) judge() error {
+	list, err := os.ReadFile(filepath.Join(r.dir, "flaked"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	var why []string
+	packages := map[string]bool{}
+	for line := range strings.Lines(string(list)) {
+		line = strings.TrimSpace(line)
+		pkg, test, _ := strings.Cut(line, " ")
+		packages[pkg] = true
+		r.flaked = append(r.flaked, line)
+		if r.known.unmended(module+pkg, test) {
+			why = append(why, line+" flaked before, and test/flaked.md names no mend")
+		}
+	}
+	if len(packages) > most {
+		why = append(why, fmt.Sprintf("%d packages flaked, and at most %d may", len(packages), most))
+	}
+	slices.Sort(r.leftOut)
+	for _, test := range slices.Compact(r.leftOut) {
+		fmt.Fprintln(r.out, "LEFT OUT", test)
+	}
+	if r.skips && len(r.leftOut) > 0 {
+		why = append(why, "a test was left out, and CI=true allows none")
+	}
+	for _, line := range r.flaked {
+		fmt.Fprintln(r.out, "FLAKED", line)
+	}
+	if len(r.flaked) > 0 {
+		fmt.Fprintln(r.out, "Each line FLAKED needs a row in test/flaked.md: when, cause and mend.")
+	}
+	for _, reason := range why {
+		fmt.Fprintln(r.out, "FAILED:", reason)
+	}
+	if why != nil {
+		return errFailed
+	}
+	fmt.Fprintf(r.out, "%d passed, 0 failed\n", r.passed)
+	return nil
+}
+
+// gotestsum returns a function that runs tests as gotestsum does: a line a package, and at the end what the failed
+// tests wrote.
+func gotestsum(root string, out io.Writer) (func(context.Context, string, stage, []string) error, error) {
+	find := exec.Command("go", "tool", "-n", "-modfile="+filepath.Join(root, "tools", "go.mod"), "gotestsum")
+	find.Dir, find.Env, find.Stderr = root, append(os.Environ(), "GOWORK=off"), os.Stderr
+	path, err := find.Output()
+	if err != nil {
+		return nil, fmt.Errorf("cannot build gotestsum: %w", err)
+	}
+	program := strings.TrimSpace(string(path))
+	return func(ctx context.Context, record string, s stage, packages []string) error {
+		args := slices.Concat([]string{
+			"--format", "pkgname", "--format-icons", "text", "--hide-summary", "skipped",
+			"--jsonfile", record, "--", "-count", "1", "-vet=off", "-p", strconv.Itoa(s.Beside),
+		}, s.Flags, packages)
+		cmd := exec.CommandContext(ctx, program, args...)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
+		cmd.Env = append(os.Environ(), s.Env...)
+		// A stop ends go test and its tests as well, and at once: none of them may look as if it fell.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		return cmd.Run()
+	}, nil
+}

@@ -1,0 +1,36 @@
+package main
+
+import "strings"
+
+// never is what a test prints if its fall cannot be luck: a command that ran twice, or something that leaks.
+const never = "NEVER A FLAKE"
+
+// detectorsEnd is what a race detector prints that ends itself (golang.org/issue/78156). Go 1.26 has this defect:
+// about one run in ten of a package whose tests use testing/synctest ends so.
+const detectorsEnd = "ThreadSanitizer: CHECK failed"
+
+// certain returns why the fall of a package cannot be luck, or nothing.
+func certain(p *running, output string) string {
+	switch {
+	case p.broken || strings.Contains(output, "[build failed]") || strings.Contains(output, "[setup failed]"):
+		return "it does not build"
+	case strings.HasSuffix(p.name, "/archtest"):
+		return "it breaks a rule of the code"
+	case p.race:
+		return "a data race"
+	case strings.Contains(output, never):
+		return "the test says " + never
+	case strings.Contains(output, "Failing input written to testdata"):
+		return "a crasher of fuzzing"
+	}
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "panic: ") && !strings.HasPrefix(line, "panic: test timed out after ") {
+			return line
+		}
+		if strings.HasPrefix(line, "fatal error: ") { // the runtime's own panics: a map written by two, a deadlock
+			return line
+		}
+	}
+	return ""
+}
