@@ -91,11 +91,11 @@ func once(ctx context.Context, root, name string, args []string, out io.Writer) 
 		return err
 	}
 	r := &run{out: out, root: root, dir: dir, test: tests, skips: os.Getenv("CI") == "true", known: k}
-	fmt.Fprint(out, takes[name])
+	r.say("%s", takes[name])
 	if err := r.do(ctx, stages); err != nil {
 		return err
 	}
-	fmt.Fprint(out, later[name])
+	r.say("%s", later[name])
 	return nil
 }
 

@@ -34,7 +34,7 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 		return nil, fmt.Errorf("go list work: %w", err)
 	}
 	p := &plan{}
-	for _, pkg := range strings.Fields(string(out)) {
+	for pkg := range strings.FieldsSeq(string(out)) {
 		if strings.HasPrefix(pkg, module+"test/") {
 			p.blackBox = append(p.blackBox, pkg)
 		} else {

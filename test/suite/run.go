@@ -44,6 +44,9 @@ type fall struct {
 	result
 }
 
+// say prints for the person who waits. The records have everything else, so a closed output is not a failure.
+func (r *run) say(format string, args ...any) { _, _ = fmt.Fprintf(r.out, format, args...) }
+
 // do runs stages one after another, then once more, alone, each package that fell, and judges.
 func (r *run) do(ctx context.Context, stages []stage) error {
 	for _, s := range stages {
@@ -51,7 +54,7 @@ func (r *run) do(ctx context.Context, stages []stage) error {
 		if err := r.first(ctx, s); err != nil {
 			return err
 		}
-		fmt.Fprintf(r.out, "%s: %d s\n", s.Name, int(time.Since(begun).Seconds()))
+		r.say("%s: %d s\n", s.Name, int(time.Since(begun).Seconds()))
 	}
 	if len(r.fallen) > 0 {
 		if err := r.again(ctx); err != nil {
@@ -63,7 +66,7 @@ func (r *run) do(ctx context.Context, stages []stage) error {
 
 // first runs a stage. A fall that cannot be luck ends the run.
 func (r *run) first(ctx context.Context, s stage) error {
-	fmt.Fprintf(r.out, "\n== %s: %d packages ==\n", s.Name, len(s.Packages))
+	r.say("\n== %s: %d packages ==\n", s.Name, len(s.Packages))
 	results, err := r.results(ctx, s, s.Packages)
 	if err != nil {
 		return err
@@ -78,9 +81,9 @@ func (r *run) first(ctx context.Context, s stage) error {
 		case !p.Failed:
 		case p.Certain != "":
 			sure = true
-			fmt.Fprintf(r.out, "FAILED %s %s: %s\n", short(p.Package), strings.Join(p.names(), ", "), p.Certain)
+			r.say("FAILED %s %s: %s\n", short(p.Package), strings.Join(p.names(), ", "), p.Certain)
 		default:
-			fmt.Fprintf(r.out, "FELL %s %s: runs once more, alone, at the end\n", short(p.Package),
+			r.say("FELL %s %s: runs once more, alone, at the end\n", short(p.Package),
 				strings.Join(p.names(), ", "))
 			r.fallen = append(r.fallen, fall{s, p})
 		}
@@ -128,7 +131,7 @@ func (p result) names() []string {
 
 // again is the second try.
 func (r *run) again(ctx context.Context) error {
-	fmt.Fprintf(r.out, "\n== second try: %d packages, each alone ==\n", len(r.fallen))
+	r.say("\n== second try: %d packages, each alone ==\n", len(r.fallen))
 	for _, f := range r.fallen {
 		s := f.stage
 		s.Name = "second try of " + short(f.Package)
@@ -139,13 +142,13 @@ func (r *run) again(ctx context.Context) error {
 		for _, p := range results {
 			r.passed += p.Passed
 			if p.Failed && p.Package == f.Package {
-				fmt.Fprintf(r.out, "FAILED %s %s, after %s\n", short(p.Package), strings.Join(p.names(), ", "),
+				r.say("FAILED %s %s, after %s\n", short(p.Package), strings.Join(p.names(), ", "),
 					strings.Join(f.names(), ", "))
 				return errFailed
 			}
 		}
 		if f.Detector {
-			fmt.Fprintf(r.out, "The race detector ended itself in %s (golang.org/issue/78156), and passes now.\n",
+			r.say("The race detector ended itself in %s (golang.org/issue/78156), and passes now.\n",
 				short(f.Package))
 			continue
 		}
@@ -163,7 +166,7 @@ func (r *run) keep(f fall) error {
 	if err := os.WriteFile(path, []byte(f.Output), 0o644); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "\nWhat %s wrote when it fell (%s):\n%s\n", short(f.Package), path, end(f.Output, 64<<10))
+	r.say("\nWhat %s wrote when it fell (%s):\n%s\n", short(f.Package), path, end(f.Output, 64<<10))
 	list, err := os.OpenFile(filepath.Join(r.dir, "flaked"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -202,24 +205,24 @@ func (r *run) judge() error {
 	}
 	slices.Sort(r.leftOut)
 	for _, test := range slices.Compact(r.leftOut) {
-		fmt.Fprintln(r.out, "LEFT OUT", test)
+		r.say("LEFT OUT %s\n", test)
 	}
 	if r.skips && len(r.leftOut) > 0 {
 		why = append(why, "a test was left out, and CI=true allows none")
 	}
 	for _, line := range r.flaked {
-		fmt.Fprintln(r.out, "FLAKED", line)
+		r.say("FLAKED %s\n", line)
 	}
 	if len(r.flaked) > 0 {
-		fmt.Fprintln(r.out, "Each line FLAKED needs a row in test/flaked.md: when, cause and mend.")
+		r.say("Each line FLAKED needs a row in test/flaked.md: when, cause and mend.\n")
 	}
 	for _, reason := range why {
-		fmt.Fprintln(r.out, "FAILED:", reason)
+		r.say("FAILED: %s\n", reason)
 	}
 	if why != nil {
 		return errFailed
 	}
-	fmt.Fprintf(r.out, "%d passed, 0 failed\n", r.passed)
+	r.say("%d passed, 0 failed\n", r.passed)
 	return nil
 }
 

@@ -92,7 +92,7 @@ func (r *rounds) all(ctx context.Context, n int) error {
 	}
 	done, _ := strconv.Atoi(strings.TrimSpace(string(text))) // 0 before the first round is over
 	for ; done < n; done++ {
-		fmt.Fprintf(r.out, "\n=== round %d of %d ===\n", done+1, n)
+		r.say("\n=== round %d of %d ===\n", done+1, n)
 		if err := r.round(ctx); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (r *rounds) all(ctx context.Context, n int) error {
 	if err := os.Remove(state); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "%d rounds are done: %s has a row of each, and %s what fell tests wrote\n", n, r.table, r.dir)
+	r.say("%d rounds are done: %s has a row of each, and %s what fell tests wrote\n", n, r.table, r.dir)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (r *rounds) round(ctx context.Context) error {
 		if len(left) == 0 {
 			continue
 		}
-		fmt.Fprintf(r.out, "\n== %s: %d packages ==\n", s.Name, len(left))
+		r.say("\n== %s: %d packages ==\n", s.Name, len(left))
 		if _, err := r.results(ctx, s, left); err != nil {
 			return err
 		}
@@ -188,6 +188,6 @@ func (r *rounds) row(begun time.Time, results []result) error {
 	}
 	row := fmt.Sprintf("| %s | %s | %.0f | %d | %s |\n", r.commit, begun.UTC().Format("2006-01-02 15:04"),
 		r.now().Sub(begun).Minutes(), len(results), strings.Join(fell, ", "))
-	fmt.Fprint(r.out, row)
+	r.say("%s", row)
 	return os.WriteFile(r.table, append(text, row...), 0o644)
 }

@@ -82,7 +82,8 @@ func TestTheSecondTry(t *testing.T) {
 	}{
 		"nothing falls": {map[string]string{"a": ""}, true, "1 passed, 0 failed"},
 		"a test falls once": {
-			map[string]string{"a": "", "b": `once:t.Run("in", func(t *testing.T) { t.Fatal("why it fell") })`}, true,
+			map[string]string{"a": "", "b": `once:t.Run("in", func(t *testing.T) { t.Fatal("why it fell") })`},
+			true,
 			"FLAKED b TestX/in",
 		},
 		"a test falls twice":     {map[string]string{"a": `t.Fatal("no")`}, false, "FAILED a TestX, after TestX"},
@@ -91,11 +92,13 @@ func TestTheSecondTry(t *testing.T) {
 		"a panic":                {map[string]string{"a": `once:panic("oh")`}, false, "FAILED a TestX: panic: oh"},
 		"a panic of a goroutine": {map[string]string{"a": `once:go panic("oh"); <-t.Context().Done()`}, false, "FAILED a TestX: panic: oh"},
 		"the runtime's own panic": {
-			map[string]string{"a": `once:mutex.Unlock()`}, false,
+			map[string]string{"a": `once:mutex.Unlock()`},
+			false,
 			"FAILED a TestX: fatal error: sync: unlock of unlocked mutex",
 		},
 		"a test that says it": {
-			map[string]string{"a": `once:t.Error("NEVER A FLAKE: it ran twice")`}, false,
+			map[string]string{"a": `once:t.Error("NEVER A FLAKE: it ran twice")`},
+			false,
 			"FAILED a TestX: the test says NEVER A FLAKE",
 		},
 		"a rule of the code":   {map[string]string{"archtest": `once:t.Error("no")`}, false, "it breaks a rule"},
