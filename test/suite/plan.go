@@ -77,31 +77,57 @@ var (
 		"internal/server/httpapi", "internal/agent/logs", "internal/server/webui", "internal/server/rollout",
 	}
 	longestBlackBoxes = []string{
-		"test/browser", "test/proxy", "test/packages", "test/upgrade", "test/limits", "test/rollouts", "test/faults",
-		"test/contract",
+		"test/browser", "test/faults", "test/proxy", "test/packages", "test/trust", "test/upgrade", "test/rollouts",
+		"test/limits", "test/desired", "test/screen", "test/why", "test/servers",
 	}
 )
 
-// short are the tests of each package of test/ that make test runs: one story of each. Packages that are not named are
-// tested whole by make test.
-var shortForms = map[string][]string{}
-
-// whole are the packages of test/ that make test runs whole.
-func (p *plan) whole() (whole, rest []string) {
-	for _, pkg := range p.blackBox {
-		if _, cut := shortForms[short(pkg)]; cut {
-			rest = append(rest, pkg)
-		} else {
-			whole = append(whole, pkg)
-		}
-	}
-	return whole, rest
+// brief are the tests that make test runs of the packages of test/ that take long: a story of each. It runs a package that is not
+// named here whole, and none of a package without tests here.
+var brief = map[string][]string{
+	"test/browser":     {"TestSignIn", "TestTimes"},
+	"test/desired":     {"TestRestoredDisk"},
+	"test/failover":    nil,
+	"test/faults":      {"TestI9_NoCredentials", "TestI5_AgentDies", "TestI7_StoppedStaysStopped"},
+	"test/hosting":     {"TestGivenUpAndFlapping", "TestHealth"},
+	"test/hostile":     nil,
+	"test/importing":   {"TestUnits", "TestInstances"},
+	"test/lifecycle":   {"TestRealDaemons", "TestRelaunch"},
+	"test/limits":      {"TestUsageHistory"},
+	"test/logs":        {"TestLogs", "TestFollow"},
+	"test/packages":    {"TestPackages", "TestScripts"},
+	"test/past":        {"TestWhatHappenedAtTen"},
+	"test/processfile": {"TestExecution", "TestRestart", "TestStop"},
+	"test/proxy":       {"TestJoiningThroughAProxy"},
+	"test/rollouts":    {"TestCancelOfATask", "TestScheduledRollout"},
+	"test/scale":       nil,
+	"test/screen":      {"TestReadOnly"},
+	"test/servers":     {"TestMixedUp"},
+	"test/stopping":    {"TestKillOvertakes", "TestWithGroups"},
+	"test/trust":       {"TestTheOwnerOfAHostDecides", "TestARecordedOrderIsWorthNothing"},
+	"test/upgrade":     {"TestNewerFormat"},
+	"test/why":         {"TestDeaths", "TestNothingIsWrong"},
 }
 
-// pattern matches the tests of the short forms.
+// cut divides the packages of test/: make test runs the first whole, of the second a brief form, and nothing of the third.
+func (p *plan) cut() (whole, briefly, later []string) {
+	for _, pkg := range p.blackBox {
+		switch tests, named := brief[short(pkg)]; {
+		case !named:
+			whole = append(whole, pkg)
+		case len(tests) > 0:
+			briefly = append(briefly, pkg)
+		default:
+			later = append(later, pkg)
+		}
+	}
+	return whole, briefly, later
+}
+
+// pattern matches the tests of the brief forms. A test of the same name in another of these packages goes with them.
 func pattern() string {
 	var names []string
-	for _, tests := range shortForms {
+	for _, tests := range brief {
 		names = append(names, tests...)
 	}
 	slices.Sort(names)
@@ -113,24 +139,27 @@ const unlinked = "-ldflags=-s -w"
 
 // test is what a stranger runs.
 func (p *plan) test() []stage {
-	whole, cut := p.whole()
+	whole, briefly, _ := p.cut()
 	return []stage{
 		{Name: "the product", Packages: p.product, Beside: 3, Flags: []string{unlinked, "-timeout", "15m"}},
-		{Name: "the built program", Packages: whole, Beside: 2, Flags: []string{unlinked, "-timeout", "15m"}},
+		{Name: "the built program", Packages: whole, Beside: 3, Flags: []string{unlinked, "-timeout", "15m"}},
 		{
-			Name: "the built program, in short", Packages: cut, Beside: 3,
+			Name: "the built program in brief", Packages: briefly, Beside: 3,
 			Flags: []string{unlinked, "-timeout", "15m", "-run", pattern()},
 		},
 	}
 }
 
-// rest is everything else. Without gcc or root a part of it is left out, which is said.
+// rest is everything else. Without root a part is left out.
 func (p *plan) rest() []stage {
-	_, cut := p.whole()
-	stages := []stage{{
-		Name: "the built program at length", Packages: cut, Beside: 3,
-		Flags: []string{unlinked, "-timeout", "25m", "-skip", pattern()},
-	}}
+	_, briefly, later := p.cut()
+	stages := []stage{
+		{
+			Name: "the built program at length", Packages: briefly, Beside: 3,
+			Flags: []string{unlinked, "-timeout", "25m", "-skip", pattern()},
+		},
+		{Name: "fleets under load", Packages: later, Beside: 1, Flags: []string{unlinked, "-timeout", "25m"}},
+	}
 	stages = append(stages, p.raced()...)
 	if os.Geteuid() == 0 {
 		stages = append(stages, stage{

@@ -206,3 +206,27 @@ func TestTheDetectorsOwnEnd(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TestTheBriefFormsExist: a test that was renamed would be run by nobody in a hurry.
+func TestTheBriefFormsExist(t *testing.T) {
+	t.Parallel()
+	for pkg, tests := range brief {
+		files, err := filepath.Glob(filepath.Join("..", strings.TrimPrefix(pkg, "test/"), "*_test.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s has no tests: %v", pkg, err)
+		}
+		var all strings.Builder
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(text)
+		}
+		for _, test := range tests {
+			if !strings.Contains(all.String(), "\nfunc "+test+"(t *testing.T)") {
+				t.Errorf("%s has no test %s", pkg, test)
+			}
+		}
+	}
+}
