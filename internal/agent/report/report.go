@@ -80,8 +80,8 @@ type Config struct {
 	Complete func(r *wire.Report)
 	// Busy reports whether orders are open, whose outcomes will follow. It returns soon, and may be nil: then none are.
 	Busy func() bool
-	// Trusted receives a sealed manifest that renews the agent's trust, and reports whether the agent goes by it now. It
-	// returns soon, and may be nil.
+	// Trusted receives a sealed manifest that renews the agent's trust, and reports whether the agent goes by it now.
+	// It returns soon, and may be nil.
 	Trusted func(sealed []byte) bool
 	// Wall is the wall clock of the host, for the times in reports; time.Now if nil.
 	Wall func() time.Time
