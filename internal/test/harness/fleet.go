@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"drover/client"
+	"drover/internal/config"
 )
 
 // Fleet is a server of its own and where its agents are kept, looked at from outside.
@@ -33,6 +36,8 @@ type Fleet struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logs are those of every program that has run, by name.
 	Logs map[string]*Log
+	// local asks the server as its command line does: by the socket in its directory.
+	local *client.Client
 }
 
 // NewFleet starts a server of the program drover, which agents of the other program may join.
@@ -47,6 +52,10 @@ func NewFleet(t testing.TB, drover, agent string, flags ...string) *Fleet {
 func (f *Fleet) Begin() {
 	f.T.Helper()
 	f.Dir, f.Logs = Workdir(f.T), map[string]*Log{}
+	var err error
+	if f.local, err = client.New(client.Config{Socket: filepath.Join(f.ServerDir(), config.SocketName)}); err != nil {
+		f.T.Fatal(err)
+	}
 	f.StartServer()
 }
 
@@ -182,16 +191,14 @@ func (f *Fleet) awaitPresence(host string, want bool, state string) {
 // hosts returns which hosts are online, by their ids. It is empty while the server does not answer.
 func (f *Fleet) hosts() map[string]bool {
 	f.T.Helper()
-	_, reply, err := f.caller().Do(http.MethodGet, "/api/v1/agents?limit=1000", nil)
-	if err != nil {
-		return nil
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
 	hosts := map[string]bool{}
-	items, _ := reply["items"].([]any)
-	for _, item := range items {
-		host := item.(Object)
-		id, _ := host["id"].(string)
-		hosts[id], _ = host["online"].(bool)
+	for host, err := range f.local.Agents(ctx, client.AgentFilter{}) {
+		if err != nil {
+			return nil
+		}
+		hosts[host.ID] = host.Online
 	}
 	return hosts
 }

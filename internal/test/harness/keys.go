@@ -1,9 +1,8 @@
 package harness
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
-	"net/http"
 
 	"drover/client"
 )
@@ -11,19 +10,13 @@ import (
 // Keys are those of the server.
 func (f *Fleet) Keys() client.Keys {
 	f.T.Helper()
-	var k client.Keys
-	_, reply, err := f.caller().Do(http.MethodGet, "/api/v1/keys", nil)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	keys, err := f.local.Keys(ctx)
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	text, err := json.Marshal(reply)
-	if err == nil {
-		err = json.Unmarshal(text, &k)
-	}
-	if err != nil {
-		f.T.Fatalf("%v: %s", err, text)
-	}
-	return k
+	return keys
 }
 
 // keyed reports whether so many hosts are online and all of them go by the keys.
