@@ -131,6 +131,9 @@ func TestTrimKeepsTheOrder(t *testing.T) {
 		}
 		last := -1
 		for text := range strings.Lines(string(text)) {
+			if !strings.HasSuffix(text, "\n") {
+				continue // the cut may lose the rest of a write that was under way at the last look
+			}
 			n, err := strconv.Atoi(strings.TrimSuffix(text, "\n"))
 			if err != nil || n < last {
 				t.Fatalf("line %d comes after line %d (%v)", n, last, err)
