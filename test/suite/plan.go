@@ -60,8 +60,8 @@ func first(packages []string, before []string) []string {
 
 // takes says how long a command takes, before it begins.
 var takes = map[string]string{
-	"test": "make test takes about 4 minutes on two processors, and 8 with an empty build cache.\n",
-	"rest": "make test-rest takes about 10 minutes on two processors, and 13 with an empty build cache.\n",
+	"test": "make test takes about 5 minutes on two processors, and 10 with an empty build cache.\n",
+	"rest": "make test-rest takes about 30 minutes on two processors, and 40 with an empty build cache.\n",
 }
 
 // later says what a command leaves out, after it has ended.
