@@ -27,7 +27,6 @@ test: test-deps ## run the tests that a stranger needs, and install what they ne
 	@$(SUITE) test
 
 test-rest: test-deps ## run what make test leaves for later: the built program at length, races, fuzzing, cut links (30 minutes; as root, needs gcc)
-	@tools/fuzz.sh 2000
 	@$(SUITE) rest
 
 N ?= 20

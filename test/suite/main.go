@@ -5,7 +5,7 @@
 // run passes, and its last lines name each test that fell as FLAKED. Some falls cannot be luck (verdict.go): they fail the
 // run at once. So do more than three flaked packages, and a test that test/flaked.md names without a mend.
 //
-// The records of a run are in test/records, or in the directory that DROVER_TEST_RECORDS names: there the next run goes
+// The records of a run are in test/records/last, or in the directory that DROVER_TEST_RECORDS names: there the next run goes
 // on counting. Records are what `go test -json` writes, and gotestsum tool slowest reads them.
 package main
 
@@ -16,11 +16,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
+
+	"drover/internal/test/repo"
 )
 
 // recordsVariable names a directory in which several runs keep their records.
@@ -37,7 +37,11 @@ func main() {
 	if err == nil {
 		return
 	}
-	if !errors.Is(err, flag.ErrHelp) {
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errFailed):
+		fmt.Fprintln(os.Stderr, "The run has failed: the lines FAILED above say in what.")
+	default:
 		fmt.Fprintln(os.Stderr, "suite:", err)
 	}
 	os.Exit(1)
@@ -47,37 +51,26 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("expected a command: test, rest, race or steady")
 	}
-	root, err := top(ctx)
-	if err != nil {
-		return err
-	}
-	switch args[0] {
-	case "test", "rest", "race":
-		return once(ctx, root, args[0], args[1:], out)
-	case "steady":
+	root := repo.Root()
+	switch {
+	case args[0] == "steady":
 		return steady(ctx, root, args[1:], out)
-	default:
-		return fmt.Errorf("%q is not a command; expected test, rest, race or steady", args[0])
+	case len(args) > 1:
+		return fmt.Errorf("%s takes no arguments: %q", args[0], args[1:])
 	}
+	return once(ctx, root, args[0], out)
 }
 
-// top is the directory of the repository.
-func top(ctx context.Context) (string, error) {
-	mod, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", strings.TrimSuffix(module, "/")).Output()
-	return strings.TrimSpace(string(mod)), err
-}
-
-func once(ctx context.Context, root, name string, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+func once(ctx context.Context, root, name string, out io.Writer) error {
 	p, err := newPlan(ctx, root)
 	if err != nil {
 		return err
 	}
-	stages := map[string]func() []stage{"test": p.test, "rest": p.rest, "race": p.raced}[name]()
-	dir, done, err := rooms(filepath.Join(root, "test", "records"))
+	stages, known := map[string]func() []stage{"test": p.test, "rest": p.rest, "race": p.raced}[name]
+	if !known {
+		return fmt.Errorf("%q is not a command; expected test, rest, race or steady", name)
+	}
+	dir, done, err := rooms(filepath.Join(root, "test", "records", "last"))
 	if err != nil {
 		return err
 	}
@@ -92,7 +85,12 @@ func once(ctx context.Context, root, name string, args []string, out io.Writer) 
 	}
 	r := &run{out: out, root: root, dir: dir, test: tests, skips: os.Getenv("CI") == "true", known: k}
 	r.say("%s", takes[name])
-	if err := r.do(ctx, stages); err != nil {
+	if name == "rest" {
+		if err := r.fuzz(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.do(ctx, r.possible(stages())); err != nil {
 		return err
 	}
 	r.say("%s", later[name])

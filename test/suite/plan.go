@@ -20,6 +20,8 @@ type stage struct {
 	Beside int
 	// Flags and Env are those of go test, beside its own.
 	Flags, Env []string
+	// Needs says what is missing here; the stage is then left out.
+	Needs string
 }
 
 // plan knows which package is tested when.
@@ -134,41 +136,39 @@ func pattern() string {
 	return "^(" + strings.Join(slices.Compact(names), "|") + ")$"
 }
 
-// unlinked spares the linker what only a debugger needs.
-const unlinked = "-ldflags=-s -w"
+// stripped spares the linker what only a debugger needs.
+const stripped = "-ldflags=-s -w"
 
 // test is what a stranger runs.
 func (p *plan) test() []stage {
 	whole, briefly, _ := p.cut()
 	return []stage{
-		{Name: "the product", Packages: p.product, Beside: 3, Flags: []string{unlinked, "-timeout", "15m"}},
-		{Name: "the built program", Packages: whole, Beside: 3, Flags: []string{unlinked, "-timeout", "15m"}},
+		{Name: "the product", Packages: p.product, Beside: 3, Flags: []string{stripped, "-timeout", "15m"}},
+		{Name: "the built program", Packages: whole, Beside: 3, Flags: []string{stripped, "-timeout", "15m"}},
 		{
 			Name: "the built program in brief", Packages: briefly, Beside: 3,
-			Flags: []string{unlinked, "-timeout", "15m", "-run", pattern()},
+			Flags: []string{stripped, "-timeout", "15m", "-run", pattern()},
 		},
 	}
 }
 
-// rest is everything else. Without root a part is left out.
+// rest is everything else but fuzzing.
 func (p *plan) rest() []stage {
 	_, briefly, later := p.cut()
-	stages := []stage{
-		{
-			Name: "the built program at length", Packages: briefly, Beside: 3,
-			Flags: []string{unlinked, "-timeout", "25m", "-skip", pattern()},
-		},
-		{Name: "fleets under load", Packages: later, Beside: 1, Flags: []string{unlinked, "-timeout", "25m"}},
+	atLength := stage{
+		Name: "the built program at length", Packages: briefly, Beside: 3,
+		Flags: []string{stripped, "-timeout", "25m", "-skip", pattern()},
 	}
-	stages = append(stages, p.raced()...)
-	if os.Geteuid() == 0 {
-		stages = append(stages, stage{
-			Name: "network namespaces", Packages: []string{module + "test/netns"}, Beside: 1,
-			Flags: []string{unlinked, "-tags", "netns", "-timeout", "15m", "-run", "RandomRun|KillEachPart|SameAddresses"},
-			Env:   []string{"DROVER_CHAOS_TIME=20s"},
-		})
+	loaded := stage{Name: "fleets under load", Packages: later, Beside: 1, Flags: []string{stripped, "-timeout", "25m"}}
+	links := stage{
+		Name: "network namespaces", Packages: []string{module + "test/netns"}, Beside: 1,
+		Flags: []string{stripped, "-tags", "netns", "-timeout", "15m", "-run", "RandomRun|KillEachPart|SameAddresses"},
+		Env:   []string{"DROVER_CHAOS_TIME=20s"},
 	}
-	return stages
+	if os.Geteuid() != 0 {
+		links.Needs = "root"
+	}
+	return append([]stage{atLength, loaded}, append(p.raced(), links)...)
 }
 
 // raced is the product under the race detector.
@@ -181,15 +181,19 @@ func (p *plan) rest() []stage {
 // By default the detector has every program wait for a second at its end, the programs that tests start too. Tests find
 // goroutines that outlive their owner: they wait for them.
 func (p *plan) raced() []stage {
-	return []stage{{
+	s := stage{
 		Name: "the product under the race detector", Packages: p.product, Beside: 3,
 		Flags: []string{
-			"-race", "-gcflags=modernc.org/sqlite/lib=-race=false", unlinked, "-timeout", "20m", "-skip",
+			"-race", "-gcflags=modernc.org/sqlite/lib=-race=false", stripped, "-timeout", "20m", "-skip",
 			"TestTranscripts|TestEachCommandEnds|TestTerminalIsRestored|" +
 				"TestContract/(observations|events_among_many|polls_of_large_tasks)",
 		},
 		Env: []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=0"},
-	}}
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		s.Needs = "gcc"
+	}
+	return []stage{s}
 }
 
 // steady are the packages whose tests have processes, servers or real time in them.
@@ -215,7 +219,7 @@ func (p *plan) steady(ctx context.Context, root, only string) ([]stage, error) {
 	keep := func(packages []string) []string {
 		return slices.DeleteFunc(slices.Clone(packages), func(pkg string) bool { return !chosen[pkg] })
 	}
-	flags := []string{unlinked, "-timeout", "60m"}
+	flags := []string{stripped, "-timeout", "60m"}
 	stages := []stage{
 		{Name: "the product", Packages: keep(p.product), Beside: 3, Flags: flags},
 		{Name: "the built program", Packages: keep(p.blackBox), Beside: 2, Flags: flags},

@@ -64,6 +64,30 @@ func (r *run) do(ctx context.Context, stages []stage) error {
 	return r.judge()
 }
 
+// possible returns the stages that can run here, and notes the others as left out.
+func (r *run) possible(stages []stage) []stage {
+	return slices.DeleteFunc(stages, func(s stage) bool {
+		if s.Needs != "" {
+			r.leftOut = append(r.leftOut, s.Name+", which needs "+s.Needs)
+		}
+		return s.Needs != ""
+	})
+}
+
+// fuzz runs every fuzz target with a few inputs. A crasher is never luck.
+func (r *run) fuzz(ctx context.Context) error {
+	begun := time.Now()
+	r.say("\n== fuzzing ==\n")
+	cmd := exec.CommandContext(ctx, filepath.Join(r.root, "tools", "fuzz.sh"), "2000")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.root, r.out, r.out
+	if err := cmd.Run(); err != nil {
+		r.say("FAILED fuzzing: %v\n", err)
+		return errFailed
+	}
+	r.say("fuzzing: %d s\n", int(time.Since(begun).Seconds()))
+	return nil
+}
+
 // first runs a stage. A fall that cannot be luck ends the run.
 func (r *run) first(ctx context.Context, s stage) error {
 	r.say("\n== %s: %d packages ==\n", s.Name, len(s.Packages))

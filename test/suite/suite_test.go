@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"drover/internal/test/harness"
 )
 
 // fallsOnce is the body of a test that falls the first time only.
@@ -204,6 +206,29 @@ func TestTheDetectorsOwnEnd(t *testing.T) {
 	r, out := runs(t, root)
 	if err := r.do(t.Context(), []stage{{Packages: packages}}); err != nil || strings.Contains(out.String(), "FLAKED") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestTheWordOfTests is the one that this command looks for.
+func TestTheWordOfTests(t *testing.T) {
+	t.Parallel()
+	if never != harness.Never {
+		t.Errorf("tests say %q", harness.Never)
+	}
+}
+
+// TestWhatIsMissing: a stage that cannot run here is named, and fails a run that allows nothing to be left out.
+func TestWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	root, packages := write(t, map[string]string{"a": ""})
+	for _, skips := range []bool{false, true} {
+		r, out := runs(t, root)
+		r.skips = skips
+		stages := []stage{{Name: "tests", Packages: packages}, {Name: "races", Packages: packages, Needs: "gcc"}}
+		err := r.do(t.Context(), r.possible(stages))
+		if (err != nil) != skips || !strings.Contains(out.String(), "LEFT OUT races, which needs gcc") {
+			t.Errorf("%v\n%s", err, out)
+		}
 	}
 }
 
