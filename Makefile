@@ -80,8 +80,7 @@ chaos: ## kill, crash and restart at random for CHAOS (10m), and every fault in 
 	@if [ "$$(id -u)" -eq 0 ]; then $(MAKE) netns NETNS=$(CHAOS); else echo "LEFT OUT: faults between hosts, which take root"; fi
 
 NETNS ?= 1m
-netns: ## cut links and kill parts of a fleet of network namespaces, at random for NETNS (1m), or the tests that RUN names (as root, needs iproute2 and iptables)
-	tools/netns-deps.sh
+netns: test-deps ## cut links and kill parts of a fleet of network namespaces, at random for NETNS (1m), or the tests that RUN names (as root)
 	DROVER_CHAOS_TIME=$(NETNS) go test -tags netns -v -count 1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./test/netns/
 
 FAILOVER ?= 60s

@@ -24,6 +24,7 @@ need systemd /lib/systemd/systemd
 need e2fsprogs /sbin/mkfs.ext4 /usr/sbin/mkfs.ext4
 need mount /sbin/losetup /usr/sbin/losetup
 need iproute2 /sbin/ip /usr/sbin/ip /bin/ip
+need iptables /sbin/iptables /usr/sbin/iptables
 need curl /usr/bin/curl
 need python3-minimal /usr/bin/python3
 need rpm /usr/bin/rpm
