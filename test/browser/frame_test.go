@@ -32,7 +32,8 @@ func TestFrameSeesFaults(t *testing.T) {
 	}))
 	t.Cleanup(faulty.Close)
 	b := open(t, faulty.URL, browser{})
-	b.goTo("/page")
+	b.load("/page")
+	b.accessible()
 	for _, want := range []string{
 		"the console says: warning", "an exception", "thrown", "a request to " + other.URL, "answers 500",
 		"the content policy: style-src-attr", "the content policy: require-trusted-types-for", "axe-core: critical: image-alt",

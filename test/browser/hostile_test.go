@@ -13,6 +13,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/test/harness"
 	"drover/internal/wire"
+	"drover/test/judge"
 )
 
 // hostile are texts that want to be more than text. Each begins with a number of its own, by which a page is searched.
@@ -156,6 +157,9 @@ func TestHostileAgent(t *testing.T) {
 	b.load("/ui/hosts")
 	b.reads(texts[0])
 	for i, id := range ids {
+		if i%4 != 0 && !judge.Long() {
+			continue // the lists have all texts
+		}
 		path := "/ui/processes/" + url.PathEscape(id.Namespace) + "/" + url.PathEscape(id.Name)
 		b.load(path + "/at/0:10.66.0.1")
 		b.reads(id.Name)

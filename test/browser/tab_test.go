@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"drover/internal/test/harness"
+	"drover/test/judge"
 )
 
 // chromiumPath is the browser: Debian's package chromium.
@@ -220,7 +221,7 @@ func (b *tab) allow(pattern string) {
 // judge ends a tab: it fails the test if anything happened that must not, and keeps a picture of a test that failed.
 func (b *tab) judge() {
 	if at, err := run(b, chromedp.Location()); err == nil && strings.HasPrefix(at, b.url) && !b.t.Failed() {
-		b.accessible()
+		b.checked()
 	}
 	b.mu.Lock()
 	for _, text := range b.offences {
@@ -267,11 +268,20 @@ func (b *tab) text(selector string) string {
 	return text
 }
 
-// goTo opens a path, waits until the page is there, and checks its accessibility.
+// goTo opens a path, waits until the page is there, and checks it.
 func (b *tab) goTo(path string) {
 	b.t.Helper()
 	b.load(path)
-	b.accessible()
+	b.checked()
+}
+
+// checked checks the accessibility of the page in the long form. In the short form TestPages checks each page once, and
+// TestStories each step of a story: axe-core takes half a second of the processor.
+func (b *tab) checked() {
+	b.t.Helper()
+	if judge.Long() {
+		b.accessible()
+	}
 }
 
 // load opens a path, and waits until the page is there.

@@ -211,7 +211,7 @@ func TestCancel(t *testing.T) {
 namespace: shop
 defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR, ready: {alive: 0s}}
 processes:
-  slow: {run: "exec sleep 1000", ready: {alive: 25s}}
+  slow: {run: "exec sleep 1000", ready: {alive: 10s}}
 `)
 	b := open(t, p.S.URL, browser{})
 	b.signIn(p)
@@ -237,7 +237,7 @@ func TestRollout(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	f.release(false)
-	if code, _, errs := f.Run("server", "", f.Drover, "restart", "shop/api", "--batch", "1", "--bake", "20s", "--max-failures", "1",
+	if code, _, errs := f.Run("server", "", f.Drover, "restart", "shop/api", "--batch", "1", "--bake", "6s", "--max-failures", "1",
 		"--yes", "--data-dir", f.ServerDir()); code != 7 {
 		t.Fatalf("the rollout of a bad release ends with %d: %s", code, errs)
 	}
@@ -264,7 +264,7 @@ func TestRollout(t *testing.T) {
 	b.shows(words.State("done").In(words.English))
 
 	f.release(false)
-	_, _, _ = f.Run("server", "", f.Drover, "restart", "shop/api", "--batch", "1", "--bake", "20s", "--max-failures", "1", "--yes",
+	_, _, _ = f.Run("server", "", f.Drover, "restart", "shop/api", "--batch", "1", "--bake", "6s", "--max-failures", "1", "--yes",
 		"--data-dir", f.ServerDir())
 	b.load("/ui/rollouts")
 	b.click("[data-region=rows] td a")

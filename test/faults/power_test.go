@@ -16,11 +16,11 @@ import (
 // was answered with an id has one outcome after the boot, what had begun does not begin again, and what an outcome said
 // is still so after another cut.
 func TestI1_I2_I3_I7_PowerCut(t *testing.T) {
-	stride := shortStride
+	stride, ops := 2*shortStride, []int{judge.Start, judge.Stop, judge.Restart}
 	if judge.Long() {
-		stride = 1
+		stride, ops = 1, append(ops, judge.Unhost, judge.Reload)
 	}
-	for i, op := range []int{judge.Start, judge.Stop, judge.Unhost, judge.Restart, judge.Reload} {
+	for i, op := range ops {
 		t.Run(fmt.Sprint("op ", op), func(t *testing.T) {
 			t.Parallel()
 			a := &attack{rig: newRig(t), role: roleDev, op: op}

@@ -1,7 +1,6 @@
 package packages_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,38 +125,5 @@ func TestSameBytes(t *testing.T) {
 		if !strings.Contains(line, " root/root ") || !strings.Contains(line, " 2023-11-14 ") {
 			t.Errorf("not of root, or not of the time of the commit: %s", line)
 		}
-	}
-}
-
-// TestSizeOfTheAgent: it is on every host. It is built as for a package.
-func TestSizeOfTheAgent(t *testing.T) {
-	const (
-		most  = 11_900_000
-		tags  = "nethttpomithttp2"
-		flags = "-s -w -funcalign=16"
-	)
-	script, err := os.ReadFile(filepath.Join(harness.Root(), "tools/package.sh"))
-	must(t, err)
-	if form := "-tags " + tags + " -ldflags '" + flags + "' "; !strings.Contains(string(script), form) {
-		t.Errorf("tools/package.sh does not build with %s", form)
-	}
-	if limit := fmt.Sprintf(`[ "$size" -le %d ]`, most); !strings.Contains(string(script), limit) {
-		t.Errorf("tools/package.sh does not test %s", limit)
-	}
-	binary := filepath.Join(t.TempDir(), "drover-agent")
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", tags, "-ldflags", flags, "-o", binary, "./cmd/drover-agent")
-	cmd.Dir = harness.Root()
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	info, err := os.Stat(binary)
-	must(t, err)
-	if info.Size() > most {
-		t.Errorf("the agent has %d bytes, want at most %d", info.Size(), most)
-	}
-	if out, _ := exec.Command("file", "-b", binary).Output(); len(out) > 0 &&
-		!strings.Contains(string(out), "statically linked") {
-		t.Errorf("the agent is %s", out)
 	}
 }

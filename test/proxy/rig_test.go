@@ -134,6 +134,7 @@ func (f *fleet) works(hosts ...string) {
 	f.T.Helper()
 	for _, host := range hosts {
 		p, _ := harness.Odd(f.T, nil, binaries.oddd, "works", "plain")
+		p.Policy = harness.Object{"start_check_secs": 0}
 		f.Want(0, f.Operate(p, 0, host))
 		f.Want(0, f.Operate(p, 1, host))
 	}

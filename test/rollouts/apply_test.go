@@ -63,7 +63,7 @@ func TestUndoOfAnApply(t *testing.T) {
 	before := f.starts()
 
 	f.release(false)
-	said := f.drover(7, "apply", "-f", f.file("2", "rollout: {batch: 2, canary: 1, bake: 20s}"), "--yes")
+	said := f.drover(7, "apply", "-f", f.file("2", "rollout: {batch: 2, canary: 1, bake: 8s}"), "--yes")
 	for _, text := range []string{"1 of 4 hosts failed among the canaries", "drover rollout undo ro-"} {
 		if !strings.Contains(said, text) {
 			t.Errorf("it does not say %q: %s", text, said)

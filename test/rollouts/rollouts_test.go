@@ -123,7 +123,7 @@ func TestSteeringAFleet(t *testing.T) {
 	f.started("a good release", 2, 2, 2, 2, 2)
 
 	f.release(false)
-	said := f.drover(7, "restart", "shop/web", "-l", "role=web", "--batch", "40%", "--canary", "1", "--bake", "20s",
+	said := f.drover(7, "restart", "shop/web", "-l", "role=web", "--batch", "40%", "--canary", "1", "--bake", "8s",
 		"--max-failures", "3", "--yes")
 	for _, text := range []string{"1 of 5 hosts failed among the canaries", "drover rollout resume ro-", "shop/web"} {
 		if !strings.Contains(said, text) {

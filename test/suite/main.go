@@ -66,9 +66,13 @@ func once(ctx context.Context, root, name string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	stages, known := map[string]func() []stage{"test": p.test, "rest": p.rest, "race": p.raced}[name]
+	plans, known := map[string]func() ([]stage, error){"test": p.test, "rest": p.rest, "race": p.raced}[name]
 	if !known {
 		return fmt.Errorf("%q is not a command; expected test, rest, race or steady", name)
+	}
+	stages, err := plans()
+	if err != nil {
+		return err
 	}
 	dir, done, err := rooms(filepath.Join(root, "test", "records", "last"))
 	if err != nil {
@@ -90,7 +94,7 @@ func once(ctx context.Context, root, name string, out io.Writer) error {
 			return err
 		}
 	}
-	if err := r.do(ctx, r.possible(stages())); err != nil {
+	if err := r.do(ctx, r.possible(stages)); err != nil {
 		return err
 	}
 	r.say("%s", later[name])

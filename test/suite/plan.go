@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -25,7 +29,10 @@ type stage struct {
 }
 
 // plan knows which package is tested when.
-type plan struct{ product, blackBox []string }
+type plan struct {
+	root              string
+	product, blackBox []string
+}
 
 func newPlan(ctx context.Context, root string) (*plan, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-f",
@@ -35,7 +42,7 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go list work: %w", err)
 	}
-	p := &plan{}
+	p := &plan{root: root}
 	for pkg := range strings.FieldsSeq(string(out)) {
 		if strings.HasPrefix(pkg, module+"test/") {
 			p.blackBox = append(p.blackBox, pkg)
@@ -69,6 +76,7 @@ var takes = map[string]string{
 // later says what a command leaves out, after it has ended.
 var later = map[string]string{
 	"test": "LATER: the built program at length, the race detector, fuzzing, and cut links (as root). Run: make test-rest\n",
+	"rest": "LATER: the long forms. Run: make browser, make chaos, make upgrade, make servers, make hostile, make steady\n",
 }
 
 // longestOfTheProduct and longestBlackBoxes are the packages whose tests take longest, the longest first.
@@ -111,6 +119,16 @@ var brief = map[string][]string{
 	"test/why":         {"TestDeaths", "TestNothingIsWrong"},
 }
 
+// atRequest are the tests of the long forms alone, which the targets that later names run. They measure, or repeat in a
+// browser what tests without one find: internal/server/login signs people in, internal/server/webui ends their sessions
+// and writes the files of lists, internal/server/access limits their rights, and test/console reads the audit log.
+var atRequest = map[string][]string{
+	"test/browser": {
+		"TestAudit", "TestExport", "TestLargeFleet", "TestLinkExpires", "TestLongTab", "TestManyPeople", "TestManyTabs",
+		"TestRightsByLabel", "TestSignInOverTLS", "TestSignInWithAProvider", "TestSlowAnswer", "TestWeight",
+	},
+}
+
 // cut divides the packages of test/: make test runs the first whole, of the second a brief form, and nothing of the third.
 func (p *plan) cut() (whole, briefly, later []string) {
 	for _, pkg := range p.blackBox {
@@ -126,11 +144,13 @@ func (p *plan) cut() (whole, briefly, later []string) {
 	return whole, briefly, later
 }
 
-// pattern matches the tests of the brief forms. A test of the same name in another of these packages goes with them.
-func pattern() string {
+// pattern matches tests by their names, in whatever package.
+func pattern(lists ...map[string][]string) string {
 	var names []string
-	for _, tests := range brief {
-		names = append(names, tests...)
+	for _, list := range lists {
+		for _, tests := range list {
+			names = append(names, tests...)
+		}
 	}
 	slices.Sort(names)
 	return "^(" + strings.Join(slices.Compact(names), "|") + ")$"
@@ -140,24 +160,24 @@ func pattern() string {
 const stripped = "-ldflags=-s -w"
 
 // test is what a stranger runs.
-func (p *plan) test() []stage {
+func (p *plan) test() ([]stage, error) {
 	whole, briefly, _ := p.cut()
 	return []stage{
 		{Name: "the product", Packages: p.product, Beside: 3, Flags: []string{stripped, "-timeout", "15m"}},
 		{Name: "the built program", Packages: whole, Beside: 3, Flags: []string{stripped, "-timeout", "15m"}},
 		{
 			Name: "the built program in brief", Packages: briefly, Beside: 3,
-			Flags: []string{stripped, "-timeout", "15m", "-run", pattern()},
+			Flags: []string{stripped, "-timeout", "15m", "-run", pattern(brief)},
 		},
-	}
+	}, nil
 }
 
 // rest is everything else but fuzzing.
-func (p *plan) rest() []stage {
+func (p *plan) rest() ([]stage, error) {
 	_, briefly, later := p.cut()
 	atLength := stage{
 		Name: "the built program at length", Packages: briefly, Beside: 3,
-		Flags: []string{stripped, "-timeout", "25m", "-skip", pattern()},
+		Flags: []string{stripped, "-timeout", "25m", "-skip", pattern(brief, atRequest)},
 	}
 	loaded := stage{Name: "fleets under load", Packages: later, Beside: 1, Flags: []string{stripped, "-timeout", "25m"}}
 	links := stage{
@@ -168,32 +188,96 @@ func (p *plan) rest() []stage {
 	if os.Geteuid() != 0 {
 		links.Needs = "root"
 	}
-	return append([]stage{atLength, loaded}, append(p.raced(), links)...)
+	raced, err := p.raced()
+	return append([]stage{atLength, loaded}, append(raced, links)...), err
 }
 
-// raced is the product under the race detector.
+// raced are the packages of the product in which something runs beside something else, under the race detector.
 //
 // SQLite is a translation from C: no memory of it is ours, and watching its accesses takes most of the time of a test with a
 // database. The driver, through which we call it, is watched. A transcript runs the built program, in which the race
 // detector is not. When the program ends other than by a key, bubbletea closes its reader while it reads. What measures
-// much data has no more races in it.
+// much data, or asks one question after another, has no more races in it.
 //
 // By default the detector has every program wait for a second at its end, the programs that tests start too. Tests find
 // goroutines that outlive their owner: they wait for them.
-func (p *plan) raced() []stage {
+func (p *plan) raced() ([]stage, error) {
 	s := stage{
-		Name: "the product under the race detector", Packages: p.product, Beside: 3,
+		Name: "the product under the race detector", Beside: 3,
 		Flags: []string{
 			"-race", "-gcflags=modernc.org/sqlite/lib=-race=false", stripped, "-timeout", "20m", "-skip",
 			"TestTranscripts|TestEachCommandEnds|TestTerminalIsRestored|" +
-				"TestContract/(observations|events_among_many|polls_of_large_tasks)",
+				"TestContract/(observations|events_among_many|polls_of_large_tasks|states_are_what_was|devices|trim_events)|" +
+				pattern(map[string][]string{"": alone}),
 		},
 		Env: []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=0"},
+	}
+	for _, pkg := range p.product {
+		if slices.Contains(texts, short(pkg)) {
+			continue
+		}
+		shared, err := concurrent(filepath.Join(p.root, strings.TrimPrefix(pkg, module)))
+		if err != nil {
+			return nil, err
+		}
+		if shared {
+			s.Packages = append(s.Packages, pkg)
+		}
 	}
 	if _, err := exec.LookPath("gcc"); err != nil {
 		s.Needs = "gcc"
 	}
-	return []stage{s}
+	return []stage{s}, nil
+}
+
+// alone are tests of the product that the race detector does not watch: one goroutine does much in them.
+var alone = []string{
+	// much data
+	"TestAPageOfLargeProcessesIsShort", "TestAPageOfLongResultsIsShort", "TestAPollReadsItsTaskOnce", "TestABodyThatIsTooLarge",
+	"TestAllStatesArrive", "TestBodiesOfTheWrongShape", "TestCutBySize", "TestLargeBodies", "TestLargeOperation",
+	"TestManyAgentsInOneCall", "TestManyWithheld", "TestWithoutHolesAtRest",
+	// one history after another, or one moment
+	"TestAThousandProcesses", "TestATicketKeyIsGoneAfterThreeDays", "TestBudget", "TestHistories", "TestI4_TenThousandCrashes",
+	"TestKillAtEveryWrite", "TestKillAtEveryWriteAfterAnEnd", "TestKillAtEveryWriteOfARelaunch",
+	"TestKillAtEveryWriteUntilGivenUp", "TestNoLossLocksOut",
+	// words
+	"TestHelp", "TestHelpInChinese",
+}
+
+// texts are packages whose tests read the source and its words.
+var texts = []string{"internal/archtest", "internal/words"}
+
+// sharing are packages by which goroutines share memory, or which start goroutines.
+var sharing = []string{
+	"sync", "sync/atomic", "net/http", "net/http/httptest", "testing/synctest", "golang.org/x/sync/errgroup", module + "internal/group",
+}
+
+// concurrent reports whether the code or the tests of a package have two goroutines: there is no race without them.
+func concurrent(dir string) (bool, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return false, err
+	}
+	found := false
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return false, err
+		}
+		for _, i := range file.Imports {
+			found = found || slices.Contains(sharing, strings.Trim(i.Path.Value, `"`))
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				found = true
+			case *ast.SelectorExpr:
+				found = found || n.Sel.Name == "Parallel"
+			}
+			return !found
+		})
+	}
+	return found, nil
 }
 
 // steady are the packages whose tests have processes, servers or real time in them.

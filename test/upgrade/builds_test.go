@@ -2,10 +2,12 @@ package upgrade_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"drover/internal/test/harness"
@@ -52,21 +54,35 @@ func newerFormat() []edit {
 	return []edit{{"internal/release/release.go", "const Format = 1\n", "const Format = 2\n"}}
 }
 
-// buildEdited builds an agent from the tree with edits, and returns its path.
-func buildEdited(t *testing.T, dir, name string, edits []edit) string {
+// built are the edited agents, by their names: tests that want the same one share it.
+var built sync.Map
+
+// buildEdited returns the path of an agent that is built from the tree with edits, once for each name. A test must not
+// write to it.
+func buildEdited(t *testing.T, name string, edits []edit) string {
 	t.Helper()
+	once, _ := built.LoadOrStore(name, sync.OnceValues(func() (string, error) { return build(name, edits) }))
+	path, err := once.(func() (string, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func build(name string, edits []edit) (binary string, err error) {
+	dir := filepath.Dir(binaries.agent) // it goes with the tests
 	texts := map[string]string{}
 	for _, e := range edits {
 		path := filepath.Join(harness.Root(), e.file)
 		if _, ok := texts[path]; !ok {
 			text, err := os.ReadFile(path)
 			if err != nil {
-				t.Fatal(err)
+				return "", err
 			}
 			texts[path] = string(text)
 		}
 		if n := strings.Count(texts[path], e.old); n != 1 {
-			t.Fatalf("%s has the text %q %d times, want once", e.file, e.old, n)
+			return "", fmt.Errorf("%s has the text %q %d times, want once", e.file, e.old, n)
 		}
 		texts[path] = strings.Replace(texts[path], e.old, e.new, 1)
 	}
@@ -75,22 +91,23 @@ func buildEdited(t *testing.T, dir, name string, edits []edit) string {
 		copied := filepath.Join(dir, name+"-"+filepath.Base(path))
 		overlay.Replace[path] = copied
 		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 	}
 	text, err := json.Marshal(overlay)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	list, binary := filepath.Join(dir, name+".json"), filepath.Join(dir, name)
+	list := filepath.Join(dir, name+".json")
 	if err := os.WriteFile(list, text, 0o600); err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-o", binary, "./cmd/drover-agent")
-	build.Dir = harness.Root()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("cannot build %s: %v\n%s", name, err, out)
+	binary = filepath.Join(dir, name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-overlay", list, "-o", binary, "./cmd/drover-agent")
+	cmd.Dir = harness.Root()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build %s: %w\n%s", name, err, out)
 	}
-	return binary
+	return binary, nil
 }

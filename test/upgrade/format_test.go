@@ -18,7 +18,7 @@ import (
 // later one goes on with them.
 func TestNewerFormat(t *testing.T) {
 	t.Parallel()
-	later := buildEdited(t, t.TempDir(), "later", newerFormat())
+	later := buildEdited(t, "newer-format", newerFormat())
 	r := newRig(t)
 	file := filepath.Join(r.dir, "file.yaml")
 	text := "namespace: shop\nprocesses:\n  api: {hosts: [\"" + host + "\"], run: sleep 100000, ready: {alive: 0s}}\n"

@@ -231,8 +231,7 @@ func (o *owner) runs(version string) {
 // its pid all the time.
 func TestSignedUpgrade(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	fateful := buildEdited(t, dir, "fateful", fates(false))
+	fateful := buildEdited(t, "fateful", fates(false))
 	o := newOwner(t)
 	o.add(fateful, "1.1.0")
 	for fate, want := range map[string]string{
@@ -307,7 +306,7 @@ func TestSignedUpgrade(t *testing.T) {
 func TestAVersionThatDoesNotLast(t *testing.T) {
 	t.Parallel()
 	o := newOwner(t)
-	o.add(buildEdited(t, t.TempDir(), "fateful", fates(false)), "1.1.0")
+	o.add(buildEdited(t, "fateful", fates(false)), "1.1.0")
 	o.fate("mortal")
 	id := strings.TrimSpace(o.CLI("agents", "upgrade", host, "--to", "1.1.0", "--bake", "10m", "--no-wait"))
 	executed := func() string {
@@ -343,7 +342,7 @@ func TestAVersionThatDoesNotLast(t *testing.T) {
 // TestLaterFormatGoesBack: a version with a later format of files leaves them as they are until it has proven itself.
 func TestLaterFormatGoesBack(t *testing.T) {
 	t.Parallel()
-	later := buildEdited(t, t.TempDir(), "later", fates(true))
+	later := buildEdited(t, "fateful-later", fates(true))
 	o := newOwner(t)
 	o.add(later, "2.0.0", "--format", "2")
 	o.fate("late")

@@ -52,7 +52,7 @@ func TestUpgrade(t *testing.T) {
 	if judge.Long() {
 		count = longNumber
 	}
-	next := buildEdited(t, t.TempDir(), "next", nextVersion())
+	next := buildEdited(t, "next", nextVersion())
 	if harness.Finish(t, "", nil, next, "version").Out == harness.Finish(t, "", nil, binaries.agent, "version").Out {
 		t.Error("both agents say the same version")
 	}

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"drover/client"
 )
@@ -26,7 +27,7 @@ func (f *Fleet) keyed(hosts int) bool {
 	return k.Online == hosts && k.Reached == hosts
 }
 
-// report has each host that is online report to the server, by an operation that finds nothing to do.
+// report has each host that is online report to the server: the start of a process that ends at once is an event.
 func (f *Fleet) report() {
 	f.T.Helper()
 	var online []string
@@ -35,8 +36,18 @@ func (f *Fleet) report() {
 			online = append(online, id)
 		}
 	}
-	if len(online) > 0 {
-		f.Operate(&Process{Namespace: "harness", Name: "nothing", Identity: Object{"proc_name": "nothing"}}, 1, online...)
+	if len(online) == 0 {
+		return
+	}
+	ends := &Process{
+		Namespace: "harness", Name: "ends",
+		Identity: Object{"proc_name": "ends", "setup_path": f.Dir, "user": "root"},
+		Control:  Object{"start_cmd": "false"},
+	}
+	for host, r := range f.Operate(ends, 0, online...) {
+		if strings.HasPrefix(r.Msg, "spec.") {
+			f.T.Fatalf("%s was not asked: %s", host, r.Msg)
+		}
 	}
 }
 
