@@ -68,6 +68,7 @@ func TestI2_FullDiskUnderACommand(t *testing.T) {
 // TestI2_EveryWriteFails has every write of the agent find its disk full, once or from then on, while an operation is
 // carried out, and kills the agent after that. Nothing runs twice, and what the caller hears is what has run.
 func TestI2_EveryWriteFails(t *testing.T) {
+	t.Parallel()
 	stride := 8
 	if judge.Long() {
 		stride = 1

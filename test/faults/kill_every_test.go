@@ -22,6 +22,7 @@ const shortStride = 6
 // with an id ends as it does without a kill, and its commands have run as often; one that was not answered was carried
 // out once or not at all.
 func TestI1_I2_I3_KillAtEveryMoment(t *testing.T) {
+	t.Parallel()
 	stride := shortStride
 	if judge.Long() {
 		stride = 1

@@ -16,6 +16,7 @@ import (
 // was answered with an id has one outcome after the boot, what had begun does not begin again, and what an outcome said
 // is still so after another cut.
 func TestI1_I2_I3_I7_PowerCut(t *testing.T) {
+	t.Parallel()
 	stride, ops := 2*shortStride, []int{judge.Start, judge.Stop, judge.Restart}
 	if judge.Long() {
 		stride, ops = 1, append(ops, judge.Unhost, judge.Reload)

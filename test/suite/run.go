@@ -190,7 +190,7 @@ func (r *run) keep(f fall) error {
 	if err := os.WriteFile(path, []byte(f.Output), 0o644); err != nil {
 		return err
 	}
-	r.say("\nWhat %s wrote when it fell (%s):\n%s\n", short(f.Package), path, end(f.Output, 64<<10))
+	r.say("\nWhat %s wrote when it fell (%s):\n%s\n", short(f.Package), path, end(f.Output, 128<<10))
 	list, err := os.OpenFile(filepath.Join(r.dir, "flaked"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err

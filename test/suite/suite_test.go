@@ -232,26 +232,49 @@ func TestWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestTheBriefFormsExist: a test that was renamed would be run by nobody in a hurry.
-func TestTheBriefFormsExist(t *testing.T) {
+// TestNamedTestsExist: a test that was renamed would be run by nobody in a hurry, or by somebody who must not.
+func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
-	for pkg, tests := range brief {
-		files, err := filepath.Glob(filepath.Join("..", strings.TrimPrefix(pkg, "test/"), "*_test.go"))
-		if err != nil || len(files) == 0 {
-			t.Errorf("%s has no tests: %v", pkg, err)
-		}
-		var all strings.Builder
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+	for _, list := range []map[string][]string{brief, atRequest, alone} {
+		for pkg, tests := range list {
+			files, err := filepath.Glob(filepath.Join("..", "..", pkg, "*_test.go"))
+			if err != nil || len(files) == 0 {
+				t.Errorf("%s has no tests: %v", pkg, err)
 			}
-			all.Write(text)
-		}
-		for _, test := range tests {
-			if !strings.Contains(all.String(), "\nfunc "+test+"(t *testing.T)") {
-				t.Errorf("%s has no test %s", pkg, test)
+			var all strings.Builder
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all.Write(text)
 			}
+			for _, test := range tests {
+				if !strings.Contains(all.String(), "\nfunc "+test+"(t *testing.T)") {
+					t.Errorf("%s has no test %s", pkg, test)
+				}
+			}
+		}
+	}
+}
+
+// TestRacesNeedTwoGoroutines: a package is tested under the race detector if its code or its tests start a goroutine, or
+// use what is there for several.
+func TestRacesNeedTwoGoroutines(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"package p\n\nfunc f() int { return 1 }\n":                                   false,
+		"package p\n\nfunc f() { go f() }\n":                                         true,
+		"package p\n\nimport \"sync\"\n\nvar m sync.Mutex\n":                         true,
+		"package p\n\nimport \"testing\"\n\nfunc f(t *testing.T) { t.Parallel() }\n": true,
+		"package p\n\nimport \"testing\"\n\nfunc f(t *testing.T) { t.Helper() }\n":   false,
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := concurrent(dir); err != nil || got != want {
+			t.Errorf("%v, %v, want %v:\n%s", got, err, want, text)
 		}
 	}
 }

@@ -33,12 +33,18 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// ShowIfFailed has the end of a test that has failed show what was written last.
+// goroutines is what a Go program writes before the stacks of its goroutines, when SIGQUIT ends it.
+const goroutines = "SIGQUIT: quit"
+
+// ShowIfFailed has the end of a test that has failed show what was written last, and where the goroutines were.
 func (l *Log) ShowIfFailed(t testing.TB, whose string) {
 	t.Cleanup(func() {
 		if t.Failed() {
-			text := l.String()
+			text, stacks, _ := strings.Cut(l.String(), goroutines)
 			t.Logf("log of %s:\n%s", whose, text[max(0, len(text)-20000):])
+			if stacks != "" {
+				t.Logf("goroutines of %s:\n%s", whose, stacks[:min(len(stacks), 20000)])
+			}
 		}
 	})
 }
@@ -55,7 +61,7 @@ type Program struct {
 }
 
 // Launch starts a program, which is killed at the end of the test. What it writes to standard error is added to the
-// log.
+// log. If the test has failed, a Go program writes there what its goroutines do.
 func Launch(t testing.TB, log *Log, env []string, name string, args ...string) *Program {
 	t.Helper()
 	p := &Program{Out: &Log{}, t: t, cmd: exec.Command(name, args...), ended: make(chan struct{})}
@@ -67,8 +73,25 @@ func Launch(t testing.TB, log *Log, env []string, name string, args ...string) *
 		p.err = p.cmd.Wait()
 		close(p.ended)
 	}()
-	t.Cleanup(p.Kill)
+	t.Cleanup(func() {
+		if t.Failed() {
+			p.quit()
+		}
+		p.Kill()
+	})
 	return p
+}
+
+// lastWords is how long a program that is asked for its goroutines may take to write them.
+const lastWords = 10 * time.Second
+
+// quit ends a Go program with the stacks of its goroutines.
+func (p *Program) quit() {
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // it may have ended
+	select {
+	case <-p.ended:
+	case <-time.After(lastWords):
+	}
 }
 
 // End signals it and waits until it has ended. It may be called again.
