@@ -50,7 +50,7 @@ func newPlan(ctx context.Context, root string) (*plan, error) {
 			p.product = append(p.product, pkg)
 		}
 	}
-	p.product, p.blackBox = first(p.product, longestOfTheProduct), first(p.blackBox, longestBlackBoxes)
+	p.product, p.blackBox = first(p.product, longest), first(p.blackBox, longestAtLength)
 	return p, nil
 }
 
@@ -79,15 +79,17 @@ var later = map[string]string{
 	"rest": "LATER: the long forms. Run: make browser, make chaos, make upgrade, make servers, make hostile, make steady\n",
 }
 
-// longestOfTheProduct and longestBlackBoxes are the packages whose tests take longest, the longest first. Of the black
-// boxes some take the processor and some wait: they are mixed, so that one of each kind runs beside the other.
+// longest and longestAtLength are the packages whose tests take longest, the longest first. Some take the processor and
+// some wait: they are mixed, so that one of each kind runs beside the other.
 var (
-	longestOfTheProduct = []string{
-		"internal/server/store/postgres", "internal/cli", "internal/fabric/broker", "internal/server/store/sqlite",
-		"internal/server/apiv1", "internal/agent", "internal/server/engine", "internal/server/provider",
-		"internal/server/httpapi", "internal/agent/logs", "internal/server/webui", "internal/server/rollout",
+	longest = []string{
+		"internal/server/store/postgres", "test/contract", "internal/cli", "internal/fabric/broker",
+		"internal/server/apiv1", "test/console", "internal/server/store/sqlite", "test/daemons",
+		"internal/server/engine", "test/fleet", "internal/agent", "test/callers", "internal/agent/logs", "test/quickstart",
+		"internal/server/provider", "test/readiness", "internal/server/httpapi", "internal/server/webui",
+		"internal/server/rollout", "internal/agent/host",
 	}
-	longestBlackBoxes = []string{
+	longestAtLength = []string{
 		"test/browser", "test/faults", "test/proxy", "test/rollouts", "test/packages", "test/limits", "test/upgrade",
 		"test/desired", "test/trust", "test/screen", "test/why", "test/servers", "test/processfile", "test/importing",
 	}
@@ -164,10 +166,13 @@ const stripped = "-ldflags=-s -w"
 func (p *plan) test() ([]stage, error) {
 	whole, briefly, _ := p.cut()
 	return []stage{
-		{Name: "the product", Packages: p.product, Beside: 3, Flags: []string{stripped, "-timeout", "15m"}},
-		{Name: "the built program", Packages: whole, Beside: 3, Flags: []string{stripped, "-timeout", "15m"}},
 		{
-			Name: "the built program in brief", Packages: briefly, Beside: 4,
+			Name: "the product and the built program", Packages: first(slices.Concat(p.product, whole), longest),
+			Beside: 4,
+			Flags:  []string{stripped, "-timeout", "15m"},
+		},
+		{
+			Name: "the built program in brief", Packages: briefly, Beside: 3,
 			Flags: []string{stripped, "-timeout", "15m", "-run", pattern(brief)},
 		},
 	}, nil
@@ -177,7 +182,7 @@ func (p *plan) test() ([]stage, error) {
 func (p *plan) rest() ([]stage, error) {
 	_, briefly, later := p.cut()
 	atLength := stage{
-		Name: "the built program at length", Packages: briefly, Beside: 4,
+		Name: "the built program at length", Packages: briefly, Beside: 3,
 		Flags: []string{stripped, "-timeout", "25m", "-skip", pattern(brief, atRequest)},
 	}
 	loaded := stage{Name: "fleets under load", Packages: later, Beside: 3, Flags: []string{stripped, "-timeout", "25m"}}

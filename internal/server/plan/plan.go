@@ -266,13 +266,19 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	case startsAnew(&k.Status):
 		c.Reason = k.Status.State + ": starts anew"
 		return c, process.Start
-	case !restart || !k.Status.Running():
+	case !restart || !k.Status.Running() && !beingRelaunched(k):
 	case o.NoRestart:
 		c.Reason = "--no-restart: takes effect at the next start"
 	default:
 		return c, process.Restart
 	}
 	return c, process.Update
+}
+
+// beingRelaunched reports whether a process that is to stay up is on its way up, by its former spec: an update would
+// leave that one running, and a start would find it there.
+func beingRelaunched(k *Known) bool {
+	return k.Status.State == process.StateStarting && k.Spec.Policy.Kind != process.Periodic
 }
 
 // startsAnew reports whether a process is down because it has failed, or has not begun. A process in back-off shows

@@ -129,6 +129,18 @@ func TestChange(t *testing.T) {
 			"change start; backoff: starts anew; labels.a live <nil> b",
 		},
 		{
+			"being relaunched", atStart,
+			[]plan.Known{known("p", same, "starting")},
+			plan.Options{},
+			"change restart; environment.A restart b c, environment.B restart <nil> ",
+		},
+		{
+			"being relaunched, and nothing waits for a start", live,
+			[]plan.Known{known("p", same, "starting")},
+			plan.Options{},
+			"change update; labels.a live <nil> b",
+		},
+		{
 			"flapping and down", live,
 			[]plan.Known{known("p", same, "flapping")},
 			plan.Options{},
