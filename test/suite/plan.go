@@ -147,7 +147,7 @@ func (p *plan) cut() (whole, briefly, later []string) {
 	return whole, briefly, later
 }
 
-// pattern matches tests by their names, in whatever package.
+// pattern matches tests by their names. A test of the same name in another package of the stage goes with them.
 func pattern(lists ...map[string][]string) string {
 	var names []string
 	for _, list := range lists {
@@ -237,7 +237,7 @@ func (p *plan) raced() ([]stage, error) {
 }
 
 // alone are tests of the product that the race detector does not watch: one goroutine stores much data in them, or tries one
-// history after another.
+// history after another. A test of the same name in another package goes with them.
 var alone = map[string][]string{
 	"internal/agent": {
 		"TestKillAtEveryWrite", "TestKillAtEveryWriteAfterAnEnd", "TestKillAtEveryWriteOfARelaunch",
@@ -269,6 +269,9 @@ var sharing = []string{
 	"sync", "sync/atomic", "net/http", "net/http/httptest", "testing/synctest", "golang.org/x/sync/errgroup", module + "internal/group",
 }
 
+// starting are functions and methods that run something beside their caller: of a test, of a context and of a timer.
+var starting = []string{"Parallel", "AfterFunc"}
+
 // concurrent reports whether the code or the tests of a package have two goroutines: there is no race without them.
 func concurrent(dir string) (bool, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -289,7 +292,7 @@ func concurrent(dir string) (bool, error) {
 			case *ast.GoStmt:
 				found = true
 			case *ast.SelectorExpr:
-				found = found || n.Sel.Name == "Parallel"
+				found = found || slices.Contains(starting, n.Sel.Name)
 			}
 			return !found
 		})

@@ -265,6 +265,7 @@ func TestRacesNeedTwoGoroutines(t *testing.T) {
 	for text, want := range map[string]bool{
 		"package p\n\nfunc f() int { return 1 }\n":                                   false,
 		"package p\n\nfunc f() { go f() }\n":                                         true,
+		"package p\n\nimport \"time\"\n\nfunc f() { time.AfterFunc(1, f) }\n":        true,
 		"package p\n\nimport \"sync\"\n\nvar m sync.Mutex\n":                         true,
 		"package p\n\nimport \"testing\"\n\nfunc f(t *testing.T) { t.Parallel() }\n": true,
 		"package p\n\nimport \"testing\"\n\nfunc f(t *testing.T) { t.Helper() }\n":   false,
