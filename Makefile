@@ -81,7 +81,7 @@ chaos: ## kill, crash and restart at random for CHAOS (10m), and every fault in 
 
 NETNS ?= 1m
 netns: test-deps ## cut links and kill parts of a fleet of network namespaces, at random for NETNS (1m), or the tests that RUN names (as root)
-	DROVER_CHAOS_TIME=$(NETNS) go test -tags netns -v -count 1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./test/netns/
+	DROVER_CHAOS_TIME=$(NETNS) go test -v -count 1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./test/netns/
 
 FAILOVER ?= 60s
 failover: ## end the primary of a PostgreSQL pair again and again for FAILOVER (60s), with drover at work over it

@@ -32,7 +32,7 @@ need cpio /usr/bin/cpio /bin/cpio
 need gpg /usr/bin/gpg
 need tmux /usr/bin/tmux
 need openssh-client /usr/bin/ssh-keygen
-need chromium /usr/bin/chromium
+need chromium-headless-shell /usr/bin/chromium-headless-shell
 [ -e /usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc ] || missing="$missing fonts-noto-cjk"
 
 if [ "$(id -u)" -ne 0 ]; then

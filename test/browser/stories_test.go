@@ -13,11 +13,20 @@ import (
 	"drover/test/judge"
 )
 
-// seen ends a step of a story: the page is within its width, accessible and in one language. The long form keeps
-// pictures of it, wide and narrow, light and dark.
+// question ends a step of a story that only a person's doing shows: a question, a form or a dialog. TestPages has no such step.
+func (b *tab) question(l words.Lang, name string) {
+	b.t.Helper()
+	if !judge.Long() {
+		b.accessible()
+	}
+	b.seen(l, name)
+}
+
+// seen ends a step of a story: the page is within its width and in one language, and accessible (checked). The long form
+// keeps pictures of it, wide and narrow, light and dark.
 func (b *tab) seen(l words.Lang, name string) {
 	b.t.Helper()
-	b.accessible()
+	b.checked()
 	b.fits()
 	b.speaks(l)
 	if !judge.Long() {
@@ -95,13 +104,13 @@ func restartCarefully(b *tab, f *fleet, l words.Lang) {
 	b.choose("shop/api")
 	b.operate("restart")
 	b.shows(words.Act.Ask.In(l, "op", words.Act.Restart.In(l), "n", 3, "hosts", 3), words.Act.InBatches.In(l))
-	b.seen(l, "careful-1-confirm")
+	b.question(l, "careful-1-confirm")
 	b.paste("[name=batch]", "1")
 	b.paste("[name=bake]", "1s")
 	b.await("the choice of batches", "document.querySelector('[value=batches]').checked")
 	b.click("button.danger")
 	b.at("/ui/rollouts/ro-")
-	b.seen(l, "careful-2-runs")
+	b.question(l, "careful-2-runs")
 	b.shows(words.State("done").In(l))
 	if n := evaluate[int](b, "document.querySelectorAll('.lane').length"); n != 3 {
 		b.t.Errorf("there are %d batches, want 3", n)
@@ -129,14 +138,14 @@ func badRelease(b *tab, f *fleet, l words.Lang) {
 	b.click("button[value=plan]")
 	b.await("the plan", "document.getElementById('plan')")
 	b.shows(words.Apply.AtOnce.In(l), words.Apply.AtRestart.In(l))
-	b.seen(l, "release-2-plan")
+	b.question(l, "release-2-plan")
 	b.click("button[value=confirm]")
 	b.at("/ui/rollouts/ro-")
 	b.shows(words.State("paused").In(l), words.Head.Failures.In(l))
 	b.seen(l, "release-3-paused")
 	b.click("form[action$='/abort'] button")
 	b.shows(words.Act.AbortNote.In(l, "n", 1, "hosts", 1))
-	b.seen(l, "release-4-abort")
+	b.question(l, "release-4-abort")
 	b.click("main button.danger")
 	b.shows(words.State("aborted").In(l))
 	b.seen(l, "release-5-aborted")
@@ -155,7 +164,7 @@ func whoStoppedIt(b *tab, f *fleet, l words.Lang) {
 	anna.load("/ui/processes/shop/api/at/" + f.hosts[1])
 	anna.operate("stop")
 	anna.shows(words.Act.AskOne.In(l, "op", words.Act.Stop.In(l), "process", "shop/api", "host", f.hosts[1]))
-	anna.seen(l, "who-1-confirm")
+	anna.question(l, "who-1-confirm")
 	anna.typeInto("[name=reason]", "memory test")
 	anna.click("button.danger")
 	anna.at("/ui/tasks/op-")
@@ -192,7 +201,7 @@ func addHosts(b *tab, f *fleet, l words.Lang) {
 	b.paste("[name=labels]", "rack=4")
 	b.click("button[value=create]")
 	b.await("the token", "document.getElementById('secret')")
-	b.seen(l, "hosts-2-token")
+	b.question(l, "hosts-2-token")
 	if code, errs := f.Join("host3", "127.0.0.9", b.text("#secret")); code != 0 {
 		b.t.Fatalf("the host does not join: %d %s", code, errs)
 	}
@@ -220,7 +229,7 @@ func rightsOfAColleague(b *tab, f *fleet, l words.Lang) {
 	b.seen(l, "rights-2-person")
 	b.click("button[value=link]")
 	b.await("the link", "document.getElementById('secret')")
-	b.seen(l, "rights-3-link")
+	b.question(l, "rights-3-link")
 	bea := open(b.t, f.URL, browser{language: l.Tag()})
 	bea.signInBy(b.text("#secret"))
 	bea.load("/ui/processes")
@@ -240,10 +249,10 @@ func besides(b *tab, f *fleet, l words.Lang) {
 	b.click("details.views form.fields button")
 	b.await("the view", "document.querySelector('details.views li')")
 	b.click("details.views summary")
-	b.seen(l, "besides-1-views")
+	b.question(l, "besides-1-views")
 	b.keys("?")
 	b.await("the keys", "document.querySelector('#keys[open]')")
-	b.seen(l, "besides-2-keys")
+	b.question(l, "besides-2-keys")
 	b.keys(kb.Escape)
 	b.click("#jump")
 	b.await("the palette", "document.querySelector('#palette[open]')")
@@ -252,7 +261,7 @@ func besides(b *tab, f *fleet, l words.Lang) {
 	b.accessible()
 	b.paste("#place", "api")
 	b.await("the places", "document.querySelector('#places')?.innerText.includes('shop/api')")
-	b.seen(l, "besides-3-palette")
+	b.question(l, "besides-3-palette")
 	b.keys(kb.Escape)
 	b.load("/ui/processes/shop/api/at/" + f.hosts[0])
 	b.click("button[name=follow]")

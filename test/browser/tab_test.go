@@ -24,8 +24,9 @@ import (
 	"drover/test/judge"
 )
 
-// chromiumPath is the browser: Debian's package chromium.
-const chromiumPath = "/usr/bin/chromium"
+// chromiumPath is the browser: Debian's package chromium-headless-shell, which draws pages as chromium does and has no
+// window of its own to draw (docs/adr/0059).
+const chromiumPath = "/usr/bin/chromium-headless-shell"
 
 // chromium starts the browser of all tests, which ends with their pid namespace. No name but *.example resolves, so that
 // no request leaves this machine.
@@ -276,7 +277,7 @@ func (b *tab) goTo(path string) {
 }
 
 // checked checks the accessibility of the page in the long form. In the short form TestPages checks each page once, and
-// TestStories each step of a story: axe-core takes half a second of the processor.
+// TestStories each question and dialog: axe-core takes half a second of the processor.
 func (b *tab) checked() {
 	b.t.Helper()
 	if judge.Long() {

@@ -1,5 +1,3 @@
-//go:build netns
-
 package netns_test
 
 import (

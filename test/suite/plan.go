@@ -6,7 +6,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -76,7 +75,7 @@ var takes = map[string]string{
 // later says what a command leaves out, after it has ended.
 var later = map[string]string{
 	"test": "LATER: the built program at length, the race detector, fuzzing, and cut links (as root). Run: make test-rest\n",
-	"rest": "LATER: the long forms. Run: make browser, make chaos, make upgrade, make servers, make hostile, make steady\n",
+	"rest": "LATER: the long forms. Run: make browser, make chaos, make netns, make upgrade, make servers, make hostile, make steady\n",
 }
 
 // longest and longestAtLength are the packages whose tests take longest, the longest first. Some take the processor and
@@ -90,7 +89,7 @@ var (
 		"internal/server/rollout", "internal/agent/host",
 	}
 	longestAtLength = []string{
-		"test/browser", "test/faults", "test/proxy", "test/rollouts", "test/packages", "test/limits", "test/upgrade",
+		"test/packages", "test/faults", "test/proxy", "test/browser", "test/rollouts", "test/upgrade", "test/netns", "test/limits",
 		"test/desired", "test/trust", "test/screen", "test/why", "test/servers", "test/processfile", "test/importing",
 	}
 )
@@ -108,6 +107,7 @@ var brief = map[string][]string{
 	"test/lifecycle":   {"TestRealDaemons", "TestRelaunch"},
 	"test/limits":      {"TestUsageHistory"},
 	"test/logs":        {"TestLogs", "TestFollow"},
+	"test/netns":       nil,
 	"test/packages":    {"TestPackages", "TestScripts"},
 	"test/past":        {"TestWhatHappenedAtTen"},
 	"test/processfile": {"TestExecution", "TestRestart", "TestStop"},
@@ -122,13 +122,18 @@ var brief = map[string][]string{
 	"test/why":         {"TestDeaths", "TestNothingIsWrong"},
 }
 
-// atRequest are the tests of the long forms alone, which the targets that later names run. They measure, or repeat in a
-// browser what tests without one find: internal/server/login signs people in, internal/server/webui ends their sessions
-// and writes the files of lists, internal/server/access limits their rights, and test/console reads the audit log.
+// atRequest are the tests of the long forms alone, which the targets that later names run. They measure, or take minutes
+// for faults of which the random run draws some, or repeat in a browser what tests without one find: internal/server/login
+// signs people in, internal/server/webui ends their sessions and writes the files of lists, internal/server/access limits
+// their rights, and test/console reads the audit log.
 var atRequest = map[string][]string{
 	"test/browser": {
 		"TestAudit", "TestExport", "TestLargeFleet", "TestLinkExpires", "TestLongTab", "TestManyPeople", "TestManyTabs",
 		"TestRightsByLabel", "TestSignInOverTLS", "TestSignInWithAProvider", "TestSlowAnswer", "TestWeight",
+	},
+	"test/netns": {
+		"TestI1_I2_I3_BadLink", "TestI1_I2_I3_CutLinks", "TestI1_I2_PartitionDuringARollout", "TestI1_I4_FullDisks",
+		"TestI2_PartitionOfAOneOf",
 	},
 }
 
@@ -181,21 +186,11 @@ func (p *plan) test() ([]stage, error) {
 // rest is everything else but fuzzing.
 func (p *plan) rest() ([]stage, error) {
 	_, briefly, later := p.cut()
-	atLength := stage{
-		Name: "the built program at length", Packages: briefly, Beside: 3,
-		Flags: []string{stripped, "-timeout", "25m", "-skip", pattern(brief, atRequest)},
-	}
-	loaded := stage{Name: "fleets under load", Packages: later, Beside: 3, Flags: []string{stripped, "-timeout", "25m"}}
-	links := stage{
-		Name: "network namespaces", Packages: []string{module + "test/netns"}, Beside: 1,
-		Flags: []string{stripped, "-tags", "netns", "-timeout", "15m", "-run", "RandomRun|KillEachPart|SameAddresses"},
-		Env:   []string{"DROVER_CHAOS_TIME=20s"},
-	}
-	if os.Geteuid() != 0 {
-		links.Needs = "root"
-	}
 	raced, err := p.raced()
-	return append([]stage{atLength, loaded}, append(raced, links)...), err
+	return append([]stage{{
+		Name: "the built program at length", Packages: first(slices.Concat(briefly, later), longestAtLength), Beside: 4,
+		Flags: []string{stripped, "-timeout", "25m", "-skip", pattern(brief, atRequest)},
+	}}, raced...), err
 }
 
 // raced are the packages of the product in which something runs beside something else, under the race detector.
