@@ -53,6 +53,7 @@ if [ -z "$binaries" ]; then
 fi
 
 (cd "$root" && CGO_ENABLED=0 GOOS= GOARCH= go run ./internal/manpages "$work/man")
+gzip -9n "$work/man"/*/*.1
 
 put() { # put MODE FILE TARGET: a file in a tree
 	install -D -m "$1" "$2" "$3"
@@ -63,22 +64,15 @@ docs() { # docs DIR: what every tree has to say
 		put 644 "$page" "$1/ops/${page##*/}"
 	done
 }
-man() { # man PROGRAM DIR: its manual pages
-	mkdir -p "$2"
-	for page in "$work/man/$1"/*.1; do
-		gzip -9n <"$page" >"$2/${page##*/}.gz"
-	done
-}
 tools() { # tools COMMAND...: the go command for the machine that builds, with the module of the tools
 	(cd "$root/tools/pack" && CGO_ENABLED=0 GOWORK=off GOOS="" GOARCH="" go "$@")
 }
 package() { # package PROGRAM: its bill of materials, and its packages by deploy/packages
 	bill=$work/sbom/$1.cdx.json
-	mkdir -p "$work/sbom" "$work/gz/$1"
+	mkdir -p "$work/sbom"
 	tools run ./sbom -version "$version" -license "$root/LICENSE" -goroot "$(go env GOROOT)" -modcache "$(go env GOMODCACHE)" \
 		"$binaries/$1" >"$bill"
 	put 644 "$bill" "$out/$1-$version-linux-$arch.cdx.json"
-	man "$1" "$work/gz/$1"
 	sed "s|@ARCH@|$arch|; s|@VERSION@|$version|; s|@BINARIES@|$binaries|; s|@WORK@|$work|; s|@RPM_KEY@|${RPM_KEY:-}|
 		s|@DEB_COMPRESSION@|$deb_compression|; s|@RPM_COMPRESSION@|$rpm_compression|" "$root/deploy/packages/$1.yaml" >"$work/$1.yaml"
 	nfpm "$1" deb "$1_${version}_$arch.deb"
@@ -110,8 +104,8 @@ docs "$tree/doc"
 for program in drover drover-agent; do
 	put 644 "$work/sbom/$program.cdx.json" "$tree/doc/$program.cdx.json"
 done
-man drover "$tree/man/man1"
-man drover-agent "$tree/man/man1"
+mkdir -p "$tree/man/man1"
+cp -R "$work/man/drover/." "$work/man/drover-agent/." "$tree/man/man1"
 find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu -cf "$work/tar" "$name"
 gzip -n "-$level" <"$work/tar" >"$out/$name.tar.gz"

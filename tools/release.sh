@@ -39,8 +39,12 @@ fi
 set -- changes/unreleased/*.md
 [ -e "$1" ] || fail "changes/unreleased has no notes: there is nothing to release"
 for note in "$@"; do
-	head -n 1 "$note" | grep -qE '^(Added|Changed|Fixed|Removed|Security): .' ||
-		fail "$note: expected the first line to begin with Added:, Changed:, Fixed:, Removed: or Security:"
+	line=""
+	IFS= read -r line <"$note" || : # a note may have one line without an end
+	case $line in
+	"Added: "?* | "Changed: "?* | "Fixed: "?* | "Removed: "?* | "Security: "?*) ;;
+	*) fail "$note: expected the first line to begin with Added:, Changed:, Fixed:, Removed: or Security:" ;;
+	esac
 done
 
 [ -z "$packages" ] || go run ./internal/zhdocs --all || fail "the Chinese pages must be up to date"
@@ -50,14 +54,11 @@ trap 'rm -f "$section"' EXIT
 {
 	printf '## %s (%s)\n' "$version" "$(date -u +%Y-%m-%d)"
 	for kind in Security Added Changed Fixed Removed; do
-		printed=""
-		for note in "$@"; do
-			head -n 1 "$note" | grep -q "^$kind: " || continue
-			[ -n "$printed" ] || printf '\n### %s\n\n' "$kind"
-			printed=yes
-			# The first line is the beginning of a list item, the others belong to it. Links start at the top of the repository.
-			sed "1s/^$kind: /- /; 2,\$s/^./  &/; s,](../../,](,g" "$note"
-		done
+		# The first line is the beginning of a list item, the others belong to it. Links start at the top of the repository.
+		awk -v kind="$kind" '
+			FNR == 1 { ours = sub("^" kind ": ", "- ") }
+			ours && !printed++ { printf "\n### %s\n\n", kind }
+			ours { gsub(/\]\(\.\.\/\.\.\//, "]("); print (FNR > 1 && $0 != "" ? "  " : "") $0 }' "$@"
 	done
 } >"$section"
 {

@@ -101,7 +101,7 @@ func TestHardening(t *testing.T) {
 // TestSameBytes: the same commit gives the same packages, whoever builds them and when.
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
-	one, two := build(t, "1.2.3~rc1"), build(t, "1.2.3~rc1", "TZ=Asia/Shanghai", "LC_ALL=C")
+	one, two := build(t, "1.1.0"), build(t, "1.1.0", "TZ=Asia/Shanghai", "LC_ALL=C")
 	first, err := os.ReadFile(filepath.Join(one, "SHA256SUMS"))
 	must(t, err)
 	second, err := os.ReadFile(filepath.Join(two, "SHA256SUMS"))
@@ -112,14 +112,14 @@ func TestSameBytes(t *testing.T) {
 	if out, err := exec.Command("sh", "-c", "cd "+one+" && sha256sum --check SHA256SUMS").CombinedOutput(); err != nil {
 		t.Errorf("%s", out)
 	}
-	fields, err := exec.Command("dpkg-deb", "-f", one+"/drover-agent_1.2.3~rc1_"+architecture()+".deb", "Package",
+	fields, err := exec.Command("dpkg-deb", "-f", one+"/drover-agent_1.1.0_"+architecture()+".deb", "Package",
 		"Version", "Architecture").Output()
 	must(t, err)
-	if want := "Package: drover-agent\nVersion: 1.2.3~rc1\nArchitecture: " + architecture() +
+	if want := "Package: drover-agent\nVersion: 1.1.0\nArchitecture: " + architecture() +
 		"\n"; string(fields) != want {
 		t.Errorf("the package says\n%swant\n%s", fields, want)
 	}
-	contents, err := exec.Command("dpkg-deb", "-c", one+"/drover_1.2.3~rc1_"+architecture()+".deb").Output()
+	contents, err := exec.Command("dpkg-deb", "-c", one+"/drover_1.1.0_"+architecture()+".deb").Output()
 	must(t, err)
 	for line := range strings.Lines(string(contents)) {
 		if !strings.Contains(line, " root/root ") || !strings.Contains(line, " 2023-11-14 ") {

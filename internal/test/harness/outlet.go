@@ -35,9 +35,14 @@ func PlugIn(t testing.TB, disk string) *Outlet {
 	o.must(os.WriteFile(o.image, nil, 0o600))
 	o.must(os.Truncate(o.image, 256<<20))
 	o.command("mkfs.ext4", "-q", o.image)
+	// The end of a mount reaches the copies that the programs of other machines have of it (mount_namespaces(7)) through the
+	// mount below. A copy would keep the disk, so this machine could not boot again before those programs end.
+	o.must(unix.Mount(disk, disk, "", unix.MS_BIND, ""))
+	o.must(unix.Mount("", disk, "", unix.MS_SHARED, ""))
 	o.on()
 	t.Cleanup(func() {
 		o.end()
+		o.must(unix.Unmount(disk, 0))
 		o.must(unix.Unmount(disk, 0))
 	})
 	return o
@@ -63,7 +68,7 @@ func (o *Outlet) command(name string, args ...string) string {
 // the machine, and end with its power.
 func (o *Outlet) Place() []string {
 	return []string{
-		"unshare", "--mount", "sh", "-c", `mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, o.boot,
+		"unshare", "--mount", "--propagation", "slave", "sh", "-c", `mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, o.boot,
 	}
 }
 
