@@ -231,8 +231,8 @@ func (p *plan) raced() ([]stage, error) {
 	return []stage{s}, nil
 }
 
-// alone are tests of the product that the race detector does not watch: one goroutine stores much data in them, or tries one
-// history after another. A test of the same name in another package goes with them.
+// alone are tests of the product that the race detector does not watch: one goroutine stores much data in them, tries one
+// history or asks one question after another, or lets hours of virtual time pass. A test of the same name in another package goes with them.
 var alone = map[string][]string{
 	"internal/agent": {
 		"TestKillAtEveryWrite", "TestKillAtEveryWriteAfterAnEnd", "TestKillAtEveryWriteOfARelaunch",
@@ -246,6 +246,10 @@ var alone = map[string][]string{
 	"internal/server/apiv1": {
 		"TestAPageOfLargeProcessesIsShort", "TestAPageOfLongResultsIsShort", "TestLargeOperation",
 	},
+	"internal/server/engine": {
+		"TestGroupsOfAMadAgent", "TestManyToRestore", "TestOldEventsSentAgain", "TestOneCleans", "TestRemovedWithoutAWord",
+		"TestRevisionsArePruned",
+	},
 	"internal/server/httpapi": {
 		"TestABodyThatIsTooLarge", "TestAPollReadsItsTaskOnce", "TestBodiesOfTheWrongShape", "TestLargeBodies",
 		"TestManyAgentsInOneCall",
@@ -254,6 +258,7 @@ var alone = map[string][]string{
 	"internal/server/pairs":    {"TestNoLossLocksOut"},
 	"internal/server/receiver": {"TestManyWithheld"},
 	"internal/server/rollout":  {"TestHistories"},
+	"internal/server/webui":    {"TestCountsLeadToTheirRows", "TestEveryRow"},
 }
 
 // texts are packages whose tests read the source and its words.
@@ -295,7 +300,7 @@ func concurrent(dir string) (bool, error) {
 	return found, nil
 }
 
-// steady are the packages whose tests have processes, servers or real time in them.
+// steady are the packages whose tests have processes, servers or real time in them, without what the long forms alone run.
 func (p *plan) steady(ctx context.Context, root, only string) ([]stage, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-f",
 		`{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "work")
@@ -321,7 +326,10 @@ func (p *plan) steady(ctx context.Context, root, only string) ([]stage, error) {
 	flags := []string{stripped, "-timeout", "60m"}
 	stages := []stage{
 		{Name: "the product", Packages: keep(p.product), Beside: 3, Flags: flags},
-		{Name: "the built program", Packages: keep(p.blackBox), Beside: 2, Flags: flags},
+		{
+			Name: "the built program", Packages: keep(p.blackBox), Beside: 3,
+			Flags: append([]string{"-skip", pattern(atRequest)}, flags...),
+		},
 	}
 	return slices.DeleteFunc(stages, func(s stage) bool { return len(s.Packages) == 0 }), nil
 }

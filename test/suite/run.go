@@ -78,7 +78,7 @@ func (r *run) possible(stages []stage) []stage {
 func (r *run) fuzz(ctx context.Context) error {
 	begun := time.Now()
 	r.say("\n== fuzzing ==\n")
-	cmd := exec.CommandContext(ctx, filepath.Join(r.root, "tools", "fuzz.sh"), "2000")
+	cmd := exec.CommandContext(ctx, filepath.Join(r.root, "tools", "fuzz.sh"), "1000")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.root, r.out, r.out
 	if err := cmd.Run(); err != nil {
 		r.say("FAILED fuzzing: %v\n", err)
