@@ -127,8 +127,8 @@ func Daemon(t testing.TB, work, name string) *harness.Process {
 		t.Fatal(err)
 	}
 	start := "echo start >>run.log; setsid sh -c 'echo $$ >d.pid; exec sleep 100000' >/dev/null 2>&1 & " +
-		`until [ -s d.pid ] && [ "$(cat /proc/$(cat d.pid)/comm)" = sleep ]; do sleep 0.01; done`
-	stop := "kill -9 $(cat d.pid); while kill -0 $(cat d.pid) 2>/dev/null; do sleep 0.01; done; rm d.pid"
+		`until [ -s d.pid ] && [ "$(cat /proc/$(cat d.pid)/comm)" = sleep ]; do sleep 0.05; done`
+	stop := "kill -9 $(cat d.pid); while kill -0 $(cat d.pid) 2>/dev/null; do sleep 0.05; done; rm d.pid"
 	return &harness.Process{
 		Namespace: "faults", Name: name,
 		Identity: harness.Object{"proc_name": "sleep", "setup_path": dir, "pid_path": dir + "/d.pid", "user": "root"},

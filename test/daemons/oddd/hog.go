@@ -26,7 +26,7 @@ func (o *options) parent() error {
 	return o.worker()
 }
 
-// spin is how long a hog is busy at a time. It rests for twice as long, for those who share the machine.
+// spin is how long a hog is busy at a time. It rests for four times as long, for those who share the machine.
 const spin = 10 * time.Millisecond
 
 // hog uses too much for a time.
@@ -54,7 +54,7 @@ func (o *options) hog() {
 		select {
 		case <-end:
 			return
-		case <-time.After(2 * spin):
+		case <-time.After(4 * spin):
 		}
 		for begun := time.Now(); time.Since(begun) < spin; { //nolint:revive // to spin is what it is for
 		}

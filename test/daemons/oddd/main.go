@@ -14,7 +14,7 @@
 //	workers       starts -workers children, each in a session of its own; they end at SIGTERM, or with SIGKILL, not with it
 //	exit-now      exits 0 at once and leaves no daemon
 //	crash-after   exits with -code after -delay and leaves its pid file
-//	hog-cpu       keeps a third of a processor busy from -delay on, for -span
+//	hog-cpu       keeps a fifth of a processor busy from -delay on, for -span
 //	hog-mem       holds -mb of memory, likewise
 //	grandchild    leaves either to a child of a child, both of which end as workers do
 //
