@@ -67,6 +67,7 @@ docs() { # docs DIR: what every tree has to say
 tools() { # tools COMMAND...: the go command for the machine that builds, with the module of the tools
 	(cd "$root/tools/pack" && CGO_ENABLED=0 GOWORK=off GOOS="" GOARCH="" go "$@")
 }
+nfpm=$(tools tool -n nfpm)
 package() { # package PROGRAM: its bill of materials, and its packages by deploy/packages
 	bill=$work/sbom/$1.cdx.json
 	mkdir -p "$work/sbom"
@@ -75,12 +76,11 @@ package() { # package PROGRAM: its bill of materials, and its packages by deploy
 	put 644 "$bill" "$out/$1-$version-linux-$arch.cdx.json"
 	sed "s|@ARCH@|$arch|; s|@VERSION@|$version|; s|@BINARIES@|$binaries|; s|@WORK@|$work|; s|@RPM_KEY@|${RPM_KEY:-}|
 		s|@DEB_COMPRESSION@|$deb_compression|; s|@RPM_COMPRESSION@|$rpm_compression|" "$root/deploy/packages/$1.yaml" >"$work/$1.yaml"
-	nfpm "$1" deb "$1_${version}_$arch.deb"
-	nfpm "$1" rpm "$1-$version-1.$machine.rpm"
+	pack "$1" deb "$1_${version}_$arch.deb"
+	pack "$1" rpm "$1-$version-1.$machine.rpm"
 }
-nfpm() { # nfpm PROGRAM FORMAT FILE: from the top, where the paths of the description begin
-	(cd "$root" && CGO_ENABLED=0 GOWORK=off GOOS="" GOARCH="" go tool -modfile="$root/tools/pack/go.mod" nfpm package \
-		--config "$work/$1.yaml" --packager "$2" --target "$out/$3" >"$work/nfpm" 2>&1) || {
+pack() { # pack PROGRAM FORMAT FILE: from the top, where the paths of the description begin
+	(cd "$root" && "$nfpm" package --config "$work/$1.yaml" --packager "$2" --target "$out/$3" >"$work/nfpm" 2>&1) || {
 		cat "$work/nfpm" >&2
 		exit 1
 	}

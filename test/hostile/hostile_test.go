@@ -36,12 +36,12 @@ type size struct {
 // is lost, and all bounds are kept. In its long form (make hostile) it compares the times, too.
 func TestHostile(t *testing.T) {
 	s := size{good: 3, agents: 16, strangers: 60}
-	s.length, s.seed = judge.Choices(t, 20*time.Second)
+	s.length, s.seed = judge.Choices(t, 8*time.Second)
 	if judge.Long() {
 		s.good, s.agents, s.strangers = 20, 256, 400
 	}
 	b := newBattle(t, s)
-	idle := b.phase("idle load", s.length/5, b.attackers(plan{As: "idle", Many: 4}))
+	idle := b.phase("idle load", max(s.length/5, 4*time.Second), b.attackers(plan{As: "idle", Many: 4}))
 	attacked := b.phase("attack", s.length,
 		b.attackers(
 			plan{As: "agents", Many: s.agents, Token: b.Token(0, "--uses", strconv.Itoa(s.agents)), Dir: b.dir},

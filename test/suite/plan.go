@@ -173,11 +173,11 @@ func (p *plan) test() ([]stage, error) {
 	return []stage{
 		{
 			Name: "the product and the built program", Packages: first(slices.Concat(p.product, whole), longest),
-			Beside: 4,
+			Beside: 5,
 			Flags:  []string{stripped, "-timeout", "15m"},
 		},
 		{
-			Name: "the built program in brief", Packages: briefly, Beside: 3,
+			Name: "the built program in brief", Packages: briefly, Beside: 5,
 			Flags: []string{stripped, "-timeout", "15m", "-run", pattern(brief)},
 		},
 	}, nil
@@ -204,7 +204,7 @@ func (p *plan) rest() ([]stage, error) {
 // goroutines that outlive their owner: they wait for them.
 func (p *plan) raced() ([]stage, error) {
 	s := stage{
-		Name: "the product under the race detector", Beside: 3,
+		Name: "the product under the race detector", Beside: 5,
 		Flags: []string{
 			"-race", "-gcflags=modernc.org/sqlite/lib=-race=false", stripped, "-timeout", "20m", "-skip",
 			"TestTranscripts|TestEachCommandEnds|TestTerminalIsRestored|" +
