@@ -35,8 +35,8 @@ func PlugIn(t testing.TB, disk string) *Outlet {
 	o.must(os.WriteFile(o.image, nil, 0o600))
 	o.must(os.Truncate(o.image, 256<<20))
 	o.command("mkfs.ext4", "-q", o.image)
-	// The end of a mount reaches the copies that the programs of other machines have of it (mount_namespaces(7)) through the
-	// mount below. A copy would keep the disk, so this machine could not boot again before those programs end.
+	// The end of a mount reaches the copies that the programs of other machines have of it through the mount below
+	// (mount_namespaces(7)). A copy would keep the disk, so this machine could not boot before those programs end.
 	o.must(unix.Mount(disk, disk, "", unix.MS_BIND, ""))
 	o.must(unix.Mount("", disk, "", unix.MS_SHARED, ""))
 	o.on()
