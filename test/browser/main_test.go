@@ -1,4 +1,4 @@
-// Package browser_test holds the tests of the console in a real browser: Debian's chromium, headless, with a real server,
+// Package browser_test holds the tests of the console in a real browser: Debian's chromium-headless-shell, with a real server,
 // real agents and real processes. Every test fails on a console error, a report of the content policy, a request to
 // another origin, a reply of 500 or more, and a serious accessibility fault (tab_test.go).
 package browser_test
