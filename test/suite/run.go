@@ -264,12 +264,10 @@ func gotestsum(root string, out io.Writer) (func(context.Context, string, stage,
 		args := slices.Concat([]string{
 			"--format", "pkgname", "--format-icons", "text", "--hide-summary", "skipped",
 			"--jsonfile", record, "--", "-count", "1", "-vet=off", "-p", strconv.Itoa(s.Beside),
-			// The compiler and the linker collect their garbage more rarely than the tests do.
-			"-exec", "env -u GOGC",
 		}, s.Flags, packages)
 		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
-		cmd.Env = append(append(os.Environ(), "GOGC=400"), s.Env...)
+		cmd.Env = append(os.Environ(), s.Env...)
 		// A stop ends go test and its tests as well, and at once: none of them may look as if it fell.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
