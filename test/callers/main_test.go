@@ -61,7 +61,7 @@ func (c *caller) send(method, path string, body any) (int, []byte) {
 			c.t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), harness.Patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), harness.CommandPatience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, c.server.URL+path, bytes.NewReader(data))
 	if err != nil {

@@ -50,7 +50,7 @@ func send(t *testing.T, s *harness.Server, method, path string, headers map[stri
 	if body == nil {
 		data = nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.CommandPatience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, s.URL+path, bytes.NewReader(data))
 	if err != nil {

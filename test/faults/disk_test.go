@@ -156,7 +156,7 @@ func TestStopsOnAFullDisk(t *testing.T) {
 		}
 	}
 	drover := func(args ...string) (int, string) {
-		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), harness.CommandPatience)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, binaries.drover, append(args, "--data-dir", data)...)
 		cmd.Env = harness.Environment(r.dir)
@@ -238,7 +238,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 // refused runs drover, which must end by itself, fail and say both: what is wrong, and where or what to do.
 func (r *rig) refused(what, where string) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.CommandPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binaries.drover, "dev", "--data-dir", filepath.Join(r.dir, "data"), "--http",
 		r.http)

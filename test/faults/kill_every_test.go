@@ -229,7 +229,7 @@ func (a *attack) strike(p *harness.Process, moment string, twice bool) (passed b
 	a.dying().kill()
 	if twice {
 		a.again(atStart)
-		if !a.dying().died(harness.Patience / 2) {
+		if !a.dying().died(harness.Patience) {
 			a.t.Errorf("%s: the successor did not die", moment)
 		}
 	}
@@ -260,7 +260,7 @@ func (a *attack) strike(p *harness.Process, moment string, twice bool) (passed b
 // diesDuring waits until the part that is to die has died, or the operation is over and nothing more comes of it.
 func (a *attack) diesDuring(p *harness.Process, task string, unanswered error) bool {
 	if unanswered != nil {
-		return a.dying().died(harness.Patience / 2)
+		return a.dying().died(harness.Patience)
 	}
 	for tick := time.NewTicker(20 * time.Millisecond); ; {
 		select {

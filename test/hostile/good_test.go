@@ -67,7 +67,7 @@ func (c *caller) operate(op int) bool {
 		entry, _ := data[p.Key()].(harness.Object)
 		code, _ := entry["error_code"].(float64)
 		switch {
-		case entry == nil || code == 115 && time.Since(began) < harness.Patience:
+		case entry == nil || code == 115 && time.Since(began) < harness.CommandPatience:
 			continue
 		case code != 0:
 			c.t.Errorf("%s: op_type %d: %v", p.Name, op, entry)

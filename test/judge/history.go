@@ -85,7 +85,7 @@ var errOpen = errors.New("it does not end")
 
 // outcome polls an accepted task to its end.
 func (h *history) outcome(task string, op int) (Answer, error) {
-	deadline := time.After(harness.Patience)
+	deadline := time.After(harness.CommandPatience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -252,7 +252,7 @@ type outcome struct {
 
 // try runs a shell script on the machine, as root in its home.
 func (m *machine) try(script string) outcome {
-	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.CommandPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nsenter", "--target", fmt.Sprint(m.init.Process.Pid), "--mount", "--pid", "--net",
 		"--uts", "--ipc", "--cgroup", "--root",

@@ -31,7 +31,7 @@ func (c Caller) Do(method, path string, body any) (int, Object, error) {
 			return 0, nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), CommandPatience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(data))
 	if err != nil {
@@ -87,7 +87,7 @@ func (c Caller) Await(t testing.TB, task string) Object {
 // Get reads an address without credentials.
 func Get(t testing.TB, client *http.Client, url string) (status int, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), CommandPatience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -20,8 +20,13 @@ import (
 	"drover/internal/test/repo"
 )
 
-// Patience is how long anything may take before a test fails: the machines that run the tests are shared and slow.
-const Patience = 3 * time.Minute
+// The machines that run the tests are shared and slow.
+const (
+	// Patience is how long a state or an answer may take to come before a test fails.
+	Patience = time.Minute
+	// CommandPatience is how long a whole command, call or operation may take, with all that it waits for itself.
+	CommandPatience = 3 * Patience
+)
 
 // Credentials of the app that the tests are.
 const (

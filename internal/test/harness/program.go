@@ -157,7 +157,7 @@ type Finished struct {
 // Finish runs a program to its end, with the words on its standard input.
 func Finish(t testing.TB, stdin string, env []string, name string, args ...string) Finished {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), CommandPatience)
 	defer cancel()
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
