@@ -23,10 +23,10 @@ build: ## build bin/drover and bin/drover-agent
 # The tests run on gotestsum, in the order of test/suite/plan.go. A package that falls runs once more, alone, at the end.
 SUITE = go run ./test/suite
 
-test: test-deps ## run the tests that a stranger needs, and install what they need: every package, the quick start, a short form of the rest (5 minutes)
+test: test-deps ## run the tests that a stranger needs, and install what they need: every package, the quick start, a short form of the rest (4 minutes)
 	@$(SUITE) test
 
-test-rest: test-deps ## run what make test leaves for later: the built program at length, races, fuzzing, cut links (18 minutes; as root, needs gcc)
+test-rest: test-deps ## run what make test leaves for later: the built program at length, races, fuzzing, cut links (13 minutes; as root, needs gcc)
 	@$(SUITE) rest
 
 N ?= 20
