@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 //	drover CODE ARG...   runs drover against the server's socket and compares the exit code
 //	tick NAME            writes NAME.yaml, the spec of a small daemon in a directory of its own
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(receiver.Close)

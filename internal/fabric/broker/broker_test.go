@@ -125,6 +125,7 @@ func await(t *testing.T, what string, signal <-chan struct{}) {
 func echo(_ context.Context, _ string, data []byte) []byte { return data }
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	fabrictest.Run(t, func(t *testing.T) fabrictest.Ends {
 		b := start(t)
 		a := newAgent(t, b)

@@ -218,6 +218,7 @@ func (o *outside) dial(id fabric.Identity, at int) *fabric.Conn {
 }
 
 func TestContractOutside(t *testing.T) {
+	t.Parallel()
 	fabrictest.Run(t, func(t *testing.T) fabrictest.Ends {
 		o := startOutside(t, 1)
 		x := o.server()

@@ -106,6 +106,7 @@ func watched(t *testing.T, what string, fds []int) {
 // TestUnanswered: a client whose requests go unanswered keeps a link over which the broker answers, and makes another
 // one if nothing passes over it.
 func TestUnanswered(t *testing.T) {
+	t.Parallel()
 	b := start(t)
 	way := newWay(t, strings.TrimPrefix(b.URL(), "nats://"))
 	a := &agent{up: make(chan struct{}, 16), down: make(chan struct{}, 16)}

@@ -12,6 +12,7 @@ import (
 
 // TestARefusalIsToldOnce: an agent that was removed tries for ever, and must not fill its log.
 func TestARefusalIsToldOnce(t *testing.T) {
+	t.Parallel()
 	b := start(t)
 	id := issue(t, b)
 	log := &harness.Log{}

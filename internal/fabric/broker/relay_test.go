@@ -165,6 +165,7 @@ func (n *network) reported(area int) {
 }
 
 func TestContractThroughARelay(t *testing.T) {
+	t.Parallel()
 	fabrictest.Run(t, func(t *testing.T) fabrictest.Ends {
 		n := newNetwork(t)
 		r, _ := n.relay(3)
@@ -326,6 +327,7 @@ func TestAProxyAnswersItsOwnAgents(t *testing.T) {
 }
 
 func TestAbsenceCrossesARelay(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.reported(3)
 	r, _ := n.relay(3)
@@ -351,6 +353,7 @@ func TestAbsenceCrossesARelay(t *testing.T) {
 
 // TestAProxyIsWorthOneArea: who holds a proxy's key neither listens to another area nor speaks for it or for servers.
 func TestAProxyIsWorthOneArea(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.reported(3)
 	n.reported(4)
@@ -440,6 +443,7 @@ func TestAProxyIsWorthOneArea(t *testing.T) {
 }
 
 func TestARemovedProxyIsCutOff(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.reported(3)
 	r, id := n.relay(3)
@@ -494,6 +498,7 @@ func TestARemovedAgentIsCutOffFromItsRelay(t *testing.T) {
 }
 
 func TestRejoin(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.reported(3)
 	r, _ := n.relay(3)
