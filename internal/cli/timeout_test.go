@@ -30,7 +30,6 @@ const callTime = 15 * time.Second
 
 // TestEachCommandEnds: a server that takes calls and answers none holds no command for longer than its --timeout.
 func TestEachCommandEnds(t *testing.T) {
-	t.Parallel()
 	over := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
 	t.Cleanup(silent.Close)
