@@ -26,7 +26,7 @@ SUITE = go run ./test/suite
 test: test-deps ## run the tests that a stranger needs, and install what they need: every package, the quick start, a short form of the rest (4 minutes)
 	@$(SUITE) test
 
-test-rest: test-deps ## run what make test leaves for later: the built program at length, races, fuzzing, cut links (13 minutes; as root, needs gcc)
+test-rest: test-deps ## run what make test leaves for later: the built program at length, races, fuzzing, cut links (12 minutes; as root, needs gcc)
 	@$(SUITE) rest
 
 N ?= 20

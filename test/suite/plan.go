@@ -69,7 +69,7 @@ func first(packages []string, before []string) []string {
 // takes says how long a command takes, before it begins.
 var takes = map[string]string{
 	"test": "make test takes about 4 minutes on two processors, and 8 with an empty build cache.\n",
-	"rest": "make test-rest takes about 13 minutes on two processors, and 20 with an empty build cache.\n",
+	"rest": "make test-rest takes about 12 minutes on two processors, and 20 with an empty build cache.\n",
 }
 
 // later says what a command leaves out, after it has ended.
