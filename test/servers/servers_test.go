@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"drover/internal/test/harness"
 	"drover/test/judge"
@@ -56,9 +57,13 @@ func TestAnyServer(t *testing.T) {
 		t.Error("an app is not known to another server")
 	}
 
+	begun := time.Now()
 	one.program().Kill()
 	for _, n := range s.servers {
 		n.shows("0:127.0.0.2", "away")
+		if took := time.Since(begun); took > 15*time.Second {
+			t.Errorf("%s shows the loss after %v", n.name, took)
+		}
 	}
 	one.restart()
 	for _, n := range s.servers {

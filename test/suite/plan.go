@@ -232,7 +232,8 @@ func (p *plan) raced() ([]stage, error) {
 }
 
 // alone are tests of the product that the race detector does not watch: one goroutine stores much data in them, tries one
-// history or asks one question after another, or lets hours of virtual time pass. A test of the same name in another package goes with them.
+// history or asks one question after another, or lets hours of virtual time pass. A test of the same name in another package
+// goes with them.
 var alone = map[string][]string{
 	"internal/agent": {
 		"TestKillAtEveryWrite", "TestKillAtEveryWriteAfterAnEnd", "TestKillAtEveryWriteOfARelaunch",

@@ -68,7 +68,8 @@ func (o *Outlet) command(name string, args ...string) string {
 // the machine, and end with its power.
 func (o *Outlet) Place() []string {
 	return []string{
-		"unshare", "--mount", "--propagation", "slave", "sh", "-c", `mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, o.boot,
+		"unshare", "--mount", "--propagation", "slave",
+		"sh", "-c", `mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, o.boot,
 	}
 }
 
