@@ -265,6 +265,9 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	case rest != "":
 	case startsAnew(&k.Status):
 		c.Reason = k.Status.State + ": starts anew"
+		if restart && !o.NoRestart && beingRelaunched(k) && o.Beside == "" && spec.Commands.Restart == "" {
+			return c, process.Restart
+		}
 		return c, process.Start
 	case !restart || !k.Status.Running() && !beingRelaunched(k):
 	case o.NoRestart:
@@ -275,10 +278,14 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	return c, process.Update
 }
 
-// beingRelaunched reports whether a process that is to stay up is on its way up, by its former spec: an update would
-// leave that one running, and a start would find it there.
+// beingRelaunched reports whether drover brings a process up again by itself, now or after its back-off, by its former spec:
+// an update would leave that one running, and a start would find it there. A restart also starts what is down.
 func beingRelaunched(k *Known) bool {
-	return k.Status.State == process.StateStarting && k.Spec.Policy.Kind != process.Periodic
+	switch k.Status.State {
+	case process.StateStarting, process.StateBackoff, process.StateFlapping:
+		return k.Spec.Policy.Kind != process.Periodic
+	}
+	return false
 }
 
 // startsAnew reports whether a process is down because it has failed, or has not begun. A process in back-off shows

@@ -129,6 +129,30 @@ func TestChange(t *testing.T) {
 			"change start; backoff: starts anew; labels.a live <nil> b",
 		},
 		{
+			"backing off, so a relaunch may come first", atStart,
+			[]plan.Known{known("p", same, "backoff")},
+			plan.Options{},
+			"change restart; backoff: starts anew; environment.A restart b c, environment.B restart <nil> ",
+		},
+		{
+			"backing off, beside a copy", atStart,
+			[]plan.Known{known("p", same, "backoff")},
+			plan.Options{Beside: "adopt"},
+			"change start; backoff: starts anew; environment.A restart b c, environment.B restart <nil> ",
+		},
+		{
+			"backing off, without a restart", atStart,
+			[]plan.Known{known("p", same, "backoff")},
+			plan.Options{NoRestart: true},
+			"change start; backoff: starts anew; environment.A restart b c, environment.B restart <nil> ",
+		},
+		{
+			"given up, so no relaunch comes", atStart,
+			[]plan.Known{known("p", same, "given-up")},
+			plan.Options{},
+			"change start; given-up: starts anew; environment.A restart b c, environment.B restart <nil> ",
+		},
+		{
 			"being relaunched", atStart,
 			[]plan.Known{known("p", same, "starting")},
 			plan.Options{},
