@@ -103,6 +103,7 @@ var Sentences = []Text{
 	{"given up after {n} breach{s} of a limit", "超出限制 {n} 次后放弃拉起"},
 	{"given up after {n} start{s} that did not last", "{n} 次启动都没有维持住，已放弃拉起"},
 	{"relaunched more than {n} time{s} in {time}", "{time} 内拉起超过 {n} 次"},
+	{"relaunched too often, and no run has lasted since", "拉起过于频繁，此后没有一次运行能够维持"},
 	{
 		"next start in {time}, attempt {n} of {most}, held back because many processes of this host are being started",
 		"{time} 后再次启动（第 {n} 次，共 {most} 次），因本机正在启动大量进程而排队",

@@ -182,24 +182,35 @@ func (p *Process) GivenUp(c Change) []process.Event {
 	return []process.Event{e}
 }
 
-// Flapping tells when the process begins to flap, and when that is over.
+// Flapping tells when the process begins to flap, and when a run has lasted. The operation that stops a process ends its
+// flapping without another event.
 func (p *Process) Flapping(c Change) []process.Event {
-	now := p.Tally().Flapping(p.Bounds, c.Uptime)
+	now := p.IsFlapping(c.Uptime)
 	if now == (p.Runtime.Flaps != 0) {
 		return nil
 	}
-	e := p.event(process.EventSteady, Policy(), process.Cause{})
-	e.PID, p.Runtime.Flaps = 0, 0
 	if now {
 		p.Runtime.Flaps = c.Now.UnixMilli()
-		e.Kind = process.EventFlapping
-		e.Cause = process.Cause{ID: process.CauseFlapping, Text: flappingText(p.Bounds, p.Runtime.Note)}
+		why := process.Cause{ID: process.CauseFlapping, Text: p.flappingText(c.Uptime, p.Runtime.Note)}
+		e := p.event(process.EventFlapping, Policy(), why)
+		e.PID = 0
+		return []process.Event{e}
 	}
+	p.Runtime.Flaps = 0
+	if p.Machine.State == lifecycle.Stopped {
+		return nil
+	}
+	e := p.event(process.EventSteady, Policy(), process.Cause{})
+	e.PID = 0
 	return []process.Event{e}
 }
 
-func flappingText(b lifecycle.Bounds, note string) string {
-	return Join("relaunched more than "+process.Count(b.Flaps, "time", "times")+" in "+b.FlapWindow.String(), note)
+// flappingText says how often the process was relaunched, as long as that is true.
+func (p *Process) flappingText(uptime time.Duration, note string) string {
+	if b := p.Bounds; p.Tally().Flapping(b, uptime) {
+		return Join("relaunched more than "+process.Count(b.Flaps, "time", "times")+" in "+b.FlapWindow.String(), note)
+	}
+	return Join("relaunched too often, and no run has lasted since", note)
 }
 
 // Tally returns the recent relaunches and exceeded limits.

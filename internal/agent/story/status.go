@@ -57,7 +57,7 @@ func (p *Process) Status(v View) process.Status {
 		s.Instance.Revision = p.Runtime.Revision
 		s.LastStartAt = max(s.LastStartAt, s.Instance.StartedAt)
 	}
-	causes := p.causes(&s, v.Now)
+	causes := p.causes(&s, &v)
 	causes = append(causes, v.Findings...)
 	if ran, stored := s.Instance.Revision, p.Record.Spec.Revision; len(causes) > 0 && ran != 0 && ran != stored {
 		causes[0].Evidence = append(slices.Clone(causes[0].Evidence), "it runs with "+revisionsText(ran, stored))
@@ -151,8 +151,20 @@ func (p *Process) Shown(uptime time.Duration) string {
 	return string(p.Machine.State)
 }
 
-// IsFlapping reports whether the process was relaunched too often lately, at a time since boot.
-func (p *Process) IsFlapping(uptime time.Duration) bool { return p.Tally().Flapping(p.Bounds, uptime) }
+// IsFlapping reports whether the process was relaunched too often, and no run has lasted since, at a time since boot. A
+// pause that has grown is no recovery.
+func (p *Process) IsFlapping(uptime time.Duration) bool {
+	switch p.Machine.State {
+	case lifecycle.Stopped:
+		return false // drover does not relaunch it
+	case lifecycle.Running, lifecycle.Finished, lifecycle.Scheduled:
+		lasted := p.Machine.State != lifecycle.Running || p.Machine.Attempts == 0
+		return p.Tally().Flapping(p.Bounds, uptime) || p.Runtime.Flaps != 0 && !lasted
+	case lifecycle.Unknown, lifecycle.Starting, lifecycle.Backoff, lifecycle.GivenUp, lifecycle.Operating,
+		lifecycle.Stopping:
+	}
+	return p.Tally().Flapping(p.Bounds, uptime) || p.Runtime.Flaps != 0
+}
 
 // IsUnhealthy reports whether the process runs and its health check fails.
 func (p *Process) IsUnhealthy() bool {
@@ -166,7 +178,7 @@ func (p *Process) HasTooFew() bool {
 }
 
 // causes returns why the process is not as it should be, or why it does not run, the main cause first.
-func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause) {
+func (p *Process) causes(s *process.Status, v *View) (all []process.Cause) {
 	why := p.Runtime.Cause
 	why.Text = s.Message
 	if p.Machine.Awaits == lifecycle.Successor { // nobody knows yet whether the run is over
@@ -191,7 +203,7 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 		}
 		if s.State == Flapping { // the reason for its ends comes first
 			all = append(all, process.Cause{
-				ID: process.CauseFlapping, Text: flappingText(p.Bounds, ""),
+				ID: process.CauseFlapping, Text: p.flappingText(v.Uptime, ""),
 				Since: p.Runtime.Flaps,
 			})
 			if why.ID == "" {
@@ -209,7 +221,7 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 	}
 	if s.Flapping {
 		all = append(all, process.Cause{
-			ID: process.CauseFlapping, Text: flappingText(p.Bounds, s.Message),
+			ID: process.CauseFlapping, Text: p.flappingText(v.Uptime, s.Message),
 			Evidence: why.Evidence, Since: p.Runtime.Flaps,
 		})
 	}
@@ -228,7 +240,7 @@ func (p *Process) causes(s *process.Status, now time.Time) (all []process.Cause)
 	if why.ID != "" && !harmless { // a failed operation or a skipped run
 		all = append(all, why)
 	}
-	if short, ok := p.shortage(now); ok {
+	if short, ok := p.shortage(v.Now); ok {
 		all = append(all, short)
 	}
 	if p.HasTooFew() {

@@ -376,6 +376,51 @@ func TestCauseOfFlapping(t *testing.T) {
 	}
 }
 
+// TestFlappingEnds: it lasts until a run has lasted, or until drover does not relaunch the process any more. A pause that
+// has grown ends nothing.
+func TestFlappingEnds(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		state    lifecycle.State
+		attempts int
+		lately   bool // relaunched often within the window
+		want     bool
+		told     process.EventKind
+	}{
+		{"waits in a long pause", lifecycle.Backoff, 9, false, true, ""},
+		{"is being relaunched", lifecycle.Starting, 9, false, true, ""},
+		{"runs since a moment", lifecycle.Running, 9, false, true, ""},
+		{"a run has lasted", lifecycle.Running, 0, false, false, process.EventSteady},
+		{"dies after each run that lasted", lifecycle.Running, 0, true, true, ""},
+		{"given up", lifecycle.GivenUp, 9, false, true, ""},
+		{"an operation holds it", lifecycle.Operating, 9, false, true, ""},
+		{"its agent has just begun", lifecycle.Unknown, 9, false, true, ""},
+		{"ended with success", lifecycle.Finished, 9, false, false, process.EventSteady},
+		{"stopped", lifecycle.Stopped, 0, true, false, ""},
+	} {
+		p := running(process.Resident)
+		p.Machine = lifecycle.Machine{State: c.state, Attempts: c.attempts}
+		p.Runtime.Flaps = now.Add(-time.Hour).UnixMilli()
+		uptime := 2 * time.Hour
+		if c.lately {
+			for i := range 4 {
+				p.Runtime.Relaunches = append(p.Runtime.Relaunches, uptime-time.Duration(i)*time.Minute)
+			}
+			slices.Reverse(p.Runtime.Relaunches)
+		}
+		if p.IsFlapping(uptime) != c.want || p.Status(story.View{Now: now, Uptime: uptime}).Flapping != c.want {
+			t.Errorf("%s: flapping is not %v", c.name, c.want)
+		}
+		var told process.EventKind
+		for _, e := range p.Flapping(story.Change{Now: now, Uptime: uptime}) {
+			told = e.Kind
+		}
+		if told != c.told || (p.Runtime.Flaps != 0) != c.want {
+			t.Errorf("%s: event %q, want %q; since %d", c.name, told, c.told, p.Runtime.Flaps)
+		}
+	}
+}
+
 // TestCausesOfAStatus: all that is wrong is shown, the main cause first, and a copy is left alone.
 func TestCausesOfAStatus(t *testing.T) {
 	p := running(process.Resident)

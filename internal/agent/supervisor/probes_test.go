@@ -349,6 +349,25 @@ func TestFlapping(t *testing.T) {
 			t.Errorf("events %q", got)
 		}
 	})
+	// Its pauses grow beyond the window, and each start still fails. Then one lasts.
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Restart = &process.RestartPolicy{Delay: 1000, MaxDelay: 300_000, Factor: 2, ResetAfter: 60_000}
+		r.do(process.Start, "a", s)
+		r.starts("a", crashing(r, "a", 2*time.Second))
+		r.Kill(file("a"))
+		r.pass(3 * time.Hour)
+		r.state("a", "flapping", true)
+		if got := r.sink.history(id("a")); count(got, "flapping") != 1 || count(got, "steady") != 0 {
+			t.Errorf("events %q", got)
+		}
+		r.starts("a", operationtest.Script{Takes: time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }})
+		r.pass(15 * time.Minute)
+		r.state("a", "running", true)
+		if got := r.sink.history(id("a")); count(got, "flapping") != 1 || count(got, "steady") != 1 {
+			t.Errorf("events %q", got)
+		}
+	})
 	// The end of it passes unseen.
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))

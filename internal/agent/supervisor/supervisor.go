@@ -288,7 +288,7 @@ func (s *Supervisor) relist(n int) {
 			r.post(func(_ context.Context, r *runner) { r.dropPendingStop() })
 		}
 		if f.Record != nil && (len(f.Record.Spec.Config) > 0 || f.Record.Spec.Policy.Instances > 1 ||
-			len(f.Runtime.Relaunches) > 0) {
+			len(f.Runtime.Relaunches) > 0 || f.Runtime.Flaps != 0) {
 			r.post(func(ctx context.Context, r *runner) { r.review(ctx) })
 		}
 		if refresh && f.Record != nil {
