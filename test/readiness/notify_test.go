@@ -260,17 +260,20 @@ func TestSaidInBetween(t *testing.T) {
 	}
 }
 
-// TestReload: a reload is over when the process confirms it.
+// TestReload: a reload is over when the process confirms it. A process that has never confirmed one only has to live on.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.begin(`
   api: {run: HERALD onhup RELOADING=1 READY=1 say READY=1 hold, ready: {notify: true}, reload: {signal: HUP}}
   half: {run: HERALD onhup RELOADING=1 STATUS=x say READY=1 hold, ready: {notify: true}, reload: {signal: HUP}, timeouts: {reload: 1s}}
-  deaf: {run: HERALD onhup STATUS=x STATUS=y say READY=1 hold, ready: {notify: true}, reload: {signal: HUP}, timeouts: {reload: 1s}}
+  silent: {run: HERALD onhup STATUS=x STATUS=y say READY=1 hold, ready: {notify: true}, reload: {signal: HUP}}
+  lapsed: {run: HERALD onhup STATUS=x STATUS=y say READY=1 tell RELOADING=1 tell READY=1 hold, ready: {notify: true}, reload: {signal: HUP}, timeouts: {reload: 1s}}
+  mortal: {run: HERALD say READY=1 hold, ready: {notify: true}, reload: {signal: KILL}, restart: {when: never}}
 `)
 	for name, want := range map[string]string{
-		"api": "", "half": "no READY=1 after RELOADING=1", "deaf": "not confirmed within 1 s: no RELOADING=1",
+		"api": "", "half": "no READY=1 after RELOADING=1", "silent": "",
+		"lapsed": "not confirmed within 1 s: no RELOADING=1", "mortal": "killed by signal 9",
 	} {
 		a := p.CLI("reload", "shop/"+name)
 		if want == "" && a.Code != 0 || want != "" && (a.Code != 1 || !strings.Contains(a.Out, want)) {

@@ -122,10 +122,12 @@ func (n *session) sendReload() (*specstore.Step, error) {
 // confirmsReload reports whether the process says when it has reloaded.
 func confirmsReload(spec *process.Spec) bool { return spec.Ready != nil && spec.Ready.Notify }
 
-// reloadWatch is the wait for RELOADING=1 and then READY=1.
+// reloadWatch is the wait for RELOADING=1 and then READY=1. expected says that the run has said RELOADING=1 before: most
+// programs that say READY=1 after their start say nothing of a reload.
 type reloadWatch struct {
-	run    string
-	before int
+	run      string
+	before   int
+	expected bool
 }
 
 // watchReload begins the wait before the process is told to reload; nil if the process does not confirm a reload.
@@ -135,10 +137,11 @@ func (n *session) watchReload() *reloadWatch {
 		return nil
 	}
 	said, _ := n.Notices.Said(n.runtime.Run)
-	return &reloadWatch{n.runtime.Run, said.Reloads}
+	return &reloadWatch{n.runtime.Run, said.Reloads, said.Reloading || said.Reloads > 0}
 }
 
 // confirmed waits until the process has confirmed the reload, at most for the time of a reload since the given moment.
+// A process that has never confirmed one only has to live on, unless it now begins to.
 func (n *session) confirmed(w *reloadWatch, since time.Duration) (instance.Sighting, checkFailure, error) {
 	limit := commandTime(string(process.Reload), n.spec)
 	death := &deathWatch{session: n}
@@ -147,12 +150,18 @@ func (n *session) confirmed(w *reloadWatch, since time.Duration) (instance.Sight
 	for {
 		said, changed := n.heed(w.run)
 		seen := n.look()
+		until, silent := since+limit, !w.expected && !said.Reloading
+		if silent {
+			until = since + min(limit, afterReload)
+		}
 		switch {
 		case !seen.Alive():
 			return seen, death.explain("not alive", seen), nil
 		case said.Reloads > w.before:
 			return seen, checkFailure{}, nil
-		case n.left(since+limit) <= 0:
+		case silent && n.left(until) <= 0:
+			return seen, checkFailure{}, nil
+		case n.left(until) <= 0:
 			text := "no RELOADING=1"
 			if said.Reloading {
 				text = "no READY=1 after RELOADING=1"
@@ -163,7 +172,7 @@ func (n *session) confirmed(w *reloadWatch, since time.Duration) (instance.Sight
 		}
 		death.watch(*seen.ID)
 		n.word = changed
-		if err := n.rest(min(slowLook, n.left(since+limit)), death); err != nil {
+		if err := n.rest(min(slowLook, n.left(until)), death); err != nil {
 			return seen, checkFailure{}, err
 		}
 	}
