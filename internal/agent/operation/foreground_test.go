@@ -209,10 +209,10 @@ func TestStopBySignals(t *testing.T) {
 		ran     []string
 		text    string
 	}{
-		"it obeys": {signals: []syscall.Signal{syscall.SIGTERM}, text: "success"},
+		"it obeys": {signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, text: "success"},
 		"it is deaf": {
 			set:     func(w *world, _ *process.Spec, rt *specstore.Runtime) { w.OnTERM(*rt.Process, func() {}) },
-			signals: []syscall.Signal{syscall.SIGTERM}, took: 10 * time.Second, // and the tree ends
+			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 10 * time.Second, // and the tree ends
 			text: "success: it did not end within 10 s of TERM; drover killed it",
 		},
 		"its workers stay": {
@@ -220,7 +220,7 @@ func TestStopBySignals(t *testing.T) {
 				w.Spawn("worker", "", rt.Run)
 				s.Labels = []byte(`{"drover.stop_scope": "process"}`)
 			},
-			signals: []syscall.Signal{syscall.SIGTERM},
+			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT},
 			text:    "success: stop_scope: process leaves these running: pid 101 (worker)",
 		},
 		"the stop command fails": {
@@ -228,7 +228,7 @@ func TestStopBySignals(t *testing.T) {
 				s.Commands.Stop = "ask"
 				w.Script("ask", operationtest.Script{Code: 1})
 			},
-			signals: []syscall.Signal{syscall.SIGTERM}, ran: []string{"ask"},
+			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, ran: []string{"ask"},
 			text: "success: the stop command failed: exit status 1; drover sent TERM",
 		},
 		"the stop command hangs": {
@@ -236,7 +236,7 @@ func TestStopBySignals(t *testing.T) {
 				s.Commands.Stop = "ask"
 				w.Script("ask", operationtest.Script{Takes: time.Hour})
 			},
-			signals: []syscall.Signal{syscall.SIGTERM}, took: 3 * time.Second, ran: []string{"ask"},
+			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 3 * time.Second, ran: []string{"ask"},
 			text: "success: the stop command timed out after 3 s, as timeouts.stop says; drover ended it with all processes that " +
 				"it had started; drover sent TERM",
 		},
@@ -244,28 +244,28 @@ func TestStopBySignals(t *testing.T) {
 			set: func(_ *world, s *process.Spec, _ *specstore.Runtime) {
 				s.Stop.Signals = []process.StopSignal{{Signal: "QUIT", Wait: 5000}, {Signal: "KILL"}}
 			},
-			signals: []syscall.Signal{syscall.SIGQUIT},
+			signals: []syscall.Signal{syscall.SIGQUIT, syscall.SIGCONT},
 		},
 		"it is deaf, and no KILL follows": {
 			set: func(w *world, s *process.Spec, rt *specstore.Runtime) {
 				w.OnTERM(*rt.Process, func() {})
 				s.Stop.Signals = s.Stop.Signals[:1]
 			},
-			signals: []syscall.Signal{syscall.SIGTERM}, took: 10 * time.Second, fault: process.CheckFailed,
+			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 10 * time.Second, fault: process.CheckFailed,
 		},
 		"its child is deaf": {
 			set: func(w *world, s *process.Spec, rt *specstore.Runtime) {
 				w.OnTERM(w.Spawn("child", "", rt.Run), func() {})
 				s.Stop.Signals = []process.StopSignal{{Signal: "TERM", Wait: 2000}, {Signal: "KILL"}}
 			},
-			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, took: 2 * time.Second,
+			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT, syscall.SIGTERM}, took: 2 * time.Second,
 		},
 		"a command asks first": {
 			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
 				s.Commands.Stop = "ask"
 				w.Script("ask", operationtest.Script{Takes: time.Second})
 			},
-			signals: []syscall.Signal{syscall.SIGTERM}, took: 4 * time.Second, ran: []string{"ask"},
+			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 4 * time.Second, ran: []string{"ask"},
 			text: "success: it did not end within 3 s of the stop command; drover sent TERM",
 		},
 		"out of use first": {
@@ -273,7 +273,7 @@ func TestStopBySignals(t *testing.T) {
 				s.BeforeStop = &process.Hook{Run: "drain", Time: 5000}
 				w.Script("drain", operationtest.Script{Takes: time.Second, Code: 1})
 			},
-			signals: []syscall.Signal{syscall.SIGTERM}, took: 6 * time.Second, ran: []string{"drain"},
+			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 6 * time.Second, ran: []string{"drain"},
 			text: "success: before_stop failed: exit status 1; the process was stopped all the same",
 		},
 	} {

@@ -51,7 +51,15 @@ func (n *session) runOf(target procfs.Identity) string {
 }
 
 // terminate sends SIGTERM to an instance.
-func (n *session) terminate(target procfs.Identity) string { return n.signal(target, syscall.SIGTERM) }
+func (n *session) terminate(target procfs.Identity) string { return n.askToEnd(target, syscall.SIGTERM) }
+
+// askToEnd sends a signal of a stop, and SIGCONT so that a stopped process receives it.
+func (n *session) askToEnd(target procfs.Identity, sig syscall.Signal) string {
+	if problem := n.signal(target, sig); problem != "" {
+		return problem
+	}
+	return n.signal(target, syscall.SIGCONT)
+}
 
 // forceKill kills an instance, and also its run unless the spec says otherwise.
 func (n *session) forceKill(target procfs.Identity) string {
@@ -339,7 +347,7 @@ func (n *session) sendStop(name string, target procfs.Identity) string {
 	if name == "KILL" {
 		return n.forceKill(target)
 	}
-	return n.signal(target, syscall.Signal(process.SignalNumber(name)))
+	return n.askToEnd(target, syscall.Signal(process.SignalNumber(name)))
 }
 
 // stillAlive names what a stop could not end.

@@ -174,7 +174,8 @@ func TestStopWithoutCommand(t *testing.T) {
 		if _, err := w.operator.Operate(t.Context(), entry(process.Stop, s), unknown.subject()); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]operationtest.Signal{{PID: id.PID, Signal: syscall.SIGTERM}}, w.Signals()); diff != "" {
+		want := []operationtest.Signal{{PID: id.PID, Signal: syscall.SIGTERM}, {PID: id.PID, Signal: syscall.SIGCONT}}
+		if diff := cmp.Diff(want, w.Signals()); diff != "" {
 			t.Errorf("signals (-want +got): %s", diff)
 		}
 		if diff := cmp.Diff([]string{"bystander"}, w.Living()); diff != "" {
