@@ -164,17 +164,10 @@ func (s *serviceDraft) environment() {
 		s.Environment[name] = value
 	}
 	for _, line := range s.lines("EnvironmentFile") {
-		file, optional := strings.CutPrefix(s.unit.expand(line), "-")
-		switch {
-		case strings.ContainsAny(file, "*?["):
+		if file := s.unit.expand(line); strings.ContainsAny(file, "*?[") {
 			s.lose("EnvironmentFile=%s is lost: name each file in environment_files", line)
-		case optional && s.facts.Exists != nil && !s.facts.Exists(file):
-			s.lose("EnvironmentFile=%s is left out, because the file does not exist: drover demands each file", line)
-		default:
+		} else {
 			s.EnvironmentFile = append(s.EnvironmentFile, file)
-			if optional {
-				s.lose("EnvironmentFile=%s: systemd starts without the file, and drover demands it", line)
-			}
 		}
 	}
 	if len(s.EnvironmentFile) > 0 && len(s.Environment) > 0 {

@@ -29,7 +29,8 @@ func (f *faults) execution(e Execution) {
 			f.add(at+"environment."+name, "holds a NUL byte")
 		}
 	}
-	for _, path := range e.EnvironmentFiles {
+	for _, entry := range e.EnvironmentFiles {
+		path, _ := EnvironmentFile(entry)
 		f.absolute(at+"environment_files", path)
 	}
 	for _, group := range slices.Concat(e.Groups, []string{e.Group}) {
@@ -176,3 +177,8 @@ func ChangedLimits(was, is *Spec) (names []string) {
 
 // Capabilities returns the names of capabilities(7), without CAP_.
 func Capabilities() []string { return strings.Fields(capabilities) }
+
+// EnvironmentFile returns the path of an entry of EnvironmentFiles. A minus before the path makes the file optional.
+func EnvironmentFile(entry string) (path string, optional bool) {
+	return strings.CutPrefix(entry, "-")
+}

@@ -138,8 +138,8 @@ type Timeouts struct {
 
 // Execution is what the commands of a process get beside account and directory. Absent values are those of the host.
 type Execution struct {
-	// Environment holds variables by name. EnvironmentFiles are absolute paths of files with lines NAME=value; drover
-	// reads them on the host at each start.
+	// Environment holds variables by name. EnvironmentFiles are absolute paths of files with lines NAME=value, with a
+	// minus before an optional one; drover reads them on the host at each start.
 	Environment      map[string]string `json:"environment,omitempty"`
 	EnvironmentFiles []string          `json:"environment_files,omitempty"`
 	// Group replaces the primary group of the account, and Groups the supplementary groups; nil keeps the account's.

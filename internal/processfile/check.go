@@ -252,7 +252,8 @@ func (c *checker) environment() {
 			c.fault("environment."+name, "has a NUL byte")
 		}
 	}
-	for i, file := range c.EnvironmentFile {
+	for i, entry := range c.EnvironmentFile {
+		file, _ := process.EnvironmentFile(entry)
 		c.absolute(fmt.Sprintf("environment_files[%d]", i), file)
 	}
 	if n, err := strconv.ParseUint(c.Umask, 8, 16); c.Umask != "" && (err != nil || n > 0o777) {

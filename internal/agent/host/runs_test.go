@@ -336,7 +336,7 @@ func TestLaunchNamesAllThatLacks(t *testing.T) {
 	s := spec("/", "sh", "")
 	s.Stop, s.Identity.SetupPath = &process.StopPolicy{}, none
 	s.Execution = process.Execution{
-		Group: "no-group", Groups: []string{"no-a", "root", "no-b"}, EnvironmentFiles: []string{none, odd, none},
+		Group: "no-group", Groups: []string{"no-a", "root", "no-b"}, EnvironmentFiles: []string{none, odd, "-" + none, "-" + odd},
 	}
 	for user, want := range map[string]struct {
 		cause process.CauseID
@@ -348,7 +348,7 @@ func TestLaunchNamesAllThatLacks(t *testing.T) {
 			"cannot enter directory " + none + ": no such file or directory",
 			"environment_files: open " + none + ": no such file or directory",
 			"environment_files: " + odd + ": line 2 is not NAME=value, line 3 does not begin with the name of a variable",
-			"environment_files: open " + none + ": no such file or directory",
+			"environment_files: " + odd + ": line 2 is not NAME=value, line 3 does not begin with the name of a variable",
 		}},
 		"nobody-here": {process.CauseNoUser, []string{
 			`user: user "nobody-here" is unknown on this host`, `group: group "no-group" is unknown on this host`,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"strconv"
 	"strings"
@@ -31,12 +32,15 @@ func (h *Host) variables(of process.ID, spec *process.Spec, account launch.Accou
 		}
 	}
 	var faults []error
-	for _, path := range spec.Execution.EnvironmentFiles {
+	for _, entry := range spec.Execution.EnvironmentFiles {
+		path, optional := process.EnvironmentFile(entry)
 		text, err := h.readFor(account, path)
 		if err == nil {
 			if err = parseVariables(text, all); err != nil {
 				err = fmt.Errorf("%s: %w", path, err)
 			}
+		} else if optional && errors.Is(err, fs.ErrNotExist) {
+			err = nil
 		}
 		faults = append(faults, err)
 	}
@@ -77,34 +81,41 @@ func (h *Host) readFor(account launch.Account, path string) (string, error) {
 	return got.text, nil
 }
 
-// parseVariables adds the lines NAME=value of a text. Blank lines and lines that begin with # do not count. A value may
-// stand in one pair of quotes. The error names the first lines with a fault, and never a value.
+// parseVariables adds the assignments NAME=value of a text as systemd reads an EnvironmentFile (systemd.exec(5)): a line
+// that begins with # or ; does not count, quotes and backslashes are taken away, a line ends not at a newline after a
+// backslash or within quotes. systemd ignores what it cannot read. Here it is a fault: the error names the first lines
+// with one, and never a value.
 func parseVariables(text string, into map[string]string) error {
 	var faults []string
-	number := 0
-	text = strings.TrimPrefix(text, "\ufeff") // some editors begin a file with it
-	for line := range strings.Lines(text) {
-		number++
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
+	r := &variableReader{rest: strings.TrimPrefix(text, "\ufeff"), line: 1} // some editors begin a file with it
+	for r.skipSpace(); r.rest != ""; r.skipSpace() {
+		if r.rest[0] == '#' || r.rest[0] == ';' {
+			r.take("\n")
 			continue
 		}
-		name, value, ok := strings.Cut(line, "=")
-		if name = strings.TrimSpace(name); !ok {
+		number := r.line
+		name := strings.TrimSpace(r.take("=\r\n"))
+		if !strings.HasPrefix(r.rest, "=") {
 			faults = append(faults, fmt.Sprintf("line %d is not NAME=value", number))
 			continue
 		}
+		r.next()
+		value, closed := r.value()
 		fault := process.VariableFault(name)
 		switch {
 		case fault == process.OwnVariable:
 			faults = append(faults,
 				fmt.Sprintf("line %d: %.100q is set by drover: expected a name that does not begin with DROVER_", number, name))
+		case strings.HasPrefix(name, "export "):
+			faults = append(faults, fmt.Sprintf("line %d begins with export: expected NAME=value", number))
 		case fault != "" || strings.ContainsAny(name, " \t\"'"):
 			faults = append(faults, fmt.Sprintf("line %d does not begin with the name of a variable", number))
+		case !closed:
+			faults = append(faults, fmt.Sprintf("line %d begins a quote that never ends", number))
 		case strings.ContainsRune(value, 0):
 			faults = append(faults, fmt.Sprintf("line %d holds a NUL byte", number))
 		default:
-			into[name] = unquoted(strings.TrimSpace(value))
+			into[name] = value
 		}
 	}
 	switch more := len(faults) - maxFaults; {
@@ -116,28 +127,80 @@ func parseVariables(text string, into map[string]string) error {
 	return errors.New(strings.Join(faults, ", "))
 }
 
-// unquoted drops one pair of quotes around a text. In double quotes it also drops a backslash before ", \, $ and `, as
-// systemd does in an EnvironmentFile (systemd.exec(5)). A text whose last quote has such a backslash stays as it is.
-func unquoted(text string) string {
-	n := len(text)
-	if n < 2 || text[0] != '"' && text[0] != '\'' || text[n-1] != text[0] {
-		return text
+// variableReader reads a file of variables byte by byte. line is the number of the line that rest begins in, from 1.
+type variableReader struct {
+	rest string
+	line int
+}
+
+// next returns the next byte of a rest that is not empty.
+func (r *variableReader) next() byte {
+	c := r.rest[0]
+	if r.rest = r.rest[1:]; c == '\n' {
+		r.line++
 	}
-	inside := text[1 : n-1]
-	if text[0] == '\'' {
-		return inside
+	return c
+}
+
+func (r *variableReader) skipSpace() {
+	for r.rest != "" && strings.IndexByte(" \t\r\n", r.rest[0]) >= 0 {
+		r.next()
 	}
+}
+
+// take returns what comes before the first of some bytes.
+func (r *variableReader) take(before string) string {
+	n := strings.IndexAny(r.rest, before)
+	if n < 0 {
+		n = len(r.rest)
+	}
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
+}
+
+// value reads to the end of an assignment. closed is false if a quote never ends.
+func (r *variableReader) value() (value string, closed bool) {
 	var out strings.Builder
-	for i := 0; i < len(inside); i++ {
-		if inside[i] == '\\' {
-			if i+1 == len(inside) {
-				return text
+	quote, plain, end := byte(0), false, 0 // end is the length without the spaces after plain text
+	for r.rest != "" {
+		c := r.next()
+		switch {
+		case c == '\\' && quote != '\'':
+			r.escaped(&out, quote)
+			plain = plain || quote == 0
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '\n' || c == '\r'):
+			return out.String()[:end], true
+		case quote == 0 && !plain && (c == '"' || c == '\''):
+			quote = c
+		case quote == 0 && (c == ' ' || c == '\t'):
+			if plain {
+				out.WriteByte(c)
 			}
-			if strings.IndexByte("\"\\$`", inside[i+1]) >= 0 {
-				i++
-			}
+			continue
+		default:
+			out.WriteByte(c)
+			plain = plain || quote == 0
 		}
-		out.WriteByte(inside[i])
+		end = out.Len()
 	}
-	return out.String()
+	return out.String()[:end], quote == 0
+}
+
+// escaped reads the byte after a backslash. A newline joins two lines. In double quotes a backslash counts before ", \,
+// $ and ` only.
+func (r *variableReader) escaped(out *strings.Builder, quote byte) {
+	if r.rest == "" {
+		return
+	}
+	c := r.next()
+	if c == '\n' {
+		return
+	}
+	if quote == '"' && strings.IndexByte("\"\\$`", c) < 0 {
+		out.WriteByte('\\')
+	}
+	out.WriteByte(c)
 }

@@ -91,7 +91,8 @@ func pathsOf(spec *process.Spec) []commandLine {
 	for _, c := range spec.Config {
 		add("config", c.Path)
 	}
-	for _, path := range spec.Execution.EnvironmentFiles {
+	for _, entry := range spec.Execution.EnvironmentFiles {
+		path, _ := process.EnvironmentFile(entry)
 		add("environment_files", path)
 	}
 	if name := spec.Execution.RuntimeDirectory; name != "" {
