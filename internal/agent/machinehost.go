@@ -55,6 +55,8 @@ type Limits interface {
 	AnyOOM() (uint64, error)
 	// LimitNotes says in a caller's words which of the hard limits are not kept.
 	LimitNotes(hard process.HardLimits) []string
+	// AdoptPlaces takes over what the former supervisor of a process has made for it on this host.
+	AdoptPlaces(id process.ID, spec *process.Spec)
 	// Relimit changes the limits of a scope that runs by one spec to those of another. It returns by name those that it
 	// cannot change, and why.
 	Relimit(s instance.Scope, was, is *process.Spec) map[string]string

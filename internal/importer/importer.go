@@ -38,6 +38,8 @@ type Process struct {
 	Origins []string
 	// Program is the section [program:PROGRAM] of supervisord, and Group its [group:GROUP]; empty if there is none.
 	Program, Group string
+	// PrivateTmp says that systemd deletes the /tmp and /var/tmp of the process when the unit stops.
+	PrivateTmp bool
 }
 
 // Import is the result for all files.
@@ -82,6 +84,7 @@ type draft struct {
 	origins []string
 	// program and group are those of Process.
 	program, group string
+	privateTmp     bool
 	v1.Spec
 	comments []string
 }
@@ -120,7 +123,7 @@ func (r *Import) finish(d *draft, hosts []string) {
 	}
 	r.Processes = append(r.Processes, Process{
 		Named:   processfile.Named{Name: d.name, Spec: d.Spec, Comments: wrapped(d.comments)},
-		Origins: d.origins, Program: d.program, Group: d.group,
+		Origins: d.origins, Program: d.program, Group: d.group, PrivateTmp: d.privateTmp,
 	})
 }
 

@@ -29,6 +29,18 @@ ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 User=daemon
 LimitNOFILE=4096
+RuntimeDirectory=gosvc
+PrivateTmp=true
+END
+cat >/etc/systemd/system/client.service <<'END'
+[Unit]
+Requires=gosvc.service
+[Service]
+ExecStart=/bin/sleep 100000
+END
+cat >/etc/systemd/system/gosvc.path <<'END'
+[Path]
+PathExists=/run/wanted
 END
 cat >/etc/systemd/system/worker.service <<'END'
 [Service]
@@ -79,7 +91,7 @@ func TestMigration(t *testing.T) {
 	cluster := filepath.Base(filepath.Dir(clusters[0])) + "-main"
 	names := []string{"nginx", "redis-server", "postgresql-" + cluster, "gosvc", "worker", "looper"}
 	services := "nginx redis-server postgresql@" + cluster + " gosvc worker looper"
-	m.run(units + "systemctl start report.timer " + services)
+	m.run(units + "systemctl start report.timer gosvc.path client " + services)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(m.try("drover ps; drover why 'imported/*'; ls -la /run /run/redis").out)
@@ -107,7 +119,16 @@ func TestMigration(t *testing.T) {
 	}
 
 	_, advice, _ := strings.Cut(said, "as root:\n")
+	if !strings.Contains(advice, "# gosvc.service has PrivateTmp=true: its stop deletes the /tmp") {
+		t.Errorf("nothing warns of the private /tmp:\n%s", advice)
+	}
+	places := "ls -d /run/gosvc /run/redis /run/redis/redis-server.pid /run/nginx.pid"
+	before := m.run(places)
 	m.run(advice)
+	if after := m.run(places + " || true"); after != before {
+		t.Errorf("systemd let go, and left of\n%s only\n%s", before, after)
+	}
+	m.run("touch /run/wanted; systemctl is-active client") // the unit that requires another one, and what would start that one
 	harness.Eventually(t, "drover to see that systemd let go", func() bool {
 		return !strings.Contains(m.run("drover why 'imported/*' || true"), "[other-supervisor]")
 	})

@@ -1,13 +1,17 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"syscall"
 
 	"drover/internal/agent/launch"
 	"drover/internal/durable"
@@ -67,10 +71,9 @@ func (d *runtimeDirs) make(id process.ID, name string, account launch.Account) (
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("%s exists, and drover has not made it", path)
 		}
-		if err := durable.Replace(filepath.Join(d.marks, key), []byte(name), 0o600); err != nil {
-			return "", fmt.Errorf("cannot note %s: %w", path, err)
+		if err := d.note(key, name); err != nil {
+			return "", err
 		}
-		d.names[key] = name
 	}
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
@@ -82,6 +85,31 @@ func (d *runtimeDirs) make(id process.ID, name string, account launch.Account) (
 		return "", err
 	}
 	return path, nil
+}
+
+// note makes a mark. The caller holds the lock.
+func (d *runtimeDirs) note(key, name string) error {
+	if err := durable.Replace(filepath.Join(d.marks, key), []byte(name), 0o600); err != nil {
+		return fmt.Errorf("cannot note %s: %w", filepath.Join(d.root, name), err)
+	}
+	d.names[key] = name
+	return nil
+}
+
+// adopt makes a directory of an account that of a process which drover takes over: the former supervisor has made it.
+func (d *runtimeDirs) adopt(id process.ID, name string, account launch.Account) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	info, err := os.Lstat(filepath.Join(d.root, name))
+	if err != nil || !info.IsDir() || d.marks == "" || slices.Contains(slices.Collect(maps.Values(d.names)), name) {
+		return nil //nolint:nilerr // the next start makes it, or says what is wrong
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || owner.Uid != account.UID {
+		return nil
+	}
+	key := process.Hash(id)
+	d.drop(key)
+	return d.note(key, name)
 }
 
 // remove removes the runtime directory of a process, if drover has made one.
@@ -110,3 +138,19 @@ func (d *runtimeDirs) drop(key string) {
 
 // AtRest removes what a process needs only while it runs: its runtime directory.
 func (h *Host) AtRest(id process.ID) { h.runtime.remove(id) }
+
+// AdoptPlaces makes the runtime directory of a process that drover takes over its own, if the directory belongs to the
+// account of the process.
+func (h *Host) AdoptPlaces(id process.ID, spec *process.Spec) {
+	name := spec.Execution.RuntimeDirectory
+	if name == "" {
+		return
+	}
+	account, err := launch.LookupAccount("/", cmp.Or(spec.Identity.User, launch.OwnName()))
+	if err == nil {
+		err = h.runtime.adopt(id, name, account)
+	}
+	if err != nil {
+		h.runtime.log.Warn("cannot take over runtime directory", "name", name, "error", err)
+	}
+}

@@ -70,3 +70,41 @@ func TestRuntimeDirectory(t *testing.T) {
 		t.Errorf("what the link led to: %v", err)
 	}
 }
+
+// TestRuntimeDirectoryOfAnAdoptedProcess: drover takes over the directory that the former supervisor has made for the
+// account, and no other one.
+func TestRuntimeDirectoryOfAnAdoptedProcess(t *testing.T) {
+	dir, root := t.TempDir(), t.TempDir()
+	h := open(t, dir, func(c *host.Config) { c.RuntimeMarks, c.RuntimeRoot = dir+".marks", root })
+	launch := func(id process.ID, s *process.Spec) error {
+		child, err := h.Launch(id, "run-"+id.Name, "true", s)
+		if err == nil {
+			child.Abandon()
+		}
+		return err
+	}
+	own, foreign := process.ID{Namespace: "shop", Name: "own"}, process.ID{Namespace: "shop", Name: "foreign"}
+	for _, id := range []process.ID{own, foreign} {
+		if err := os.MkdirAll(filepath.Join(root, id.Name, "sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(filepath.Join(root, "foreign"), 65534, 65534); err != nil {
+		t.Skip("needs root: ", err)
+	}
+	for id, want := range map[process.ID]bool{own: true, foreign: false} {
+		s := spec("/", "true", "")
+		s.Execution.RuntimeDirectory = id.Name
+		h.AdoptPlaces(id, s)
+		if err := launch(id, s); (err == nil) != want {
+			t.Errorf("%s: %v", id.Name, err)
+		}
+		if _, err := os.Stat(filepath.Join(root, id.Name, "sub")); err != nil {
+			t.Errorf("the directory has lost what was in it: %v", err)
+		}
+		h.AtRest(id)
+		if _, err := os.Stat(filepath.Join(root, id.Name)); (err == nil) == want {
+			t.Errorf("%s at rest: %v", id.Name, err)
+		}
+	}
+}

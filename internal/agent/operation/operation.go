@@ -144,6 +144,8 @@ type Config struct {
 	OOM func(run string) int
 	// Marks are those of the group of a run. Nil says that nobody knows.
 	Marks func(run string) instance.Marks
+	// AdoptPlaces takes over what the former supervisor of a process has made for it on this host.
+	AdoptPlaces func(id process.ID, spec *process.Spec)
 	// Relimit changes the limits of a scope that runs by one spec to those of another. It returns by name those that it
 	// cannot change, and why; it may be nil.
 	Relimit func(s instance.Scope, was, is *process.Spec) map[string]string

@@ -192,6 +192,9 @@ func (n *session) keep() {
 			n.runtime.Keeper.Since = time.Now().UnixMilli()
 		}
 	}
+	if n.AdoptPlaces != nil {
+		n.AdoptPlaces(n.id, n.spec)
+	}
 }
 
 // lookedFor says which processes are copies.

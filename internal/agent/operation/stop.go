@@ -51,7 +51,9 @@ func (n *session) runOf(target procfs.Identity) string {
 }
 
 // terminate sends SIGTERM to an instance.
-func (n *session) terminate(target procfs.Identity) string { return n.askToEnd(target, syscall.SIGTERM) }
+func (n *session) terminate(target procfs.Identity) string {
+	return n.askToEnd(target, syscall.SIGTERM)
+}
 
 // askToEnd sends a signal of a stop, and SIGCONT so that a stopped process receives it.
 func (n *session) askToEnd(target procfs.Identity, sig syscall.Signal) string {

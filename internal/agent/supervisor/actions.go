@@ -114,7 +114,8 @@ func (r *runner) stepped(ctx context.Context, before lifecycle.Machine) {
 	r.follow(ctx)
 	r.limitRun()
 	r.awaitKept(before.State == lifecycle.Running && r.proc.Runtime.Cause.ID != process.CauseUnseen)
-	if r.sup.cfg.Remains != nil && next.AtRest() && r.proc.Runtime.Process == nil {
+	kept := r.proc.Runtime.Keeper != nil // the other supervisor may start it again
+	if r.sup.cfg.Remains != nil && next.AtRest() && r.proc.Runtime.Process == nil && !kept {
 		r.sup.cfg.Remains.AtRest(r.id)
 	}
 	if r.proc.Record != nil {

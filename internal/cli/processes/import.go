@@ -38,7 +38,7 @@ type source struct {
 	// pid returns the main pid of an origin; 0 if it does not run, and -1 if the supervisor does not say.
 	pid func(ctx context.Context, args []string, origin string) int
 	// release says how the supervisor lets go of the processes.
-	release func(ctx context.Context, args []string, all []importer.Process) string
+	release func(ctx context.Context, args []string, namespace string, all []importer.Process) string
 }
 
 // NewImport returns 'drover import' with its subcommands.
@@ -134,7 +134,7 @@ func (a *importCommand) run(cmd *cobra.Command, from source, args []string) erro
 	}
 	changed := a.compare(cmd, c, found, pids)
 	if len(found.Processes) > 0 {
-		for line := range strings.Lines(from.release(cmd.Context(), args, found.Processes)) {
+		for line := range strings.Lines(from.release(cmd.Context(), args, a.namespace, found.Processes)) {
 			term.Say(cmd, "%s\n", term.Printable(strings.TrimSuffix(line, "\n")))
 		}
 	}
@@ -329,7 +329,11 @@ func systemdPID(ctx context.Context, _ []string, origin string) int {
 	return onhost.Unit(ctx, origin)
 }
 
-func releaseSystemd(_ context.Context, _ []string, all []importer.Process) string {
+// letGo is what systemd must not do when the unit of an adopted process stops: relaunch or end it, remove its runtime
+// directory or its pid file.
+const letGo = `[Service]\nRestart=no\nKillMode=none\nExecStop=\nExecStopPost=\nRuntimeDirectoryPreserve=yes\nPIDFile=\n`
+
+func releaseSystemd(ctx context.Context, _ []string, namespace string, all []importer.Process) string {
 	var text strings.Builder
 	text.WriteString("systemd still keeps these units. To let go without an end of a process, as root:\n")
 	units := originsOf(all)
@@ -341,14 +345,24 @@ func releaseSystemd(_ context.Context, _ []string, all []importer.Process) strin
 			continue
 		}
 		dir := filepath.Join("/etc/systemd/system", unit+".d")
-		fmt.Fprintf(&text, "  mkdir -p %s && printf '[Service]\\nRestart=no\\nKillMode=none\\nExecStop=\\nExecStopPost=\\n' >%s\n",
-			term.ShellWord(dir), term.ShellWord(filepath.Join(dir, "drover.conf")))
+		fmt.Fprintf(&text, "  mkdir -p %s && printf '%s' >%s\n", term.ShellWord(dir), letGo,
+			term.ShellWord(filepath.Join(dir, "drover.conf")))
 	}
 	text.WriteString("  systemctl daemon-reload\n")
 	for _, u := range units {
-		if unit := term.ShellWord(u.name); u.Schedule == nil {
-			fmt.Fprintf(&text, "  systemctl stop %s && systemctl disable %s\n", unit, unit)
+		if u.Schedule != nil {
+			continue
 		}
+		unit := term.ShellWord(u.name)
+		for _, trigger := range onhost.Triggers(ctx, u.name) {
+			fmt.Fprintf(&text, "  systemctl disable --now %s   # else it starts %s, too\n", term.ShellWord(trigger), u.name)
+		}
+		if u.PrivateTmp {
+			fmt.Fprintf(&text, "  # %s has PrivateTmp=true: its stop deletes the /tmp and /var/tmp of the process, which lives on without\n"+
+				"  # them. Leave it to systemd until it may end once. Then run this line, and: drover restart %s/%s\n",
+				u.name, namespace, u.Name)
+		}
+		fmt.Fprintf(&text, "  systemctl stop --job-mode=ignore-dependencies %s && systemctl disable %s\n", unit, unit)
 	}
 	return text.String()
 }
@@ -383,7 +397,7 @@ func supervisordPID(ctx context.Context, args []string, origin string) int {
 	return onhost.Program(ctx, args[0], origin)
 }
 
-func releaseSupervisord(ctx context.Context, args []string, all []importer.Process) string {
+func releaseSupervisord(ctx context.Context, args []string, _ string, all []importer.Process) string {
 	var text strings.Builder
 	text.WriteString("supervisord still keeps these processes, and has no command that lets go of a running one.\n")
 	origins := map[string][]string{}

@@ -245,6 +245,15 @@ func Unit(ctx context.Context, name string) int {
 	return answer(out, err)
 }
 
+// Triggers returns the units, such as sockets, that start a unit of systemd by themselves; nil if no systemd says.
+func Triggers(ctx context.Context, name string) []string {
+	out, err := ask(ctx, "systemctl", "show", "--property=TriggeredBy", "--value", "--", name)
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(out))
+}
+
 // Program returns the pid of a process of supervisord; 0 if it does not run, and -1 if no supervisord says.
 func Program(ctx context.Context, configuration, name string) int {
 	out, err := ask(ctx, "supervisorctl", "-c", configuration, "pid", name)
