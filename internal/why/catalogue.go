@@ -69,23 +69,23 @@ func byRequest() []Entry {
 // ends returns the causes by which a process ends by itself.
 func ends() []Entry {
 	return []Entry{
-		entry(process.CauseExited, Warning),
-		entry(process.CauseExitStatus, Warning),
-		entry(process.CauseSignal, Warning),
-		entry(process.CauseCore, Warning),
-		entry(process.CauseOOM, Warning),
-		entry(process.CauseUnseen, Warning),
+		entry(process.CauseExited, Critical),
+		entry(process.CauseExitStatus, Critical),
+		entry(process.CauseSignal, Critical),
+		entry(process.CauseCore, Critical),
+		entry(process.CauseOOM, Critical),
+		entry(process.CauseUnseen, Critical),
 	}
 }
 
 // troubles returns the causes of problems between two instances of a process.
 func troubles() []Entry {
 	return []Entry{
-		entry(process.CauseRebooted, Warning),
-		entry(process.CauseFlapping, Warning),
-		entry(process.CauseHeldBack, Warning),
-		entry(process.CauseBreakerOpen, Warning),
-		entry(process.CauseWaitsForOthers, Warning),
+		entry(process.CauseRebooted, Critical),
+		entry(process.CauseFlapping, Critical),
+		entry(process.CauseHeldBack, Critical),
+		entry(process.CauseBreakerOpen, Critical),
+		entry(process.CauseWaitsForOthers, Critical),
 		entry(process.CauseStopFailed, Critical),
 	}
 }
@@ -93,10 +93,10 @@ func troubles() []Entry {
 // limits returns the causes for exceeded limits.
 func limits() []Entry {
 	return []Entry{
-		entry(process.CauseCPULimit, Warning),
-		entry(process.CauseMemLimit, Warning),
-		entry(process.CauseGroupLimit, Warning),
-		entry(process.CauseTimeLimit, Warning),
+		entry(process.CauseCPULimit, Critical),
+		entry(process.CauseMemLimit, Critical),
+		entry(process.CauseGroupLimit, Critical),
+		entry(process.CauseTimeLimit, Critical),
 	}
 }
 

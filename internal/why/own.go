@@ -68,6 +68,9 @@ func (f *judgement) impact() string {
 	case s.Running():
 		return "it runs, but drover would not relaunch it"
 	}
+	if s.Cause.ID == process.CauseBreakerOpen {
+		return "it is down, and drover withholds its relaunch"
+	}
 	if s.LastExit != nil && s.Cause.Since != 0 && s.LastExit.At > s.Cause.Since {
 		// The cause is as old as the outage, and the process has run in between.
 		switch s.State {

@@ -55,8 +55,8 @@ type Operation struct {
 // Severity tells how bad a finding is.
 type Severity string
 
-// The severities. Critical: the process stays down until somebody acts, or drover cannot see it. Warning: something is
-// wrong, but the process runs, or drover works on it. Notice: the state is intended, or passes by itself.
+// The severities. Critical: the process is down or keeps ending although it should run, or drover cannot see it.
+// Warning: it runs, and something is wrong. Notice: the state is intended, or passes by itself.
 const (
 	Critical Severity = "critical"
 	Warning  Severity = "warning"
@@ -161,17 +161,24 @@ func (f *judgement) conclude(c process.Cause) Finding {
 	return v
 }
 
-// severity returns the severity of a cause that is wrong: the severity of the catalogue, adjusted to the state.
+// severity returns the severity of a cause that is wrong: the severity of the catalogue, adjusted to the state. What is
+// down is never milder than what runs.
 func (f *judgement) severity(id process.CauseID) Severity {
 	e, known := f.Lookup(id)
 	seen := f.Agent.Joined && !f.Agent.Away && f.Status != nil
 	switch {
-	case seen && f.Status.State == process.StateGivenUp:
+	case seen && (f.down() || id == process.CauseFlapping || f.Status.State == process.StateFlapping):
 		return Critical
 	case !known || e.Severity == Notice || seen && f.Status.Running():
 		return Warning
 	}
 	return e.Severity
+}
+
+// down reports whether the process does not run, and is not between two runs or done.
+func (f *judgement) down() bool {
+	s := f.Status
+	return s.Known && !s.Running() && s.State != process.StateScheduled && s.State != process.StateFinished
 }
 
 // wrong reports whether a process with this cause is not as it should be.

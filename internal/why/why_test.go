@@ -74,7 +74,28 @@ func TestJudge(t *testing.T) {
 	}{
 		"it runs": {here(), running(), nil, none},
 		"the agent's word": {
-			here(), down("backoff", process.CauseExitStatus), nil, "warning [exit-status] so it is",
+			here(), down("backoff", process.CauseExitStatus), nil, "critical [exit-status] so it is",
+		},
+		"runs, and keeps ending": {
+			here(), with(running(), func(s *process.Status) {
+				s.State, s.Cause = process.StateFlapping, process.Cause{ID: process.CauseRelaunched, Text: "so it is"}
+			}), nil, "- [relaunched] so it is",
+		},
+		"flapping": {
+			here(), with(running(), func(s *process.Status) {
+				s.State, s.Cause = process.StateFlapping, process.Cause{ID: process.CauseFlapping, Text: "so it is"}
+			}), nil, "critical [flapping] so it is",
+		},
+		"unhealthy": {
+			here(), with(running(), func(s *process.Status) {
+				s.State, s.Cause = process.StateUnhealthy, process.Cause{ID: process.CauseUnhealthy, Text: "so it is"}
+			}), nil, "warning [unhealthy] so it is",
+		},
+		"between two runs": {
+			here(), down("scheduled", process.CauseRunFailed), nil, "warning [run-failed] so it is",
+		},
+		"its relaunch is withheld": {
+			here(), down("backoff", process.CauseBreakerOpen), nil, "critical [breaker-open] so it is",
 		},
 		"given up": {
 			here(), down("given-up", process.CauseExitStatus), nil, "critical [exit-status] so it is",
@@ -86,7 +107,7 @@ func TestJudge(t *testing.T) {
 			here(), with(running(), func(s *process.Status) { s.Cause.ID = process.CauseStopFailed }), nil,
 			"warning [stop-failed] ",
 		},
-		"unknown cause of a newer agent": {here(), down("backoff", "meteor"), nil, "warning [meteor] so it is"},
+		"unknown cause of a newer agent": {here(), down("backoff", "meteor"), nil, "critical [meteor] so it is"},
 		"as it was asked for": {
 			here(), down("stopped", process.CauseStopped), nil,
 			"- [stopped-by-operation] so it is",
@@ -171,7 +192,7 @@ func TestJudge(t *testing.T) {
 		"is down, and help does not come": {
 			here(), down("backoff", process.CauseExitStatus),
 			[]why.Operation{waiting(time.Minute)},
-			"warning [operation-queued] restart by anna (op-1) has been waiting for 1m",
+			"critical [operation-queued] restart by anna (op-1) has been waiting for 1m",
 		},
 		"is worked on": {
 			here(), down("operating", process.CauseOperating),

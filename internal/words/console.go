@@ -223,9 +223,9 @@ func ClassOf(id string) Class {
 		return Good
 	case "starting", "stopping", "operating", "pending", "begun", "baking", "next":
 		return Busy
-	case "flapping", "backoff", "not-ready", "warning", "held", "paused", "agent-unavailable", "relaunched":
+	case "unhealthy", "not-ready", "warning", "held", "paused", "agent-unavailable", "relaunched":
 		return Warn
-	case "unhealthy", "given-up", "failed", "failing", "critical", "check-failed", "aborted", "denied", "problem",
+	case "flapping", "backoff", "given-up", "failed", "failing", "critical", "check-failed", "aborted", "denied", "problem",
 		"not-serving":
 		return Bad
 	case "unknown", "away", "stale":

@@ -13,6 +13,7 @@ var Sentences = []Text{
 	{"it runs, but drover would not relaunch it", "正在运行，但退出后 drover 不会拉起它"},
 	{"it is down until somebody starts or retries it", "已停止，需要人工启动或重试"},
 	{"it is down, and drover will relaunch it", "已停止，drover 将拉起它"},
+	{"it is down, and drover withholds its relaunch", "已停止，drover 暂不拉起它"},
 	{"it is down, and drover is starting it", "已停止，drover 正在启动它"},
 	{"it keeps ending, and drover relaunches it", "反复退出，drover 会拉起它"},
 	{"it kept ending, and is down until somebody starts or retries it", "反复退出，已停止，需要人工启动或重试"},

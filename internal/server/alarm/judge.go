@@ -10,7 +10,7 @@ import (
 // SeverityOf returns the severity of an alarm.
 func SeverityOf(kind process.EventKind) why.Severity {
 	switch kind {
-	case process.EventGivenUp, process.EventBreakerOpened:
+	case process.EventGivenUp, process.EventBreakerOpened, process.EventRelaunchFailed, process.EventFlapping:
 		return why.Critical
 	case process.EventRelaunched, process.EventDrifted, process.EventRunMissed:
 		return why.Notice

@@ -65,7 +65,7 @@ func TestTimeline(t *testing.T) {
 		2 * time.Hour: {Process: api, Kind: "registered", Actor: anna},
 	})
 	at := "/ui/processes/shop/api/at/0:10.0.0.1"
-	page := r.has(at, `<svg role="img" aria-label="Events in this time: exited ×1, started ×2"`, `<rect class="warn" x="66.7%" width="16.7%"`,
+	page := r.has(at, `<svg role="img" aria-label="Events in this time: exited ×1, started ×2"`, `<rect class="bad" x="66.7%" width="16.7%"`,
 		`<text class="bad"`, `<dt>Main PID</dt><dd>42</dd>`, `<dt>Started by</dt><dd><bdi>anna · rollout ro-7</bdi>`, `href="/ui/tasks/op-81"`)
 	if strings.Contains(page, `style=`) {
 		t.Error("the page has a style of its own, which the policy forbids")

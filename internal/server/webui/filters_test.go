@@ -47,21 +47,21 @@ func TestSeverities(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
 	host := r.join(0, "10.0.0.1")
-	fails := func(name, state string, cause process.CauseID, ago time.Duration) {
+	fails := func(name, state string, pid int, cause process.CauseID, ago time.Duration) {
 		r.reports++
 		r.must(r.store.PutObserved(t.Context(), store.ReportMark{Agent: host, Session: "s", Number: r.reports, Hello: true},
 			[]store.Observed{{Agent: host, Process: process.ID{Namespace: "shop", Name: name}, Status: process.Status{
-				Known: true, State: state, Hosted: true, Want: process.WantRunning,
+				Known: true, State: state, Hosted: true, Want: process.WantRunning, Instance: process.Instance{PID: pid},
 				Cause: process.Cause{ID: cause, Text: "it is so", Since: r.now.Add(-ago).UnixMilli()},
 			}}}, nil))
 	}
-	fails("bad", process.StateGivenUp, process.CauseExitStatus, time.Minute)
+	fails("bad", process.StateGivenUp, -1, process.CauseExitStatus, time.Minute)
 	both := r.has("/ui/", ">exit-status<", `aria-label="0 an hour ago, 1 now"`)
 	if strings.Contains(both, "?severity=") {
 		t.Error("there is a choice of one severity")
 	}
 	host = r.join(0, "10.0.0.2")
-	fails("slow", process.StateUnhealthy, process.CauseUnhealthy, 2*time.Hour)
+	fails("slow", process.StateUnhealthy, 7, process.CauseUnhealthy, 2*time.Hour)
 	r.has("/ui/?namespace=shop", ">exit-status<", ">unhealthy<", `aria-label="1 an hour ago, 1 now"`,
 		`href="/ui/?namespace=shop&amp;severity=critical"`, `href="/ui/?namespace=shop&amp;severity=warning"`)
 	only := r.has("/ui/?namespace=shop&severity=warning", ">unhealthy<", `href="/ui/?namespace=shop"`,
