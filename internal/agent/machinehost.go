@@ -43,6 +43,7 @@ type Machinery interface {
 	// Groups says what kind of control groups there are.
 	Groups() cgroup.Mode
 	Limits
+	Starts
 }
 
 // Limits are the limits that the kernel keeps, and what else it knows of a running process.
@@ -55,13 +56,17 @@ type Limits interface {
 	AnyOOM() (uint64, error)
 	// LimitNotes says in a caller's words which of the hard limits are not kept.
 	LimitNotes(hard process.HardLimits) []string
-	// AdoptPlaces takes over what the former supervisor of a process has made for it on this host.
-	AdoptPlaces(id process.ID, spec *process.Spec)
 	// Relimit changes the limits of a scope that runs by one spec to those of another. It returns by name those that it
 	// cannot change, and why.
 	Relimit(s instance.Scope, was, is *process.Spec) map[string]string
 	// Differs compares the running process of a runtime with its spec. alive is false if it has ended.
 	Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) (fields []process.LiveField, alive bool)
+}
+
+// Starts is what a host has for the starts of processes.
+type Starts interface {
+	// AdoptPlaces takes over what the former supervisor of a process has made for it on this host.
+	AdoptPlaces(id process.ID, spec *process.Spec)
 }
 
 // machineHost is the machine of this process.

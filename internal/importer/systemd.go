@@ -50,7 +50,8 @@ func Systemd(units []Unit, hosts []string, facts Facts) *Import {
 	}
 	for _, u := range services {
 		s := &serviceDraft{unit: u, facts: facts, names: names, oneshots: oneshots, timer: timers[u.name]}
-		s.draft = &draft{name: names[u.name], origins: []string{u.name}, privateTmp: yes(u.last("Service", "PrivateTmp"))}
+		s.draft = &draft{name: names[u.name], origins: []string{u.name}}
+		s.privateTmp = yes(u.last("Service", "PrivateTmp"))
 		delete(timers, u.name)
 		s.convert()
 		r.finish(s.draft, hosts)

@@ -137,8 +137,8 @@ func fieldsOfEnvironment() []Field {
 		},
 		{
 			Path: "environment_files", Value: "list of absolute paths", Default: "none", Class: AtRestart,
-			Text: "Files on the host with lines NAME=value, read as systemd reads an EnvironmentFile: # and ; begin a comment, quotes and " +
-				"backslashes are removed, and a backslash at the end joins two lines. Other lines are an error. A start fails without the file, " +
+			Text: "Files on the host with lines NAME=value, read as systemd reads an EnvironmentFile: # and ; begin a comment, and quotes and " +
+				"backslashes are removed. A backslash at the end joins two lines. Other lines are an error. A start fails without the file, " +
 				"unless a - stands before its path. drover reads the files at each start. Their values never leave the host. " +
 				"environment counts before the files, and a later file before an earlier one.",
 		},

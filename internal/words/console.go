@@ -225,8 +225,8 @@ func ClassOf(id string) Class {
 		return Busy
 	case "unhealthy", "not-ready", "warning", "held", "paused", "agent-unavailable", "relaunched":
 		return Warn
-	case "flapping", "backoff", "given-up", "failed", "failing", "critical", "check-failed", "aborted", "denied", "problem",
-		"not-serving":
+	case "flapping", "backoff", "given-up", "failed", "failing", "critical", "check-failed", "aborted", "denied",
+		"problem", "not-serving":
 		return Bad
 	case "unknown", "away", "stale":
 		return Unsure

@@ -116,10 +116,11 @@ var Fields = []Text{
 			"DROVER_HOST（副本中还有 DROVER_COPY）之外。",
 	},
 	{
-		"Files on the host with lines NAME=value. A value may stand in quotes; a backslash before \", \\, $ or a backquote in double " +
-			"quotes is removed. drover reads the files at each start. Their values never leave the host. environment counts " +
-			"before the files, and a later file before an earlier one.",
-		"主机上的文件，每行为 NAME=value。值可以加引号；双引号中 \"、\\、$ 或反引号之前的反斜杠会去掉。drover 每次启动时读取，其中的值不会离开主机。environment 优先于这些文件，后面的文件优先于前面的。",
+		"Files on the host with lines NAME=value, read as systemd reads an EnvironmentFile: # and ; begin a comment, and quotes and " +
+			"backslashes are removed. A backslash at the end joins two lines. Other lines are an error. A start fails without " +
+			"the file, unless a - stands before its path. drover reads the files at each start. Their values never leave the host. " +
+			"environment counts before the files, and a later file before an earlier one.",
+		"主机上的文件，每行为 NAME=value，读取规则与 systemd 的 EnvironmentFile 相同：井号或分号开头的行是注释，引号和反斜杠会去掉，行尾的反斜杠连接下一行。其他的行是错误。文件不存在时启动失败，除非路径前有 -。drover 每次启动时读取，其中的值不会离开主机。environment 优先于这些文件，后面的文件优先于前面的。",
 	},
 	{
 		"The file mode creation mask, such as \"022\". Without quotes YAML reads it as a number.",

@@ -81,10 +81,10 @@ func (h *Host) readFor(account launch.Account, path string) (string, error) {
 	return got.text, nil
 }
 
-// parseVariables adds the assignments NAME=value of a text as systemd reads an EnvironmentFile (systemd.exec(5)): a line
-// that begins with # or ; does not count, quotes and backslashes are taken away, a line ends not at a newline after a
-// backslash or within quotes. systemd ignores what it cannot read. Here it is a fault: the error names the first lines
-// with one, and never a value.
+// parseVariables adds the assignments NAME=value of a text as systemd reads an EnvironmentFile (systemd.exec(5)). A
+// line that begins with # or ; does not count, and quotes and backslashes are removed. A newline after a backslash or
+// within quotes does not end a line. systemd ignores what it cannot read. Here it is a fault: the error names the first
+// lines with one, and never a value.
 func parseVariables(text string, into map[string]string) error {
 	var faults []string
 	r := &variableReader{rest: strings.TrimPrefix(text, "\ufeff"), line: 1} // some editors begin a file with it

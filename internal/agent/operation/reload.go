@@ -122,8 +122,8 @@ func (n *session) sendReload() (*specstore.Step, error) {
 // confirmsReload reports whether the process says when it has reloaded.
 func confirmsReload(spec *process.Spec) bool { return spec.Ready != nil && spec.Ready.Notify }
 
-// reloadWatch is the wait for RELOADING=1 and then READY=1. expected says that the run has said RELOADING=1 before: most
-// programs that say READY=1 after their start say nothing of a reload.
+// reloadWatch is the wait for RELOADING=1 and then READY=1. expected says that the run has said RELOADING=1 before:
+// most programs that say READY=1 after their start say nothing of a reload.
 type reloadWatch struct {
 	run      string
 	before   int

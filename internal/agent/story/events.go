@@ -182,8 +182,8 @@ func (p *Process) GivenUp(c Change) []process.Event {
 	return []process.Event{e}
 }
 
-// Flapping tells when the process begins to flap, and when a run has lasted. The operation that stops a process ends its
-// flapping without another event.
+// Flapping tells when the process begins to flap, and when a run has lasted. The operation that stops a process ends
+// its flapping without another event.
 func (p *Process) Flapping(c Change) []process.Event {
 	now := p.IsFlapping(c.Uptime)
 	if now == (p.Runtime.Flaps != 0) {

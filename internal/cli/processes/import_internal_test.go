@@ -10,7 +10,7 @@ import (
 
 // TestReleaseNamesSections: each section of supervisord is named once, also in its group.
 func TestReleaseNamesSections(t *testing.T) {
-	text := releaseSupervisord(t.Context(), []string{t.TempDir() + "/none.conf"}, []importer.Process{
+	text := releaseSupervisord(t.Context(), []string{t.TempDir() + "/none.conf"}, "imported", []importer.Process{
 		{Origins: []string{"worker:worker_00"}, Program: "worker"},
 		{Origins: []string{"g:ev"}, Program: "ev", Group: "g"},
 		{Origins: []string{"worker:worker_01"}, Program: "worker"},

@@ -179,9 +179,9 @@ func TestWhyOfMany(t *testing.T) {
 	r.app("admin")
 	for i := range 30 {
 		s := crashing()
-		s.State = "backoff"
+		s.State, s.Instance.PID = "unhealthy", 7
 		if i == 17 {
-			s.State = "given-up"
+			s.State, s.Instance.PID = "given-up", -1
 		}
 		r.report(fmt.Sprintf("a/p%02d@%s", i, web), s)
 	}

@@ -278,8 +278,8 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	return c, process.Update
 }
 
-// beingRelaunched reports whether drover brings a process up again by itself, now or after its back-off, by its former spec:
-// an update would leave that one running, and a start would find it there. A restart also starts what is down.
+// beingRelaunched reports whether drover brings a process up again by itself, now or after its back-off, by its former
+// spec: an update would leave that one running, and a start would find it there. A restart also starts what is down.
 func beingRelaunched(k *Known) bool {
 	switch k.Status.State {
 	case process.StateStarting, process.StateBackoff, process.StateFlapping:

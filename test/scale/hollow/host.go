@@ -335,5 +335,8 @@ func (h *Host) Differs(process.ID, *process.Spec, specstore.Runtime) ([]process.
 	return nil, true
 }
 
+// AdoptPlaces implements agent.Starts: nothing here was another supervisor's.
+func (h *Host) AdoptPlaces(process.ID, *process.Spec) {}
+
 // Relimit implements agent.Limits: what runs here has no limits.
 func (h *Host) Relimit(instance.Scope, *process.Spec, *process.Spec) map[string]string { return nil }
