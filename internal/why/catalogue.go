@@ -96,7 +96,7 @@ func limits() []Entry {
 		entry(process.CauseCPULimit, Critical),
 		entry(process.CauseMemLimit, Critical),
 		entry(process.CauseGroupLimit, Critical),
-		entry(process.CauseTimeLimit, Critical),
+		entry(process.CauseTimeLimit, Warning),
 	}
 }
 
