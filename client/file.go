@@ -78,6 +78,8 @@ type ApplyOptions struct {
 	// Message is a line of text for the list of revisions; Edit tells there that a person has edited one process.
 	Message string
 	Edit    bool
+	// Force says that restarts go past the preflight.
+	Force bool
 	// Tag is the state for which the file or the plan was made. If somebody else has changed the namespace since, Plan
 	// and Apply fail with status 412. Empty means any state.
 	Tag string
@@ -104,6 +106,9 @@ func (o *ApplyOptions) query() url.Values {
 	query := url.Values{}
 	if o.NoRestart {
 		query.Set("no_restart", "true")
+	}
+	if o.Force {
+		query.Set("force", "true")
 	}
 	set(query, "take_over", o.TakeOver)
 	for _, name := range slices.Sorted(maps.Keys(o.PIDs)) {

@@ -10,6 +10,7 @@ const (
 	OpReload     = "reload"
 	OpKill       = "kill"
 	OpSignal     = "signal"
+	OpPreflight  = "preflight"
 	OpHost       = "host"
 	OpUnhost     = "unhost"
 	OpRetry      = "retry"
@@ -71,6 +72,8 @@ type Request struct {
 	// starts all the same. Without both a start beside a copy fails, and names the copy.
 	TakeOver bool `json:"take_over,omitempty"`
 	Beside   bool `json:"beside,omitempty"`
+	// Force is for OpRestart and OpReload: they go past the preflight.
+	Force bool `json:"force,omitempty"`
 	// Spec describes the processes; if it is nil, each host uses its stored spec. Register and update need a spec.
 	Spec *Spec `json:"spec,omitempty"`
 	// HostTimeout is the time in seconds in which each host must accept the operation. After that time the result of

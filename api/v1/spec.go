@@ -11,6 +11,7 @@ type Spec struct {
 	PIDFile         string    `json:"pid_file,omitempty"`
 	ProcessName     string    `json:"process_name,omitempty"`
 	Directory       string    `json:"directory,omitempty"`
+	Preflight       *Before   `json:"preflight,omitempty"`
 	BeforeStart     *Before   `json:"before_start,omitempty"`
 	User            string    `json:"user,omitempty"`
 	Group           string    `json:"group,omitempty"`
@@ -65,7 +66,7 @@ type Spec struct {
 // as it is written.
 type Variables map[string]string
 
-// Before is a command that must succeed before a start.
+// Before is a command that must succeed before a start, or before a restart ends a process.
 type Before struct {
 	Run     string    `json:"run"`
 	Timeout *Duration `json:"timeout,omitempty"`
@@ -88,6 +89,8 @@ type Limits struct {
 	StackSize    LimitSize   `json:"stack_size,omitempty"`
 	Processes    LimitNumber `json:"processes,omitempty"`
 	FileSize     *LimitSize  `json:"file_size,omitempty"`
+	// Strict fails a start on a host that cannot give these limits, nice or oom_score_adjust exactly.
+	Strict bool `json:"strict,omitempty"`
 }
 
 // Thresholds are judged by drover, in percent of the whole machine.

@@ -44,6 +44,7 @@ import (
 	"drover/internal/frame"
 	"drover/internal/process"
 	"drover/internal/selector"
+	"drover/internal/service"
 	"drover/internal/wire"
 )
 
@@ -63,7 +64,9 @@ type Config struct {
 	Version *upgrade.Program
 	// Prove is set while this program is tried: it writes its proofs there.
 	Prove *os.File
-	Log   *slog.Logger
+	// Service is the program around the agent; nil in tests.
+	Service *service.Service
+	Log     *slog.Logger
 	// Host is the machine to work on; nil means the machine of this process, which then serves this agent only.
 	Host Host
 	// Faults is nil but in tests.
@@ -176,7 +179,8 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	}
 	labels, _ := selector.ParseLabels(cfg.Settings.Labels) // the settings were validated
 	a.facts = facts.New(facts.Config{
-		FS: fs, Dir: cfg.Settings.FactsDir, Labels: labels, Disks: []string{cfg.Dir, logsOf(cfg.Dir)}, Log: cfg.Log,
+		FS: fs, Dir: cfg.Settings.FactsDir, Labels: labels, Disks: []string{cfg.Dir, logsOf(cfg.Dir)},
+		Notes: a.troubles, Log: cfg.Log,
 	})
 	newest, err := store.NewestManifest()
 	if err != nil {
@@ -218,13 +222,13 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 		Operation: operation.Config{
 			Policy: a.policy, Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host,
 			Claims: a.host, Notices: a.host, Journal: disk, Prober: a.prober, Clock: host.SinceBoot, NewRun: newRun,
-			LimitNotes: a.host.LimitNotes, OOM: a.host.OOM, Marks: a.host.Marks, Relimit: a.host.Relimit,
-			AdoptPlaces: a.host.AdoptPlaces,
-			LogRemoved:  output.Removed, LogFull: func() int64 { return a.facts.Full(logsOf(cfg.Dir)) }, Log: cfg.Log,
+			Preflight: a.host.Preflight, LimitNotes: a.host.LimitNotes, OOM: a.host.OOM, Marks: a.host.Marks,
+			Relimit: a.host.Relimit, AdoptPlaces: a.host.AdoptPlaces, LogRemoved: output.Removed,
+			LogFull: func() int64 { return a.facts.Full(logsOf(cfg.Dir)) }, Log: cfg.Log,
 		},
 		Timetables: a.timetable, Probes: a.prober, Usages: a.limits, AnyOOM: a.host.AnyOOM,
-		Remains:      a.host,
-		HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
+		Remains: a.host,
+		Alive:   cfg.Service.Beat, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
 		Bounds: lifecycle.Bounds{
 			Flaps: cfg.Settings.Flaps, FlapWindow: cfg.Settings.FlapWindow, BreachWindow: breachWindow,
 		},

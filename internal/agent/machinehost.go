@@ -54,8 +54,8 @@ type Limits interface {
 	Marks(run string) instance.Marks
 	// AnyOOM counts those of the whole host; an error says that nobody knows.
 	AnyOOM() (uint64, error)
-	// LimitNotes says in a caller's words which of the hard limits are not kept.
-	LimitNotes(hard process.HardLimits) []string
+	// LimitNotes says in a caller's words which of the limits of a spec are not kept.
+	LimitNotes(spec *process.Spec) []string
 	// Relimit changes the limits of a scope that runs by one spec to those of another. It returns by name those that it
 	// cannot change, and why.
 	Relimit(s instance.Scope, was, is *process.Spec) map[string]string
@@ -65,6 +65,9 @@ type Limits interface {
 
 // Starts is what a host has for the starts of processes.
 type Starts interface {
+	// Preflight says why command lines of a spec could not start now. adopts says that drover is about to take the
+	// running process over.
+	Preflight(id process.ID, spec *process.Spec, lines []instance.Line, adopts bool) error
 	// AdoptPlaces takes over what the former supervisor of a process has made for it on this host.
 	AdoptPlaces(id process.ID, spec *process.Spec)
 }

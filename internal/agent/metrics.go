@@ -18,7 +18,7 @@ func (a *Agent) WriteMetrics(w io.Writer) error {
 	return a.metrics.Write(w, metrics.State{
 		Processes: f.States, Hosted: f.Hosted, Flapping: f.Flapping, Unhealthy: f.Unhealthy, Waiting: f.Waiting,
 		PendingBytes: b.Bytes, Unwritten: b.Unwritten, Lost: b.Lost, Connected: a.link.Ready(),
-		Ignored: a.host.Ignored(), Used: used, UsedMore: more,
+		LogLost: a.cfg.Service.Lost(), Ignored: a.host.Ignored(), Used: used, UsedMore: more,
 	})
 }
 
@@ -58,7 +58,7 @@ func (l measuredLink) Report(ctx context.Context, data []byte) ([]byte, error) {
 	return reply, err
 }
 
-// measuredHost measures launches.
+// measuredHost measures launches, and refuses those that would take the descriptors of what runs already.
 type measuredHost struct {
 	Host
 	metrics *metrics.Metrics
@@ -66,6 +66,11 @@ type measuredHost struct {
 
 // Launch implements operation.Commands.
 func (h measuredHost) Launch(id process.ID, run, line string, spec *process.Spec) (instance.Child, error) {
+	if _, start := spec.Starter(); line == start { // what ends a process is never refused
+		if err := fewDescriptors(); err != nil {
+			return nil, err
+		}
+	}
 	begun := time.Now()
 	child, err := h.Host.Launch(id, run, line, spec)
 	h.metrics.Launched(time.Since(begun), err)

@@ -43,6 +43,22 @@ func (a *Agent) Notes() []string {
 	return notes
 }
 
+// troubles says what is wrong with the agent itself, for the server and for /readyz of drover dev.
+func (a *Agent) troubles() []string {
+	var notes []string
+	if since := a.cfg.Service.LostSince(); since != 0 {
+		notes = append(notes, "lines of the agent's own log have been lost since "+
+			time.UnixMilli(since).UTC().Format(time.RFC3339)+": its reader is away, or too slow")
+	}
+	if err := fewDescriptors(); err != nil {
+		notes = append(notes, err.Error())
+	}
+	if err := a.store.Lost(); err != nil {
+		notes = append(notes, err.Error())
+	}
+	return notes
+}
+
 // Run supervises processes and takes orders until ctx ends. If the server is unreachable, only the server's knowledge
 // suffers. If something on the host hangs, Run returns stopTime after ctx has ended, and the end of this process
 // cleans up.

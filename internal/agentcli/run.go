@@ -16,6 +16,7 @@ import (
 	"drover/internal/agent/upgrade"
 	"drover/internal/command"
 	"drover/internal/config"
+	"drover/internal/service"
 )
 
 // runFlags is what 'drover-agent run' is told.
@@ -70,45 +71,47 @@ holds such an agent, too.
 
 Flags override the file of --config. Each line of the file is NAME: VALUE, with the names of the
 flags. 'drover-agent config check' validates such a file. If a setting is invalid, the exit code is
-2.`,
+78, and a restart does not help. A crash has the exit code 2.`,
 		Example: `  drover-agent run --config /etc/drover/agent.conf`,
 		Args:    command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, fault := r.read(cmd)
-			dir, err := filepath.Abs(r.dir)
-			if err != nil {
-				return fmt.Errorf("cannot find the data directory: %w", err)
-			}
-			cfg := agent.Config{
-				Dir: filepath.Join(dir, "agent"), Build: command.Build(), Policy: r.policy,
-				Settings: r.settings, Log: log,
-			}
-			if next := r.choose(&cfg); next != "" { // also with faults: that version may know these settings
-				log.Error("the installed program goes on", "error", become(next))
-				cfg.Version = nil
-			}
-			if fault != nil {
-				return fault
-			}
-			if r.metrics != "" {
-				if cfg.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", r.metrics); err != nil {
-					return fmt.Errorf("cannot listen for metrics: %w (--metrics takes another address)", err)
-				}
-				log.Info("serving metrics", "address", cfg.Metrics.Addr().String())
-			}
-			a, err := agent.New(cfg)
-			if err != nil {
-				return err
-			}
-			if err := a.Run(cmd.Context()); err != nil || a.Due() == nil {
-				return err
-			}
-			if next := r.judge(&cfg, a.Due()).Try(cmd.Context()); next != "" {
-				return become(next)
-			}
-			return nil
-		},
 	}
+	command.Daemon(cmd, func(cmd *cobra.Command, s *service.Service) error {
+		log, fault := r.read(cmd)
+		dir, err := filepath.Abs(r.dir)
+		if err != nil {
+			return fmt.Errorf("cannot find the data directory: %w", err)
+		}
+		cfg := agent.Config{
+			Dir: filepath.Join(dir, "agent"), Build: command.Build(), Policy: r.policy,
+			Settings: r.settings, Service: s, Log: log,
+		}
+		if next := r.choose(&cfg); next != "" { // also with faults: that version may know these settings
+			log.Error("the installed program goes on", "error", become(next))
+			cfg.Version = nil
+		}
+		if fault != nil {
+			return fault
+		}
+		if r.metrics != "" {
+			if cfg.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", r.metrics); err != nil {
+				return fmt.Errorf("cannot listen for metrics: %w (--metrics takes another address)", err)
+			}
+			log.Info("serving metrics", "address", cfg.Metrics.Addr().String())
+		}
+		a, err := agent.New(cfg)
+		if err != nil {
+			return err
+		}
+		if err := a.Run(cmd.Context()); err != nil || a.Due() == nil {
+			return err
+		}
+		s.Hold()
+		if next := r.judge(&cfg, a.Due()).Try(cmd.Context()); next != "" {
+			s.Flush()
+			return become(next)
+		}
+		return nil
+	})
 	cmd.Flags().IntVar(&r.prove, upgrade.ProveFlag, 0, "descriptor for the proofs of a version that is being tried")
 	_ = cmd.Flags().MarkHidden(upgrade.ProveFlag) // it exists
 	cmd.Flags().StringVar(&r.file, "config", "", "file of settings, with the names of the flags")

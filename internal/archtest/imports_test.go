@@ -111,25 +111,29 @@ func TestBrokerBelongsToServersAndProxies(t *testing.T) {
 // mayImport lists which of our packages each package of the product may import.
 func mayImport() map[string][]string {
 	return map[string][]string{
-		"api/v1":            {},
-		"client":            {"api/v1"},
-		"internal/clip":     {},
-		"internal/idle":     {},
-		"internal/command":  {"internal/joining", "internal/process"},
-		"internal/config":   {"internal/release", "internal/selector"},
-		"internal/durable":  {},
-		"internal/reserve":  {},
-		"internal/fabric":   {"internal/durable", "internal/frame", "internal/idle"},
-		"internal/group":    {},
-		"internal/httpd":    {},
-		"internal/pki":      {"internal/durable"},
-		"internal/crontab":  {},
-		"internal/wildcard": {},
-		"internal/selector": {},
-		"internal/spelling": {},
-		"internal/process":  {"api/v1", "internal/crontab"},
+		"api/v1":                {},
+		"client":                {"api/v1"},
+		"internal/clip":         {},
+		"internal/colour":       {},
+		"internal/pattern":      {"internal/colour"},
+		"internal/idle":         {},
+		"internal/service":      {"internal/idle"},
+		"internal/command":      {"internal/config", "internal/joining", "internal/process", "internal/service"},
+		"internal/config":       {"internal/release", "internal/selector"},
+		"internal/durable":      {},
+		"internal/reserve":      {},
+		"internal/fabric":       {"internal/durable", "internal/frame", "internal/idle"},
+		"internal/group":        {},
+		"internal/httpd":        {},
+		"internal/pki":          {"internal/durable"},
+		"internal/crontab":      {},
+		"internal/wildcard":     {},
+		"internal/selector":     {},
+		"internal/spelling":     {},
+		"internal/process":      {"api/v1", "internal/crontab", "internal/pattern"},
+		"internal/agent/budget": {},
 		"internal/processfile": {
-			"api/v1", "internal/crontab", "internal/process", "internal/selector", "internal/spelling",
+			"api/v1", "internal/crontab", "internal/pattern", "internal/process", "internal/selector", "internal/spelling",
 		},
 		"internal/server/plan":     {"api/v1", "internal/process", "internal/processfile"},
 		"internal/agent/timetable": {"internal/crontab", "internal/idle", "internal/process"},
@@ -143,6 +147,7 @@ func mayImport() map[string][]string {
 		"internal/fabric/broker":   {"internal/durable", "internal/fabric", "internal/idle"},
 		"internal/joining":         {"internal/clip", "internal/pki", "internal/wire"},
 		"internal/proxy": {
+			"internal/service",
 			"internal/depot", "internal/durable", "internal/fabric", "internal/fabric/broker", "internal/frame",
 			"internal/group", "internal/httpd", "internal/idle", "internal/joining", "internal/pki", "internal/wire",
 		},
@@ -157,7 +162,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/inotify": {},
 		"internal/agent/logs": {
-			"internal/agent/inotify", "internal/agent/trail", "internal/clip", "internal/process", "internal/wire",
+			"internal/agent/inotify", "internal/agent/trail", "internal/clip", "internal/pattern", "internal/process", "internal/wire",
 		},
 		"internal/agent/pidfd":       {},
 		"internal/agent/procfs":      {"internal/process"},
@@ -178,7 +183,7 @@ func mayImport() map[string][]string {
 			"internal/process",
 		},
 		"internal/agent/specstore": {
-			"internal/release",
+			"internal/durable", "internal/release",
 			"internal/agent/drift", "internal/agent/instance", "internal/agent/procfs", "internal/clip", "internal/process",
 			"internal/reserve",
 		},
@@ -187,7 +192,7 @@ func mayImport() map[string][]string {
 			"internal/process",
 		},
 		"internal/agent/drift":    {"internal/agent/trail", "internal/process"},
-		"internal/agent/ready":    {"internal/agent/trail", "internal/process"},
+		"internal/agent/ready":    {"internal/agent/trail", "internal/pattern", "internal/process"},
 		"internal/agent/instance": {"internal/agent/procfs", "internal/process"},
 		"internal/agent/operation": {
 			"internal/agent/instance", "internal/agent/liveness", "internal/agent/notify", "internal/agent/probe",
@@ -199,6 +204,7 @@ func mayImport() map[string][]string {
 			"internal/clip", "internal/process",
 		},
 		"internal/agent/supervisor": {
+			"internal/agent/budget",
 			"internal/agent/drift", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit",
 			"internal/agent/liveness", "internal/agent/notify", "internal/agent/operation", "internal/agent/probe",
 			"internal/agent/procfs", "internal/agent/ready", "internal/agent/specstore", "internal/agent/story",
@@ -276,7 +282,7 @@ func mayImport() map[string][]string {
 			"internal/server/task", "internal/wire",
 		},
 		"internal/server/store/sqlite": {
-			"internal/reserve", "internal/server/store/sqldb", "internal/server/store/sqlstore",
+			"internal/durable", "internal/reserve", "internal/server/store/sqldb", "internal/server/store/sqlstore",
 		},
 		"internal/server/store/postgres":   {"internal/server/store/sqldb", "internal/server/store/sqlstore"},
 		"internal/server/store/sqldb":      {"internal/process"},
@@ -290,6 +296,7 @@ func mayImport() map[string][]string {
 		"docs/why":    {},
 		"docs/zh/why": {},
 		"internal/agent": {
+			"internal/service",
 			"internal/release", "internal/agent/upgrade", "internal/agent/uplink/standing",
 			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/facts", "internal/agent/host", "internal/frame",
 			"internal/agent/launch", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
@@ -304,6 +311,7 @@ func mayImport() map[string][]string {
 			"internal/agent", "internal/agent/uplink", "internal/joining", "internal/pki", "internal/wire",
 		},
 		"internal/agent/host": {
+			"internal/clip",
 			"internal/agent/cgroup", "internal/agent/inotify", "internal/agent/instance", "internal/agent/launch",
 			"internal/agent/liveness", "internal/agent/locate", "internal/agent/logs", "internal/agent/notify",
 			"internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore", "internal/agent/trail",
@@ -312,6 +320,7 @@ func mayImport() map[string][]string {
 		"internal/agent/policy": {"internal/agent/trail", "internal/process", "internal/wildcard"},
 		"internal/agent/trail":  {},
 		"internal/agentcli": {
+			"internal/service",
 			"internal/agent/upgrade", "internal/agent/procfs",
 			"internal/agent", "internal/agent/admission", "internal/agent/policy", "internal/command",
 			"internal/config", "internal/wire",
@@ -336,13 +345,14 @@ func mayImport() map[string][]string {
 		},
 		"internal/cli/processes": {
 			"client", "docs/why", "docs/zh/why", "internal/words", "internal/cli/remote", "internal/cli/term", "internal/clip", "internal/command",
-			"internal/config", "internal/importer", "internal/importer/onhost", "internal/process", "internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
+			"internal/config", "internal/importer", "internal/importer/onhost", "internal/pattern", "internal/process", "internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
 		},
 		"internal/cli/remote": {
 			"client", "internal/cli/term", "internal/command", "internal/config", "internal/durable", "internal/process",
 			"internal/selector", "internal/server/apiv1", "internal/spelling", "internal/wildcard",
 		},
 		"internal/cli/servers": {
+			"internal/service",
 			"client", "internal/cli/term", "internal/command", "internal/config", "internal/config/proxyconfig",
 			"internal/config/serverconfig", "internal/config/settings", "internal/dev", "internal/process",
 			"internal/proxy", "internal/serve", "internal/server/store/storeopen", "internal/serverkeys",
@@ -361,13 +371,16 @@ func mayImport() map[string][]string {
 		},
 		"internal/config/settings": {},
 		"internal/dev": {
+			"internal/service",
 			"internal/agent", "internal/agent/uplink", "internal/config", "internal/group", "internal/server",
 		},
 		"internal/serve": {
+			"internal/service",
 			"internal/config", "internal/config/serverconfig", "internal/group", "internal/server",
 			"internal/server/breaker", "internal/server/provider", "internal/server/webui",
 		},
 		"internal/server": {
+			"internal/service",
 			"api/v1", "internal/config/settings", "internal/depot", "internal/durable", "internal/fabric",
 			"internal/fabric/broker", "internal/frame", "internal/group", "internal/httpd", "internal/idle", "internal/pki",
 			"internal/process", "internal/reserve",
@@ -393,7 +406,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/admission": {},
 		"internal/server/apiv1": {
-			"api/v1", "internal/crontab", "internal/process", "internal/processfile", "internal/release", "internal/selector",
+			"api/v1", "internal/crontab", "internal/pattern", "internal/process", "internal/processfile", "internal/release", "internal/selector",
 			"internal/server/access", "internal/server/admission", "internal/server/alarm", "internal/server/drift",
 			"internal/server/edge", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
 			"internal/server/keyring", "internal/server/past", "internal/server/plan", "internal/server/receiver",

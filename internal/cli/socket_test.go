@@ -69,6 +69,28 @@ func TestSocketOutlivesNoServer(t *testing.T) {
 	}
 }
 
+// TestSocketThatACleanerRemoves: the server listens again, and answers no callers as a file that is another's.
+func TestSocketThatACleanerRemoves(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	path := filepath.Join(s.DataDir, "drover.sock")
+	for _, replaced := range []bool{false, true} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if replaced {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		harness.Eventually(t, "the server to listen again", func() bool {
+			info, err := os.Lstat(path)
+			return err == nil && info.Mode().Type() == fs.ModeSocket
+		})
+		run(t, s, "agents")
+	}
+}
+
 // TestSocketInADeepDirectory: the kernel takes no more than 107 bytes for the path of a socket.
 func TestSocketInADeepDirectory(t *testing.T) {
 	t.Parallel()

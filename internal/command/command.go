@@ -19,7 +19,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"drover/internal/config"
 	"drover/internal/process"
+	"drover/internal/service"
 )
 
 // Exit codes.
@@ -33,7 +35,32 @@ const (
 	Denied      = 5
 	Unreachable = 6
 	Partial     = 7
+	// Settings is Usage of a program that runs for long (see Daemon): the settings are wrong, so a restart does not
+	// help. It is EX_CONFIG of sysexits.h, and not 2: each crash of a Go program has 2, and has to be restarted.
+	Settings = 78
 )
+
+// daemon marks the commands that run for long.
+const daemon = "drover-daemon"
+
+// Daemon makes a command one that runs until a signal ends it: its output never blocks, systemd learns that it lives,
+// and wrong settings have an exit code of their own.
+func Daemon(cmd *cobra.Command, run func(cmd *cobra.Command, s *service.Service) error) {
+	cmd.Annotations = map[string]string{daemon: ""}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s := service.New(cmd.OutOrStdout(), cmd.ErrOrStderr(), config.Environment)
+		defer s.Close()
+		cmd.SetOut(s.Out())
+		cmd.SetErr(s.Err())
+		return run(cmd, s)
+	}
+}
+
+// isDaemon reports whether Daemon has made the command.
+func isDaemon(cmd *cobra.Command) bool {
+	_, ok := cmd.Annotations[daemon]
+	return ok
+}
 
 // UsageError is a wrong use of the command line.
 type UsageError struct{ Err error }
@@ -103,9 +130,20 @@ func Main(root *cobra.Command, args []string, told func(text string) string) int
 	if named && (strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, " ")) {
 		from = "" // the error says it itself
 	}
-	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s%s\n", from, told(printable(err.Error())))
-	if _, ok := errors.AsType[*UsageError](err); ok {
-		_, _ = fmt.Fprintln(root.ErrOrStderr(), told(fmt.Sprintf("Try '%s --help'.", cmd.CommandPath())))
+	text := from + told(printable(err.Error())) + "\n"
+	_, usage := errors.AsType[*UsageError](err)
+	if usage {
+		text += told(fmt.Sprintf("Try '%s --help'.", cmd.CommandPath())) + "\n"
+	}
+	if isDaemon(cmd) {
+		service.Say(root.ErrOrStderr(), text)
+	} else {
+		_, _ = io.WriteString(root.ErrOrStderr(), text)
+	}
+	if usage {
+		if isDaemon(cmd) {
+			return Settings
+		}
 		return Usage
 	}
 	if hasCode {

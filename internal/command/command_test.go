@@ -15,6 +15,7 @@ import (
 
 	"drover/internal/agent/pidns"
 	"drover/internal/command"
+	"drover/internal/service"
 )
 
 // The tests signal themselves.
@@ -196,5 +197,38 @@ func TestUnknownCommandIsNamed(t *testing.T) {
 	if code := command.Main(r, []string{"run", "--bad"}, nil); code != command.Usage ||
 		!strings.Contains(errs.String(), "unknown flag: --bad") {
 		t.Errorf("an unknown flag of a command: exit code %d, %s", code, errs)
+	}
+}
+
+// TestDaemonHasItsOwnCodeForWrongSettings: a unit restarts what crashes, and every Go program that crashes has exit
+// code 2.
+func TestDaemonHasItsOwnCodeForWrongSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		err  error
+		code int
+	}{
+		"settings": {[]string{"run"}, &command.UsageError{Err: errors.New("--x is bad")}, command.Settings},
+		"a flag":   {[]string{"run", "--none"}, nil, command.Settings},
+		"anything": {[]string{"run"}, errors.New("no luck"), command.Failed},
+		"an end":   {[]string{"run"}, nil, command.Done},
+	} {
+		var out bytes.Buffer
+		root := &cobra.Command{Use: "prog"}
+		run := &cobra.Command{Use: "run", Args: command.NoArgs}
+		command.Daemon(run, func(*cobra.Command, *service.Service) error { return c.err })
+		root.AddCommand(run)
+		root.SetErr(&out)
+		if code := command.Main(root, c.args, nil); code != c.code {
+			t.Errorf("%s: exit code %d, want %d; it wrote %q", name, code, c.code, out.String())
+		}
+	}
+	for _, unit := range []string{"drover-agent", "drover-proxy", "drover-server"} {
+		text, err := os.ReadFile("../../deploy/systemd/" + unit + ".service")
+		if want := "\nRestart=always\nRestartSec=2s\n"; err != nil || !strings.Contains(string(text), want) ||
+			!strings.Contains(string(text), fmt.Sprintf("\nRestartPreventExitStatus=%d\n", command.Settings)) ||
+			!strings.Contains(string(text), "\nWatchdogSec=") {
+			t.Errorf("%s does not restart what crashes or hangs, or restarts what has wrong settings: %v", unit, err)
+		}
 	}
 }

@@ -53,6 +53,9 @@ func Account() string {
 	return "uid:" + strconv.Itoa(os.Getuid())
 }
 
+// Environment returns the value of a variable that whoever has started the program, such as systemd, sets.
+func Environment(name string) string { return os.Getenv(name) }
+
 // Editor is the command that edits a file: VISUAL, else EDITOR, else vi. It may have arguments.
 func Editor() string {
 	return cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")

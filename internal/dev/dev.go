@@ -16,11 +16,12 @@ import (
 	"drover/internal/config"
 	"drover/internal/group"
 	"drover/internal/server"
+	"drover/internal/service"
 )
 
-// Run runs until ctx ends or a part fails, and tells on out, once calls are taken, how to make the first one. The
-// supervised processes are left running.
-func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *slog.Logger) error {
+// Run runs until ctx ends or a part fails, and tells on the output of s, once calls are taken, how to make
+// the first one. The supervised processes are left running.
+func Run(ctx context.Context, cfg config.Dev, build string, s *service.Service, log *slog.Logger) error {
 	lock, err := config.Lock(ctx, cfg.DataDir)
 	if err != nil {
 		return err
@@ -35,6 +36,7 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: "127.0.0.1:0", Build: build,
 		Log:             log.With("part", "server"),
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
+		Service:         s,
 		TrustedGateways: cfg.TrustedGateways, LoginURL: cfg.LoginURL,
 		Extras: server.Extras{
 			Ready: func() error {
@@ -55,7 +57,7 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 	if err != nil {
 		return err
 	}
-	if local, err = join(ctx, srv, cfg, build, log.With("part", "agent")); err != nil {
+	if local, err = join(ctx, srv, cfg, build, s, log.With("part", "agent")); err != nil {
 		return err
 	}
 	notes := local.Notes()
@@ -72,14 +74,14 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 		group.Part{Name: "agent", Run: local.Run},
 		group.Part{Name: "http", Run: srv.Serve},
 		group.Part{Name: "banner", Run: func(ctx context.Context) error {
-			return srv.Announce(ctx, out, hello.text())
+			return srv.Announce(ctx, s.Out(), hello.text())
 		}},
 	)
 }
 
 // join enrols the local agent. It does so at each start, because the address of the fabric may have changed.
 func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string,
-	log *slog.Logger,
+	s *service.Service, log *slog.Logger,
 ) (*agent.Agent, error) {
 	dir := filepath.Join(cfg.DataDir, "agent")
 	key, err := agent.OwnKey(dir)
@@ -102,7 +104,7 @@ func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string,
 	if err := uplink.ReplaceEnrolment(dir, enrolment); err != nil {
 		return nil, err
 	}
-	return agent.New(agent.Config{Dir: dir, Build: build, Settings: cfg.Agent, Log: log})
+	return agent.New(agent.Config{Dir: dir, Build: build, Settings: cfg.Agent, Service: s, Log: log})
 }
 
 type banner struct {

@@ -2,7 +2,8 @@ package gse
 
 import (
 	"fmt"
-	"strings"
+
+	"drover/internal/process"
 )
 
 // ReadAgentHosts reads the body of GSE's get_agent_status and get_agent_info.
@@ -77,8 +78,8 @@ func ReadUpgrade(body []byte) ([]Upgrade, error) {
 		if err := checkTarget(id, field); err != nil {
 			return nil, err
 		}
-		if strings.ContainsAny(id.value, " *?") { // such an id would be a pattern wherever a call names hosts
-			return nil, misreadf("%s holds a blank, * or ?", field())
+		if HostOf(id.value).IP == "" && process.HostIDFault(id.value) != nil { // wherever a call names hosts, it would mean others
+			return nil, misreadf("%s is not an id: expected letters, digits, -, _, . and :", field())
 		}
 		if h := HostOf(id.value); h.IP != "" && !sameAddress(h, t.Host) {
 			return nil, misreadf("%s: %q is the address of another host than %s", field(), id.value, t.Host.Agent())

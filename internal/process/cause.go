@@ -49,6 +49,7 @@ const (
 	CauseCopy             CauseID = "copy-runs"
 	CauseKept             CauseID = "other-supervisor"
 	CauseDiedEarly        CauseID = "died-in-start-check"
+	CausePreflight        CauseID = "preflight-failed"
 	CauseNotReady         CauseID = "not-ready"
 	CauseFlapping         CauseID = "flapping"
 	CauseOutside          CauseID = "started-outside"

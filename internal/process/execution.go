@@ -142,6 +142,17 @@ func (r RLimits) List() []RLimit {
 	return slices.DeleteFunc(all, func(l RLimit) bool { return l.Value == nil })
 }
 
+// Set changes a limit that is set.
+func (r *RLimits) Set(name string, value int64) {
+	for i, field := range []**int64{
+		&r.OpenFiles, &r.CoreSize, &r.LockedMemory, &r.StackSize, &r.Processes, &r.FileSize,
+	} {
+		if [...]string{"open_files", "core_size", "locked_memory", "stack_size", "processes", "file_size"}[i] == name {
+			*field = &value
+		}
+	}
+}
+
 // ChangedLimits returns the names of the limits that differ between two specs and that a running process can get: all
 // but the size of the stack.
 func ChangedLimits(was, is *Spec) (names []string) {

@@ -2,12 +2,12 @@ package process
 
 import (
 	"net/url"
-	"regexp/syntax"
 	"strconv"
 	"strings"
 	"time"
 
 	"drover/internal/crontab"
+	"drover/internal/pattern"
 )
 
 // The ranges of the fields that only drover's own API has.
@@ -183,10 +183,8 @@ func (f *faults) ready(r *Readiness) {
 	}
 	f.command(at+"exec", r.Exec)
 	if r.Log != "" {
-		if len(r.Log) > MaxPath {
-			f.add(at+"log", "is %d bytes long: expected at most %d", len(r.Log), MaxPath)
-		} else if _, err := syntax.Parse(r.Log, syntax.Perl); err != nil {
-			f.add(at+"log", "is not a regular expression (RE2): %v", err)
+		if _, err := pattern.Parse(r.Log); err != nil {
+			f.add(at+"log", "%v", err)
 		}
 	}
 }

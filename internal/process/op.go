@@ -20,8 +20,10 @@ const (
 	Kill    Op = "kill"
 	// Signal has an argument: see SignalOp.
 	Signal Op = "signal"
-	Host   Op = "host"
-	Unhost Op = "unhost"
+	// Preflight asks whether a process could start, and ends nothing.
+	Preflight Op = "preflight"
+	Host      Op = "host"
+	Unhost    Op = "unhost"
 	// Retry restores the relaunch budget of a hosted process. If the process is down, Retry starts it now.
 	Retry      Op = "retry"
 	Register   Op = "register"
@@ -204,6 +206,23 @@ func (o Op) Beside() Beside {
 	return Refuse
 }
 
+// ForcedOp returns a restart or a reload that goes past the preflight: "restart:force". It returns another operation as
+// it is.
+func ForcedOp(o Op) Op {
+	if o == Restart || o == Reload {
+		return o + force
+	}
+	return o
+}
+
+const force = ":force"
+
+// Forced reports whether the operation is a ForcedOp.
+func (o Op) Forced() bool {
+	name, forced := strings.CutSuffix(string(o), force)
+	return forced && ForcedOp(Op(name)) == o
+}
+
 // UpgradeOp returns the operation that makes the agent of a host run a version, such as "upgrade:1.4.0". Its process is
 // AgentID.
 func UpgradeOp(version string) Op { return Upgrade + ":" + Op(version) }
@@ -249,7 +268,7 @@ func (o Op) Info() OpInfo {
 
 // Known reports whether the operation has a row, and the argument that the row asks for.
 func (o Op) Known() bool {
-	if _, _, ok := o.Signal(); ok || o.Version() != "" || o.Beside() != Refuse {
+	if _, _, ok := o.Signal(); ok || o.Version() != "" || o.Beside() != Refuse || o.Forced() {
 		return true
 	}
 	return slices.ContainsFunc(ops[:], func(row OpInfo) bool { return row.Op == o && row.Argument == "" })
@@ -333,6 +352,14 @@ var ops = [...]OpInfo{
 		Short: "Send a signal to processes",
 		Long: "Send a signal, such as HUP or USR1, to the main process, or with --scope tree to all processes of\n" +
 			"its run. What follows is up to the process: if it ends, drover relaunches it.",
+	},
+	{
+		Op: Preflight, GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, Spec: SpecNeeded,
+		RunsCommands: true, Waits: WaitsForStart, Rest: Rest{Keep: true},
+		Short: "Ask hosts whether processes could start now",
+		Long: "Ask hosts whether processes could start now: account, groups, directory, program, environment files, limits\n" +
+			"and room for output. drover also runs the preflight command of the process file. It ends nothing.\n" +
+			"A restart asks the same before it ends a process.",
 	},
 	{
 		Op: Host, Revises: RevisesAny, GSE: 3, JOB: 1, Group: GroupOperate, OwnAPI: true, RollsOut: true,

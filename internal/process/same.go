@@ -49,6 +49,7 @@ func (s *Spec) Digest() string {
 // needs no new start of the process.
 func (s *Spec) StartDigest() string {
 	e := s.Execution
+	e.StrictLimits = false
 	e.RLimits = RLimits{StackSize: e.RLimits.StackSize}
 	text, _ := json.Marshal([]any{ // it always encodes
 		s.Commands.Run, s.Commands.Start, s.Identity.PIDPath, s.Identity.ProcName, s.Identity.SetupPath,

@@ -24,6 +24,8 @@ type Spec struct {
 	// pause after it.
 	BeforeStart *Hook `json:"before_start,omitempty"`
 	BeforeStop  *Hook `json:"before_stop,omitempty"`
+	// Preflight is the command that must succeed before a restart ends the process, and before a reload.
+	Preflight *Hook `json:"preflight,omitempty"`
 	// After has the state that other processes of the host must have before a start, by name or namespace/name.
 	After      map[string]string `json:"after,omitempty"`
 	Timeouts   Timeouts          `json:"timeouts,omitzero"`
@@ -154,6 +156,8 @@ type Execution struct {
 	Capabilities []string `json:"capabilities,omitzero"`
 	// RLimits are limits of setrlimit(2), soft and hard.
 	RLimits RLimits `json:"rlimits,omitzero"`
+	// StrictLimits says that a start fails if the host cannot give the limits, Nice or OOMScoreAdjust exactly.
+	StrictLimits bool `json:"strict_limits,omitempty"`
 	// RuntimeDirectory is the name of a directory below /run, made for the account before a start.
 	RuntimeDirectory string `json:"runtime_directory,omitempty"`
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"fmt"
 	"path"
 	"strings"
 	"unicode"
@@ -183,4 +184,20 @@ func (f *faults) text(field, value string, longest int) bool {
 		return true
 	}
 	return false
+}
+
+// mostHostID is the length of the longest id of a host, in bytes.
+const mostHostID = 64
+
+// HostIDFault returns what is wrong with the id of a host; nil for an empty id. Everywhere an id stands in lists with
+// commas, in patterns, paths and expressions: so it has only letters, digits and a few marks.
+func HostIDFault(id string) error {
+	odd := func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("-_.:", c)
+	}
+	if len(id) > mostHostID || strings.ContainsFunc(id, odd) || strings.HasPrefix(id, "-") {
+		return fmt.Errorf("%.80q is not the id of a host: expected at most %d bytes of letters, digits, -, _, . and :, "+
+			"without - at the begin", id, mostHostID)
+	}
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/crontab"
+	"drover/internal/pattern"
 	"drover/internal/process"
 	"drover/internal/selector"
 )
@@ -197,6 +198,9 @@ func (c *checker) command() {
 	if c.BeforeStart != nil && c.BeforeStart.Run == "" {
 		c.fault("before_start.run", "is missing: expected a command line")
 	}
+	if c.Preflight != nil && c.Preflight.Run == "" {
+		c.fault("preflight.run", "is missing: expected a command line")
+	}
 	if c.BeforeStop != nil && c.BeforeStop.Run == "" {
 		c.fault("before_stop.run", "is missing: expected a command line")
 	}
@@ -211,6 +215,9 @@ func (c *checker) blanks() {
 	lines := [][2]string{{"run", c.Run}, {"start", c.Start}, {"stop", c.Stop}, {"version_command", c.VersionCommand}}
 	if c.BeforeStart != nil {
 		lines = append(lines, [2]string{"before_start.run", c.BeforeStart.Run})
+	}
+	if c.Preflight != nil {
+		lines = append(lines, [2]string{"preflight.run", c.Preflight.Run})
 	}
 	if c.BeforeStop != nil {
 		lines = append(lines, [2]string{"before_stop.run", c.BeforeStop.Run})
@@ -344,8 +351,8 @@ func (c *checker) readiness() {
 		}
 		c.address("ready.http", r.HTTP, "ready.tcp", r.TCP)
 		c.insecure("ready.insecure", r.Insecure, r.HTTP)
-		if _, err := regexp.Compile(r.Log); err != nil {
-			c.fault("ready.log", "is not a regular expression (RE2): %v", err)
+		if _, err := pattern.Parse(r.Log); err != nil {
+			c.fault("ready.log", "%v", err)
 		}
 	}
 	if h := c.Health; h != nil {
@@ -463,6 +470,9 @@ func (c *checker) times() {
 	}
 	if b := c.BeforeStart; b != nil {
 		above("before_start.timeout", b.Timeout)
+	}
+	if p := c.Preflight; p != nil {
+		above("preflight.timeout", p.Timeout)
 	}
 	above("time_limit", c.TimeLimit)
 }

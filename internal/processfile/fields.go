@@ -101,6 +101,16 @@ func fieldsOfCommand() []Field {
 			Text: "The working directory of all commands. It must exist.",
 		},
 		{
+			Path: "preflight", Value: "{run, timeout}", Default: "none", Class: Live,
+			Text: "A command that checks whether the process could start, such as nginx -t. It runs before each restart and reload, and by " +
+				"drover preflight. If it fails, drover ends nothing: the process runs on.",
+		},
+		{Path: "preflight.run", Value: "command line", Default: "required", Class: Live, Text: "The command."},
+		{
+			Path: "preflight.timeout", Value: "duration", Default: "30s", Class: Live,
+			Text: "drover ends the command after this time; that is a failure.",
+		},
+		{
 			Path: "before_start", Value: "{run, timeout}", Default: "none", Class: Live,
 			Text: "A command that runs before each start. If it fails, the process does not start.",
 		},
@@ -189,6 +199,11 @@ func fieldsOfLimits() []Field {
 		kernel("stack_size", "size or infinity", "The stack of the main thread (RLIMIT_STACK).", AtRestart),
 		kernel("processes", "number or infinity", "Processes of the account on the host (RLIMIT_NPROC).", Live),
 		kernel("file_size", "size or infinity", "The size of a file that a process writes (RLIMIT_FSIZE).", Live),
+		{
+			Path: "limits.strict", Value: "true or false", Default: "false", Class: Live,
+			Text: "Whether a start fails on a host that cannot give open_files and the limits below it, nice and oom_score_adjust exactly. " +
+				"Otherwise the process gets the nearest values, and drover why tells them.",
+		},
 		{
 			Path: "thresholds", Value: "names with values", Default: "none", Class: Live,
 			Text: "Limits that drover judges: it ends and relaunches a process that stays above one.",

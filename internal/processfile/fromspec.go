@@ -42,6 +42,9 @@ func FromSpec(s *process.Spec) v1.Spec {
 	if b := s.BeforeStart; b != nil {
 		f.BeforeStart = &v1.Before{Run: b.Run, Timeout: duration(b.Time)}
 	}
+	if p := s.Preflight; p != nil {
+		f.Preflight = &v1.Before{Run: p.Run, Timeout: duration(p.Time)}
+	}
 	if b := s.BeforeStop; b != nil {
 		f.BeforeStop = &v1.BeforeStop{Run: b.Run, Wait: duration(b.Time)}
 	}
@@ -190,6 +193,7 @@ func limitsOf(s *process.Spec) *v1.Limits {
 		OpenFiles: v1.LimitNumber(value(r.OpenFiles)), CoreSize: (*v1.LimitSize)(r.CoreSize),
 		LockedMemory: (*v1.LimitSize)(r.LockedMemory), StackSize: v1.LimitSize(value(r.StackSize)),
 		Processes: v1.LimitNumber(value(r.Processes)), FileSize: (*v1.LimitSize)(r.FileSize),
+		Strict: s.Execution.StrictLimits,
 	}
 	if l == (v1.Limits{}) {
 		return nil

@@ -2,8 +2,12 @@ package processfile_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 
 	"drover/internal/processfile"
@@ -62,4 +66,67 @@ func readShop(f *testing.F) []byte {
 		f.Fatal(err)
 	}
 	return data
+}
+
+// costly are texts that would take much memory or time without bounds.
+func costly() map[string]string {
+	var keys strings.Builder
+	for i := range 150_000 {
+		fmt.Fprintf(&keys, "k%d: 1\n", i)
+	}
+	deep := ""
+	for i := range 60 {
+		deep += strings.Repeat(" ", i) + "a:\n"
+	}
+	return map[string]string{
+		"brackets":    strings.Repeat("[", 120_000),
+		"braces":      strings.Repeat("{a: ", 40_000),
+		"maps":        deep,
+		"lists":       strings.Repeat("- ", 60_000),
+		"keys":        strings.Repeat("? ", 60_000),
+		"tags":        strings.Repeat("!a ", 40_000),
+		"anchors":     strings.Repeat("&a ", 40_000),
+		"lines":       keys.String(),
+		"documents":   strings.Repeat("---\na\n", 60_000),
+		"blank":       "a: >\n" + strings.Repeat("\n", 200_000) + " b",
+		"blank lines": "a: |\n b\n" + strings.Repeat("\r\n", 200_000),
+		"values":      "a: [" + strings.Repeat("a,", 100_000) + "]",
+	}
+}
+
+// FuzzRead: no text takes more memory than the bounds allow, whatever it is.
+func FuzzRead(f *testing.F) {
+	f.Add("namespace: shop\nprocesses:\n  api:\n    run: sleep 1\n    hosts: [a]\n")
+	for _, text := range costly() {
+		f.Add(text[:min(len(text), 2000)])
+	}
+	f.Fuzz(func(t *testing.T, text string) { _ = within(t, text, 16<<20+int64(len(text))*4<<10) })
+}
+
+// within reads a text, and looks how much memory that takes.
+func within(t *testing.T, text string, most int64) (err error) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = processfile.Read("", []byte(text))
+	runtime.ReadMemStats(&after)
+	if took := int64(after.TotalAlloc - before.TotalAlloc); took > most {
+		t.Errorf("%.40q, %d bytes: took %d MB, want at most %d", text, len(text), took>>20, most>>20)
+	}
+	return err
+}
+
+// TestCostlyFiles: a text that would cost much is refused before the parser reads it.
+func TestCostlyFiles(t *testing.T) {
+	for what, text := range costly() {
+		err := within(t, text, 160<<20)
+		faults, ok := errors.AsType[processfile.Faults](err)
+		if !ok || len(faults) != 1 || !strings.Contains(faults[0].Text, "more than ") {
+			t.Errorf("%s: %.300v", what, err)
+		}
+	}
+	deep := "namespace: shop\nprocesses:\n  api: {run: sleep 1, hosts: [a], labels: {a: b}}\n"
+	if _, err := processfile.Read("", []byte(deep)); err != nil {
+		t.Errorf("a plain file: %v", err)
+	}
 }

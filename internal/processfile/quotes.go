@@ -14,6 +14,9 @@ func (c *checker) quotes() {
 	if c.BeforeStart != nil {
 		add("before_start.run", c.BeforeStart.Run)
 	}
+	if c.Preflight != nil {
+		add("preflight.run", c.Preflight.Run)
+	}
 	if c.BeforeStop != nil {
 		add("before_stop.run", c.BeforeStop.Run)
 	}

@@ -92,7 +92,7 @@ func TestInsecure(t *testing.T) {
 // TestWholeSeconds: a field takes parts of a second unless its description says that it takes whole seconds.
 func TestWholeSeconds(t *testing.T) {
 	beside := map[string]string{
-		"before_start": "run: x, ", "before_stop": "run: x, ", "health": "exec: x, ", "ready": "tcp: 'a:1', ", "rollout": "batch: 1, ",
+		"preflight": "run: x, ", "before_start": "run: x, ", "before_stop": "run: x, ", "health": "exec: x, ", "ready": "tcp: 'a:1', ", "rollout": "batch: 1, ",
 		"restart": "max_delay: 1500ms, ",
 	}
 	n := 0

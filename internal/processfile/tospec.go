@@ -17,6 +17,7 @@ const (
 	defaultAlive      = 1 // seconds
 	defaultWithin     = 30
 	defaultTimeout    = 60 * time.Second
+	defaultPreflight  = 30 * time.Second
 	defaultVersion    = 5 * time.Second
 	defaultEvery      = 60 * time.Second
 	defaultCheck      = 5 * time.Second
@@ -79,6 +80,9 @@ func ToSpec(f v1.Spec) process.Spec {
 	}
 	if b := f.BeforeStart; b != nil {
 		s.BeforeStart = &process.Hook{Run: b.Run, Time: unlessDefault(b.Timeout, defaultTimeout)}
+	}
+	if p := f.Preflight; p != nil {
+		s.Preflight = &process.Hook{Run: p.Run, Time: unlessDefault(p.Timeout, defaultPreflight)}
 	}
 	if b := f.BeforeStop; b != nil {
 		s.BeforeStop = &process.Hook{Run: b.Run, Time: unlessDefault(b.Wait, 0)}
@@ -223,6 +227,7 @@ func execution(f v1.Spec) process.Execution {
 			LockedMemory: (*int64)(l.LockedMemory), StackSize: limit(int64(l.StackSize)),
 			Processes: limit(int64(l.Processes)), FileSize: (*int64)(l.FileSize),
 		}
+		e.StrictLimits = l.Strict
 	}
 	return e
 }

@@ -15,6 +15,7 @@ import (
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
 	"drover/internal/httpd"
+	"drover/internal/service"
 	"drover/internal/wire"
 )
 
@@ -26,7 +27,9 @@ type Config struct {
 	Listen, HTTP string
 	// Build is the version to report.
 	Build string
-	Log   *slog.Logger
+	// Service is the program around the proxy; nil in tests.
+	Service *service.Service
+	Log     *slog.Logger
 }
 
 // Proxy is an assembled proxy. New opens its HTTP listener, so that its address is known.
@@ -77,6 +80,7 @@ func (p *Proxy) Run(ctx context.Context, tell func(fabric string)) error {
 
 // serve runs a relay until ctx ends, or until the connection to the servers must change.
 func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric string)) error {
+	p.cfg.Service.Hold()
 	e := p.state.enrolment()
 	relay, err := broker.StartRelay(ctx, broker.RelayConfig{
 		Dir: filepath.Join(p.cfg.Dir, relayDir), Listen: p.cfg.Listen, TLS: p.state.listenerTLS(),
@@ -99,6 +103,7 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 	}
 	defer conn.Close()
 	up := newUplink(conn, relay, p.state, p.cfg.Build, p.cfg.Log)
+	up.alive = p.cfg.Service.Beat
 	//nolint:contextcheck // Close ends it
 	_, err = conn.Serve(wire.ProxyNewsSubject(e.Area, p.state.id.public), "", 1,
 		func(_ context.Context, _ string, data []byte) []byte {

@@ -49,6 +49,8 @@ type uplink struct {
 	clock *frame.Clock
 	build string
 	log   *slog.Logger
+	// alive gives a sign of life of the proxy.
+	alive func()
 	// news says that the enrolment may have changed.
 	news chan struct{}
 	// moved says that the connection to the servers changed.
@@ -62,7 +64,7 @@ func newUplink(a requester, w leafLink, h *enrolmentState, build string, log *sl
 	begun := time.Now()
 	return &uplink{
 		requester: a, leaf: w, state: h, clock: frame.NewClock(func() time.Duration { return time.Since(begun) }),
-		build: build, log: log, news: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+		build: build, log: log, alive: func() {}, news: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 	}
 }
 
@@ -116,6 +118,7 @@ func (u *uplink) watch(ctx context.Context) error {
 				u.log.WarnContext(ctx, "server does not accept the messages of this proxy", "error", err)
 			}
 		}
+		u.alive()
 		u.note(ctx, missed)
 		if missed >= beatsMissed {
 			missed = 0

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"drover/internal/server/breaker"
 	"drover/internal/server/provider"
 	"drover/internal/server/webui"
+	"drover/internal/service"
 )
 
 // rule returns the rule of breakers with the given thresholds.
@@ -57,8 +57,9 @@ func identityProvider(o serverconfig.OIDC) *server.OIDC {
 	}
 }
 
-// Run runs until ctx ends or a part fails, and tells on out, once calls are taken, where the API is and what to trust.
-func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writer, log *slog.Logger) error {
+// Run runs until ctx ends or a part fails, and tells on the output of s, once calls are taken, where the API
+// is and what to trust.
+func Run(ctx context.Context, cfg serverconfig.Config, build string, s *service.Service, log *slog.Logger) error {
 	lock, err := config.Lock(ctx, cfg.DataDir)
 	if err != nil {
 		return err
@@ -67,6 +68,7 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 	srv, err := server.New(ctx, server.Config{
 		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: cfg.Fabric, NATS: cfg.NATS,
 		Cluster: cfg.Cluster, Routes: cfg.Routes, Database: cfg.Database, Build: build, Log: log,
+		Service:         s,
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.Gateways, LoginURL: cfg.LoginURL, Breadth: cfg.Breadth,
 		Breakers: rule(cfg.Thresholds), OIDC: identityProvider(cfg.OIDC), Console: console(cfg.Console),
@@ -84,8 +86,9 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 		cfg.Bootstrap.AppSecret); err != nil {
 		return err
 	}
+	// Whatever reads the output but a person may keep it, as a journal does.
 	hello.made = hello.made && cfg.Bootstrap.AppCode == ""
-	if hello.made && !isTerminal(out) {
+	if hello.made && !term.IsTerminal(int(s.Out().Fd())) {
 		if hello.file, err = keepSecret(cfg.DataDir, hello.code, hello.secret); err != nil {
 			return err
 		}
@@ -94,15 +97,9 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 		group.Part{Name: "server", Run: srv.Run},
 		group.Part{Name: "http", Run: srv.Serve},
 		group.Part{Name: "banner", Run: func(ctx context.Context) error {
-			return srv.Announce(ctx, out, hello.text())
+			return srv.Announce(ctx, s.Out(), hello.text())
 		}},
 	)
-}
-
-// isTerminal reports whether a person reads the output: whatever else does may keep it, as a journal does.
-func isTerminal(out io.Writer) bool {
-	f, ok := out.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // keepSecret writes the credentials of the first app where only the server's account and root can read them.

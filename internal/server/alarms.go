@@ -55,6 +55,10 @@ func (s *Server) notes() []string {
 	if s.cfg.Extras.Notes != nil {
 		notes = append(notes, s.cfg.Extras.Notes()...)
 	}
+	if since := s.cfg.Service.LostSince(); since != 0 {
+		notes = append(notes, "lines of the server's own log have been lost since "+
+			time.UnixMilli(since).UTC().Format(time.RFC3339)+": its reader is away, or too slow")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), notesTime)
 	defer cancel()
 	list, err := s.receivers.ListReceivers(ctx)

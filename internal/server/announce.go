@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"drover/internal/idle"
 )
 
 // readyPoll is the interval at which Announce checks whether the server is ready; it stops once the server is.
@@ -27,4 +29,25 @@ func (s *Server) Announce(ctx context.Context, out io.Writer, text string) error
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// beatEvery is the interval of the server's signs of life; the unit gives up after a minute without one.
+const beatEvery = 10 * time.Second
+
+// beat gives a sign of life after each answer of the database, until ctx ends. An error is an answer, too: a restart
+// brings no database back.
+func (s *Server) beat(ctx context.Context) error {
+	for {
+		s.askDatabase(ctx)
+		s.cfg.Service.Beat()
+		if !idle.Sleep(ctx, beatEvery) {
+			return nil
+		}
+	}
+}
+
+func (s *Server) askDatabase(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, beatEvery)
+	defer cancel()
+	_ = s.store.Ping(ctx) // /readyz tells of it
 }

@@ -68,6 +68,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	console, err := webui.New(webui.Config{
 		API: own, Gate: s.gate, Tokens: s.store, Devices: s.store, Views: s.store, Audit: s.audit, Named: s.named,
 		Settings: s.cfg.Console, Now: s.clock.Wall, Log: s.cfg.Log, Pulse: s.pulse, Users: s.store,
+		Parse:     both.Rooms.ParseYAML,
 		Directory: s.directory, Provider: s.identityProvider(),
 	})
 	if err != nil {
@@ -98,11 +99,48 @@ func (s *Server) Serve(ctx context.Context) error {
 		own.Stop()
 		console.Stop()
 	}
-	parts := []group.Part{{Name: "tcp", Run: s.serving(handler, stop, s.listener, nil)}}
+	parts := []group.Part{{Name: "tcp", Run: s.serving(s.guarded(handler), stop, s.listener, nil)}}
 	if s.socket != nil {
-		parts = append(parts, group.Part{Name: "socket", Run: s.serving(handler, stop, s.socket, s.operator)})
+		parts = append(parts, group.Part{Name: "socket", Run: func(ctx context.Context) error {
+			return s.serveSocket(ctx, func(l net.Listener) func(context.Context) error {
+				return s.serving(handler, func() {
+					if ctx.Err() != nil { // else only the socket ends
+						stop()
+					}
+				}, l, s.operator)
+			})
+		}})
 	}
 	return group.Run(ctx, parts...)
+}
+
+// guarded keeps pages of other sites away: a browser sends their requests, too. A request that changes something must
+// not come from a page of another origin. What needs no credentials is served, without TLS, under the names of this
+// server only: a foreign name may point here (DNS rebinding). Programs send none of the headers of browsers.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	origins := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := origins.Check(r); err != nil {
+			http.Error(w, "A page of another site has sent this request.", http.StatusForbidden)
+			return
+		}
+		open := strings.HasSuffix(r.URL.Path, "/metrics") || strings.Contains(r.URL.Path, "/sign-ins/")
+		if host := hostOf(r); open && r.TLS == nil && !s.named(host) && !slices.Contains(s.cfg.Console.Hosts, host) {
+			http.Error(w, "This is not served under this name: use an address or a name of this server.",
+				http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostOf is the name or address that a request is for, in lower case and without its port.
+func hostOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
 // serving returns a function that answers HTTP on a listener until its context ends.

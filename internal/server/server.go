@@ -38,6 +38,7 @@ import (
 	"drover/internal/server/schedule"
 	"drover/internal/server/store"
 	"drover/internal/server/webui"
+	"drover/internal/service"
 	"drover/internal/wire"
 )
 
@@ -77,6 +78,8 @@ type Config struct {
 	// Fleet is how agents on other machines join and reach the server. Without it HTTP and Fabric are on loopback and
 	// without TLS.
 	Fleet *Fleet
+	// Service is the program around the server; nil in tests.
+	Service *service.Service
 	// Faults is nil except in tests.
 	Faults *Faults
 	Log    *slog.Logger
@@ -211,7 +214,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.openGate(); err != nil {
 		return nil, err
 	}
-	s.logs = agentLogs{link: s.link, now: s.clock.Now}
+	s.logs = agentLogs{
+		link: s.link, now: s.clock.Now, searches: newPlaces(mostSearches), follows: newPlaces(mostFollows),
+	}
 	s.engine = engine.New(engine.Config{
 		Store: pulsingStore{s.store, s.pulse}, Directory: s.directory, Link: orders,
 		Identity: engine.IdentityHooks{Trust: s.trust.renew, Sealing: s.reseal, Cloned: s.cloned},
@@ -222,7 +227,8 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.metrics.Show(metrics.Sources{
 		Store: s.receivers, Agents: s.directory, Receivers: s.sender, Waiting: s.engine.Waiting,
 		Certificates: s.joining.certificates,
-		Servers:      s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Proxies: s.countProxies,
+		Servers:      s.cluster.servers, Skew: s.clock.Skew, LogLost: s.cfg.Service.Lost,
+		ClocksOff: s.clocksOff, Proxies: s.countProxies,
 		Now: s.clock.Wall, Log: cfg.Log,
 	})
 	if err := s.openAPI(ctx); err != nil {
@@ -354,6 +360,7 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "certificates", Run: s.joining.run},
 		group.Part{Name: "keys", Run: s.keys.Run},
 		group.Part{Name: "ticket keys", Run: s.tickets.Run},
+		group.Part{Name: "watchdog", Run: s.beat},
 		group.Part{Name: "memory", Run: s.boundMemory},
 		group.Part{Name: "rest", Run: func(ctx context.Context) error {
 			return releaseAtRest(ctx, processorTime, releaseMemory)

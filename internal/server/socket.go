@@ -8,9 +8,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/idle"
 	"drover/internal/server/access"
 	"drover/internal/server/apiv1"
 )
@@ -40,25 +42,76 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	}
 	// Go would remove the file by the path that it was bound with, which may no longer exist.
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := os.Chmod(path, 0o600); err != nil {
+	file, err := os.Lstat(path)
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot protect socket: %w", err), l.Close())
 	}
-	return socket{Listener: l, path: path}, nil
+	return &socket{Listener: l, path: path, file: file}, nil
 }
 
 // socket is a listener that removes its file when it is closed.
 type socket struct {
 	net.Listener
 	path string
+	file fs.FileInfo
 }
 
-// Close stops listening and removes the file.
-func (s socket) Close() error {
-	err := os.Remove(s.path)
-	if errors.Is(err, fs.ErrNotExist) { // already closed
-		err = nil
+// Close stops listening and removes the file, unless it is another one by now.
+func (s *socket) Close() error {
+	var err error
+	if s.there() {
+		err = os.Remove(s.path)
 	}
 	return errors.Join(err, s.Listener.Close())
+}
+
+// there reports whether the file is still that of the listener: a cleaner may have removed it.
+func (s *socket) there() bool {
+	file, err := os.Lstat(s.path)
+	return err == nil && os.SameFile(file, s.file)
+}
+
+// socketEvery is how often the server looks for the file of its socket.
+const socketEvery = 2 * time.Second
+
+// serveSocket answers calls on the socket until ctx ends. It listens again when somebody has removed or replaced the
+// file; the connections of the old one end.
+func (s *Server) serveSocket(ctx context.Context, serve func(net.Listener) func(context.Context) error) error {
+	for {
+		one, end := context.WithCancel(ctx)
+		lost := make(chan struct{})
+		go func() {
+			defer close(lost)
+			for idle.Sleep(one, socketEvery) {
+				if !s.socket.(*socket).there() {
+					end()
+				}
+			}
+		}()
+		err := serve(s.socket)(one)
+		end()
+		<-lost
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		s.cfg.Log.WarnContext(ctx, "somebody has removed the local socket: listening again", "path", s.cfg.Socket)
+		for told := false; ; told = true {
+			next, err := listenSocket(ctx, s.cfg.Socket)
+			if err == nil {
+				s.socket = next
+				break
+			}
+			if !told {
+				s.cfg.Log.ErrorContext(ctx, "cannot listen on the local socket", "error", err)
+			}
+			if !idle.Sleep(ctx, socketEvery) {
+				return nil
+			}
+		}
+	}
 }
 
 // operator marks a connection of the socket as an operator's, if the kernel says that root or the server's own account

@@ -127,6 +127,7 @@ func refusals() []Entry {
 		entry(process.CauseCopy, Critical),
 		entry(process.CauseKept, Warning),
 		entry(process.CauseDiedEarly, Critical),
+		entry(process.CausePreflight, Warning),
 		entry(process.CauseNotReady, Critical),
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/nats-io/nkeys"
+
+	"drover/internal/process"
 )
 
 // JoinPath is the path at which a server accepts a JoinRequest: POST, sealed by SealJoin. The answer is an Enrolment.
@@ -64,9 +64,6 @@ func SealJoin(r JoinRequest, key nkeys.KeyPair) ([]byte, error) {
 	return json.Marshal(sealedJoin{Request: body, Signature: made})
 }
 
-// mostID is the length of the longest id of a host, in bytes.
-const mostID = 64
-
 // NameFaults returns what is wrong with the names that a host asks for: its address, which is empty if it finds the
 // address itself, and its id.
 func NameFaults(ip, id string) error {
@@ -74,10 +71,8 @@ func NameFaults(ip, id string) error {
 	if _, err := netip.ParseAddr(ip); ip != "" && err != nil {
 		faults = append(faults, fmt.Errorf("--ip %.40q is not an IP address", ip))
 	}
-	if len(id) > mostID ||
-		strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) || strings.ContainsRune(" *?", c) }) {
-		faults = append(faults,
-			fmt.Errorf("--id is longer than %d bytes or holds a blank, a control character, * or ?", mostID))
+	if err := process.HostIDFault(id); err != nil {
+		faults = append(faults, fmt.Errorf("--id %w", err))
 	}
 	return errors.Join(faults...)
 }

@@ -13,9 +13,9 @@ const (
 	// MaxLogText is the most text of an answer in bytes, MaxLogBlocks the largest number of its blocks.
 	MaxLogText   = 256 << 10
 	MaxLogBlocks = 500
-	// MaxLogTail is the largest LogQuestion.Tail, MaxGrep the longest expression in bytes.
+	// MaxLogTail is the largest LogQuestion.Tail, maxError the longest LogAnswer.Error in bytes.
 	MaxLogTail = 100_000
-	MaxGrep    = 1000
+	maxError   = 1000
 	maxCursor  = 255
 )
 
@@ -100,8 +100,8 @@ func (a *LogAnswer) check(limit int) error {
 	if len(a.Cursor) > maxCursor || strings.ContainsFunc(a.Cursor, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return fmt.Errorf("its cursor is not a word of at most %d bytes", maxCursor)
 	}
-	if len(a.Error) > MaxGrep {
-		return fmt.Errorf("its error has %d bytes, expected at most %d", len(a.Error), MaxGrep)
+	if len(a.Error) > maxError {
+		return fmt.Errorf("its error has %d bytes, expected at most %d", len(a.Error), maxError)
 	}
 	size := 0
 	for i := range a.Blocks {

@@ -172,6 +172,8 @@ type Host struct {
 	Disks        []Mount `json:"disks,omitempty"`
 	// Full are directories of the agent whose file systems have no room, and since when, in Unix milliseconds.
 	Full map[string]int64 `json:"full,omitempty"`
+	// Notes say what is wrong with the agent itself.
+	Notes []string `json:"notes,omitempty"`
 	// Labels are the labels of the agent's configuration, and Facts the facts of the owner of the host. If Gathering
 	// is set, the agent does not know the facts yet, and will introduce itself again.
 	Labels    map[string]string `json:"labels,omitempty"`

@@ -167,7 +167,7 @@ func TestSentencesAreWritten(t *testing.T) {
 	var all strings.Builder
 	for _, dir := range []string{
 		"../agent", "../process", "../server", "../why", "../cli", "../command",
-		"../processfile", "../selector", "../crontab", "../../api", "../../client",
+		"../processfile", "../selector", "../crontab", "../pattern", "../../api", "../../client",
 	} {
 		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

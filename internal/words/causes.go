@@ -423,14 +423,17 @@ var Causes = map[string]Cause{
 			"按 `drover import --adopt` 输出的步骤，让另一个工具放手。",
 		},
 	},
+	"preflight-failed": {
+		Text{"Preflight failed", "启动前检查失败"},
+		Text{"A start could not succeed, so drover has not ended the running process for it.", "启动不可能成功，因此 drover 没有为此结束正在运行的进程。"},
+		Text{"Mend what the text names, and order the operation again.", "更正文中所指的问题，然后重新执行操作。"},
+	},
 	"died-in-start-check": {
 		Text{"Died in its start check", "启动检查期间退出"},
 		Text{
 			"The process started, but ended within its check time.", "进程已启动，但在检查时间内退出了。",
 		},
-		Text{
-			"Read its last output, and run its start command by hand.", "查看退出前输出，并手动执行启动命令。",
-		},
+		Text{"Read its last output, and run its start command by hand.", "查看退出前输出，并手动执行启动命令。"},
 	},
 	"not-ready": {
 		Text{"Not ready", "未就绪"},

@@ -4,12 +4,12 @@ package words
 //
 //nolint:gochecknoglobals // constant texts
 var Page = struct {
-	Overview, Processes, Hosts, Tasks, Rollouts, Events               Text
-	SignIn, SignOut, SignInAs, SignInCommand, SignInCode, LinkUsed    Text
-	Theme, Skip, Lost, Time, NotFound, Forbidden, Failed, Again       Text
-	Grants                                                            Text
-	Apply, Clear, More, First, Nothing, NothingMatches, SameByCommand Text
-	Audit, Admin, Menu, Copy, Hidden, Person, Rejected, Above, Moved  Text
+	Overview, Processes, Hosts, Tasks, Rollouts, Events                 Text
+	SignIn, SignOut, SignInAs, SignInCommand, SignInCode, LinkUsed      Text
+	Theme, Skip, Lost, Time, NotFound, Absent, Forbidden, Failed, Again Text
+	Grants                                                              Text
+	Apply, Clear, More, First, Nothing, NothingMatches, SameByCommand   Text
+	Audit, Admin, Menu, Copy, Hidden, Person, Rejected, Above, Moved    Text
 }{
 	Overview: Text{"Overview", "概览"}, Processes: Text{"Processes", "进程"}, Hosts: Text{"Hosts", "主机"},
 	Tasks: Text{"Tasks", "任务"}, Rollouts: Text{"Rollouts", "分批发布"}, Events: Text{"Events", "事件"},
@@ -30,6 +30,7 @@ var Page = struct {
 	Lost:      Text{"The server does not answer since {time}. You see the state of that moment.", "自 {time} 起无法连接服务器，以下为当时的状态。"},
 	Time:      Text{"Times are in the time zone of this browser: {zone}", "时间按此浏览器的时区显示：{zone}"},
 	NotFound:  Text{"There is nothing here that you may see.", "这里没有你有权查看的内容。"},
+	Absent:    Text{"Nothing of this name exists, or it exists no longer.", "没有这个名称的内容：它从未存在，或已被删除。"},
 	Forbidden: Text{"You may not do this.", "你无权执行此操作。"},
 	Grants:    Text{"An administrator grants rights with", "管理员授权使用"},
 	Failed:    Text{"The server could not answer", "服务器未能应答"}, Again: Text{"Try again", "重试"},

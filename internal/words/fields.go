@@ -99,6 +99,11 @@ var Fields = []Text{
 		"可执行文件名。run 的进程名称不同时，启动结果和 drover drift 会给出两个名称。没有 pid_file 时 start 需要它：drover 按该名称和 directory 查找由它启动的进程。",
 	},
 	{"The working directory of all commands. It must exist.", "所有命令的工作目录，必须存在。"},
+	{
+		"A command that checks whether the process could start, such as nginx -t. It runs before each restart and reload, and by " +
+			"drover preflight. If it fails, drover ends nothing: the process runs on.",
+		"检查进程能否启动的命令，例如 nginx -t。在每次重启和重载之前运行，drover preflight 也会运行它。它失败时 drover 不结束任何进程：该进程继续运行。",
+	},
 	{"A command that runs before each start. If it fails, the process does not start.", "每次启动之前运行的命令。它失败时不启动进程。"},
 	{"The command.", "命令。"},
 	{"drover ends the command after this time; that is a failure.", "超过该时间时 drover 结束命令，并视为失败。"},
@@ -160,6 +165,11 @@ var Fields = []Text{
 	{"The stack of the main thread (RLIMIT_STACK).", "主线程的栈（RLIMIT_STACK）。"},
 	{"Processes of the account on the host (RLIMIT_NPROC).", "该账户在主机上的进程数（RLIMIT_NPROC）。"},
 	{"The size of a file that a process writes (RLIMIT_FSIZE).", "进程所写文件的大小（RLIMIT_FSIZE）。"},
+	{
+		"Whether a start fails on a host that cannot give open_files and the limits below it, nice and oom_score_adjust exactly. " +
+			"Otherwise the process gets the nearest values, and drover why tells them.",
+		"主机无法准确给出 open_files 及其后的限制、nice 和 oom_score_adjust 时，启动是否失败。否则进程得到最接近的值，drover why 会说明。",
+	},
 	{
 		"Limits that drover judges: it ends and relaunches a process that stays above one.",
 		"由 drover 判断的限制：进程持续超出时，drover 结束并重新拉起它。",

@@ -243,6 +243,14 @@ var FileFaults = []Text{
 	{"1 to 12 or jan to dec", " 1 至 12，或 jan 至 dec"},
 	{"0 to 7 or sun to sat", " 0 至 7，或 sun 至 sat"},
 
+	// bounds of a file
+	{
+		"the file has more than {n} tokens, which are names, values and signs: split the file",
+		"文件的记号（名称、值和符号）超过 {n} 个：请拆分文件",
+	},
+	{"values are nested more than {n} levels deep", "值的嵌套超过 {n} 层"},
+	{"more than {n} lines in a row are blank: remove some", "连续空行超过 {n} 行：请删去一些"},
+
 	// expressions and labels
 	{"character {n}: {text}", "第 {n} 个字符：{text}"},
 	{"the selector is {n} bytes long: expected {text}", "选择表达式长 {n} 字节：应为{text}"},

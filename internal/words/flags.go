@@ -31,6 +31,12 @@ var Flags = []Text{
 	{"look again every 2s until Ctrl-C; needs a terminal", "每 2 秒刷新一次，直到 Ctrl-C；需要终端"},
 	{"leave out the header line", "不显示表头"},
 	{"do not ask for confirmation", "不再询问确认"},
+	{"restart also what fails its preflight: it may be down afterwards", "启动前检查失败也重启：之后进程可能停止"},
+	{"go past the preflight: if the process cannot start, it is down afterwards", "跳过启动前检查：如果进程无法启动，之后就会停止"},
+	{
+		"ask with the specs of this file: a process file, or the fields of one process; - reads stdin",
+		"用此文件中的进程配置检查：进程文件，或单个进程的字段；- 表示读标准输入",
+	},
 	{"do not show the text in a pager (PAGER, or less) at a terminal", "在终端上不使用分页程序（PAGER 或 less）"},
 	{"print nothing: the exit code tells", "不输出任何内容，只看退出码"},
 	{"output format: table or json", "输出格式：table 或 json"},

@@ -42,6 +42,11 @@ var Help = []Text{
 	{"Restart processes", "重启进程"},
 	{"Reload the configuration of processes", "重载进程的配置"},
 	{"Kill processes at once", "立即强制停止进程"},
+	{"Ask hosts whether processes could start now", "询问主机：进程现在能否启动"},
+	{
+		"Exit codes: 0 all could start, 1 some could not, 4 no such process, 5 not allowed, 6 unreachable or timed out.",
+		"退出码：0 全部可以启动，1 有的不能启动，4 进程不存在，5 没有权限，6 无法连接或超时。",
+	},
 	{"Send a signal to processes", "向进程发送信号"},
 	{"Watch processes, and relaunch them if they exit", "托管进程：监控，并在退出后自动拉起"},
 	{"No longer watch processes, and leave them as they are", "取消托管：不再监控，进程保持原样"},

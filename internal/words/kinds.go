@@ -50,7 +50,8 @@ var Actors = map[string]Text{
 //nolint:gochecknoglobals // constant texts
 var Operations = map[string]Text{
 	"start": {"start", "启动"}, "stop": {"stop", "停止"}, "restart": {"restart", "重启"}, "reload": {"reload", "重载"},
-	"kill": {"kill", "强制停止"}, "signal": {"send a signal", "发送信号"}, "host": {"host", "托管"},
+	"preflight": {"preflight", "启动前检查"},
+	"kill":      {"kill", "强制停止"}, "signal": {"send a signal", "发送信号"}, "host": {"host", "托管"},
 	"unhost": {"unhost", "取消托管"}, "retry": {"retry", "重试"}, "query": {"query", "查询"},
 	"register": {"register", "注册"}, "update": {"update", "更新"}, "unregister": {"unregister", "注销"},
 	"apply": {"apply", "变更"}, "set-groups": {"set process groups", "设置进程组"},

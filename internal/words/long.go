@@ -387,6 +387,13 @@ var LongProcesses = []Text{
 		"运行进程的重载命令，进程保持运行。",
 	},
 	{
+		"Ask hosts whether processes could start now: account, groups, directory, program, environment files, limits and room for " +
+			"output. drover also runs the preflight command of the process file. It ends nothing. A restart asks the same before it ends a " +
+			"process.",
+		"询问主机：进程现在能否启动，包括账户、用户组、目录、程序、环境变量文件、限制和输出所需的空间。drover 还会运行进程文件的 preflight 命令。它不结束任何进程。" +
+			"重启在结束进程之前也会这样检查。",
+	},
+	{
 		"Restart processes, and watch them from then on.",
 		"重启进程，并从此托管。",
 	},

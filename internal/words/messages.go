@@ -37,6 +37,13 @@ var Messages = []Text{
 	{"{what}: no terminal to ask for confirmation: give --yes", "{what}：没有终端可供确认，请使用 --yes"},
 	{"nothing was done", "没有执行任何操作"},
 	{
+		"no {name} in a list: expected [N] or [*] before it, such as [*].{field}",
+		"列表中没有 {name}：它前面应有 [N] 或 [*]，例如 [*].{field}",
+	},
+	{"no field {name}: expected one of {names}", "没有字段 {name}：应为 {names} 之一"},
+	{"no field {name}: the value before it has none", "没有字段 {name}：它前面的值没有字段"},
+	{"no element [{n}]: the value before it is no list", "没有元素 [{n}]：它前面的值不是列表"},
+	{
 		"a breaker withholds relaunches of {id} until {time}, because {n} of {all} hosts failed ({cause}); to end it: {command}",
 		"{id} 的熔断已打开，{time} 前暂停拉起，因为 {all} 台主机中有 {n} 台失败（{cause}）；如需解除：{command}",
 	},
@@ -521,6 +528,8 @@ var Faults = []Text{
 	{"{value} refused: {output}", "{value} 拒绝：{output}"},
 	{"{path} is not valid:", "{path} 无效："},
 	{"{path} is not a valid spec:", "{path} 不是有效的进程配置："},
+	{"{path} is not a valid process file:", "{path} 不是有效的进程文件："},
+	{"{path} has no process {process}", "{path} 中没有进程 {process}"},
 	{
 		"{path} is not the program that {other} describes: its sum is {have}, expected {want}",
 		"{path} 不是 {other} 所描述的程序：校验值为 {have}，应为 {want}",
@@ -575,6 +584,9 @@ var Faults = []Text{
 	},
 	{"{value} is not a column: expected HEAD:PATH, such as HOST:host.id", "{value} 不是列：应为 HEAD:PATH，例如 HOST:host.id"},
 	{"-o {form} and --follow exclude each other: use -o json", "-o {form} 与 --follow 不能同时使用：请用 -o json"},
+	{"-o {path} matches nothing: there is no element [{n}]", "-o {path} 没有匹配的内容：没有元素 [{n}]"},
+	{"-o {columns}: the column {name} has {problem}", "-o {columns}：列 {name} 有问题：{problem}"},
+	{"-o {path}: {problem}", "-o {path}：{problem}"},
 	{"drover ui needs a terminal: use 'drover ps' in a script", "drover ui 需要终端：脚本中请用 'drover ps'"},
 	{"the screen has failed: {output}", "屏幕出错：{output}"},
 }

@@ -316,6 +316,10 @@ var FieldFaults = []Text{
 	{"has {n} entries: expected {text}", "有 {n} 项：应为{text}"},
 	{"has {n} patterns: expected {text}", "有 {n} 个通配符：应为{text}"},
 	{"has more than {n} entries", "超过 {n} 项"},
+	{
+		"{field} {value} is not the id of a host: expected at most {n} bytes of letters, digits, -, _, . and :, without - at the begin",
+		"{field} {value} 不是主机 ID：最多 {n} 字节，只能含字母、数字、-、_、. 和 :，且不能以 - 开头",
+	},
 	{"is longer than {n} bytes or holds a control character", "超过 {n} 字节，或含有控制字符"},
 	{"holds a blank or a control character, or is not valid UTF-8", "含有空白或控制字符，或不是有效的 UTF-8"},
 	{"holds a blank, a control character or one that is not ASCII", "含有空白、控制字符或非 ASCII 字符"},
@@ -326,6 +330,14 @@ var FieldFaults = []Text{
 	{"is {value}: there is no such cause", "为 {value}：没有这种原因"},
 	{"is {value}, and a proxy has neither labels nor a business", "为 {value}，而 Proxy 没有标签和业务"},
 	{"is not a regular expression (RE2): {output}", "不是正则表达式（RE2）：{output}"},
+	{
+		"has more than {n} steps with its repetitions written out: expected fewer or smaller {text}",
+		"展开重复后超过 {n} 步：请减少或缩小{text}",
+	},
+	{
+		"ignores case in more than {n} classes beyond ASCII: expected fewer, or no (?i)",
+		"忽略大小写的非 ASCII 字符类超过 {n} 个：请减少，或去掉 (?i)",
+	},
 	{"selects {n} logs on {hosts} hosts: expected {text}", "选中了 {hosts} 台主机上的 {n} 个日志：应为{text}"},
 	{"make more than {n} operations in all", "合计产生的操作超过 {n} 个"},
 	{"match {n} processes: expected {text}", "匹配 {n} 个进程：应为{text}"},

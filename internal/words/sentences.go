@@ -235,6 +235,12 @@ var Sentences = []Text{
 	{"missed the run of {time}: the agent or its host was away", "错过 {time} 的运行：Agent 或主机当时不在"},
 	{"its timetable has the run at {time}", "定时规则安排的运行时间：{time}"},
 	{"the host is not connected", "主机未连接"},
+	{"the host has not answered within {time}", "主机在 {time} 内没有应答"},
+	{"too many searches in logs of this host are under way", "该主机上正在进行的日志搜索过多"},
+	{
+		"the search for the last {n} lines that match took longer than {time}: leave out tail, or search for a simpler expression",
+		"搜索最后 {n} 个匹配行的时间超过 {time}：请去掉 tail，或使用更简单的表达式",
+	},
 	{"another drover on this host (pid {pid}) manages the process", "本机上的另一个 drover（pid {pid}）在管理该进程"},
 	{
 		"somebody has removed its log files: drover neither sees nor bounds what it writes until a restart",
@@ -242,6 +248,7 @@ var Sentences = []Text{
 	},
 	{"its run uses more memory than that", "本次运行使用的内存超过该值"},
 	{"limits.{limit} takes effect at the next start: {why}", "limits.{limit} 在下一次启动时生效：{why}"},
+	{"limits.{limit} is {value} instead of {n}, the most that this host gives", "limits.{limit} 为 {value} 而不是 {n}：这是本机能给的最大值"},
 	{"limits.{limit} cannot be enforced on this host: {why}", "limits.{limit} 无法在此主机上执行：{why}"},
 	{"a signal such as SIGSTOP has stopped pid {pid}, so it executes nothing", "SIGSTOP 之类的信号暂停了 pid {pid}，它不执行任何操作"},
 	{"this drover only watches it", "当前 drover 只做监控"},
@@ -379,6 +386,14 @@ var Sentences = []Text{
 	},
 	{"drover ended it with all processes that it had started", "drover 已将其与它启动的所有进程一起终止"},
 	{"nothing was started", "没有启动任何进程"},
+	{"preflight failed: {text}", "启动前检查失败：{text}"},
+	{"pid {pid} was ended before, and the process is down", "此前的 pid {pid} 已被结束，进程没有在运行"},
+	{"the process does not run", "进程没有在运行"},
+	{
+		"pid {pid} is ended all the same, because it is not as it should be",
+		"pid {pid} 状态不正常，仍然结束它",
+	},
+	{"nothing was taken over: pid {pid} runs on as before", "没有接管任何进程：pid {pid} 照旧运行"},
 	{"{operation} process ({name}) failed, for post-check status {text}", "{operation}进程（{name}）失败，执行后检查的结果：{text}"},
 	{"not alive to the end of its check time: {text}", "没有存活到检查时间结束：{text}"},
 	{"not alive: {text}", "没有存活：{text}"},
@@ -411,6 +426,11 @@ var Sentences = []Text{
 		"process_name 为 {name}，但 pid {pid} 的可执行文件是 {output}",
 	},
 	{"environment_files: open {path}: no such file or directory", "environment_files：文件 {path} 不存在"},
+	{"{field}: {output} was not found", "{field}：{output} 不存在"},
+	{"{field}: {output} is a directory", "{field}：{output} 是目录"},
+	{"{field}: user {user} may not execute {output}", "{field}：账户 {user} 无权执行 {output}"},
+	{"{field}: {output} is in no directory of PATH, which is {path}", "{field}：PATH（{path}）的目录中没有 {output}"},
+	{"{field}: {output} cannot be executed: its interpreter {text}", "{field}：{output} 无法执行，它的解释器 {text}"},
 	{"environment_files: {output}", "environment_files：{output}"},
 	{"cannot run as user {user}: needs root, the agent runs as {agent}", "无法以账户 {user} 执行：需要 root，Agent 以 {agent} 运行"},
 	{"user {user} is unknown on this host: no account has this number", "本机没有账户 {user}：没有使用此编号的账户"},
@@ -421,7 +441,26 @@ var Sentences = []Text{
 	{"nothing was done: {text}", "没有执行任何操作：{text}"},
 	{"{field} is empty", "{field} 为空"},
 
+	{
+		"the agent has {n} of {most} descriptors open and keeps {count} for what runs: raise LimitNOFILE of its unit " +
+			"(ulimit -n), and start the agent again",
+		"Agent 已打开 {n} 个描述符（上限 {most}），其中 {count} 个留给正在运行的进程：请提高其 unit 的 LimitNOFILE（ulimit -n），并重新启动 Agent",
+	},
+
 	// notes about hosts and servers
+	{
+		"{path} was removed or replaced while drover runs, so nothing is stored any more: put the directory back and " +
+			"start drover again",
+		"{path} 在 drover 运行期间被删除或替换，任何内容都不再保存：请恢复该目录并重新启动 drover",
+	},
+	{
+		"lines of the agent's own log have been lost since {time}: its reader is away, or too slow",
+		"自 {time} 起，Agent 自身日志有行丢失：日志的读取方不在或过慢",
+	},
+	{
+		"lines of the server's own log have been lost since {time}: its reader is away, or too slow",
+		"自 {time} 起，服务器自身日志有行丢失：日志的读取方不在或过慢",
+	},
 	{
 		"the file system of {path} has been full since {time}: what processes write is lost, and the agent may accept only stop, " +
 			"kill and unhost",

@@ -260,7 +260,7 @@ func TestGone(t *testing.T) {
 		b.mark()
 		must(p, "stop", "shop/api", "--yes")
 		must(p, "unregister", "shop/api", "--yes")
-		b.shows(words.Page.NotFound.In(l))
+		b.shows(words.Page.Absent.In(l))
 		if n := evaluate[int](b, "document.querySelectorAll('main button, main .state').length"); n > 0 {
 			t.Errorf("%d buttons and states are left: %s", n, b.text("main"))
 		}

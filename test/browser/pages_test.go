@@ -130,7 +130,7 @@ func TestPages(t *testing.T) {
 					b.allow("status of 4(04|22|00)") // of the pages of errors
 					for page, path := range x.pages() {
 						b.load(path)
-						if page != "not-found" && strings.Contains(b.text("main"), words.Page.NotFound.In(l)) {
+						if page != "not-found" && strings.Contains(b.text("main"), words.Page.Absent.In(l)) {
 							t.Errorf("there is no page %s", path)
 						}
 						if page == "states" {

@@ -315,7 +315,7 @@ func TestOtherSites(t *testing.T) {
 	b.load(evil.URL)
 	b.click("button")
 	b.at("/ui/operate")
-	b.shows("cross-origin")
+	b.shows("page of another site")
 	if state := p.State("api"); state != "running" {
 		t.Errorf("the call of another site has been carried out: %s", state)
 	}

@@ -36,7 +36,7 @@ func TestNoEnglishOnChinesePages(t *testing.T) {
 	b.wants(b.get("/ui/processes/shop/bad/at/0:127.0.0.1"), 200, "次启动都没有维持住，已放弃拉起；pid ", "退出码 3",
 		`href="/ui/why/exit-status"`, "处理方法", "退出前输出：")
 	b.wants(b.get("/ui/"), 200, "异常退出", "排除错误，然后执行 <code>drover retry</code>。")
-	b.wants(b.get("/ui/why/weather"), 404, "这里没有")
+	b.wants(b.get("/ui/why/weather"), 404, "没有这个名称的内容")
 	b.wants(b.get("/ui/tasks/op-none"), 404, "没有任务")
 	b.language = "en"
 	b.wants(b.get("/ui/why/exit-status"), 200, "<h1>Ended with an error [exit-status]</h1>",

@@ -215,7 +215,7 @@ func TestPages(t *testing.T) {
 		b.wants(b.get(path), 200, text)
 	}
 	for _, path := range []string{"/ui/nothing", "/ui/tasks/op-x", "/ui/processes/shop/none/at/h"} {
-		b.wants(b.get(path), 404, "nothing here that you may see")
+		b.wants(b.get(path), 404, "Nothing of this name")
 	}
 	b.language = "zh-CN,en;q=0.5"
 	b.wants(b.get("/ui/"), 200, `lang="zh-CN"`, "当前异常")

@@ -263,7 +263,7 @@ func TestAdministration(t *testing.T) {
 	}
 	anna.wants(anna.post("/ui/admin/people", url.Values{"do": {"grant"}, "name": {"anna"}, "right": {"* on *"}}), 403,
 		"You may not do this")
-	b.wants(b.get("/ui/admin/nothing"), 404, "nothing here")
+	b.wants(b.get("/ui/admin/nothing"), 404, "Nothing of this name")
 	b.wants(b.post("/ui/admin/people", url.Values{"do": {"fly"}}), 400, "has rejected this")
 	shown := do("people", 200, url.Values{"do": {"revoke"}, "name": {"anna"}, "right": {"viewer on shop*"}, "back": {people}}, "anna")
 	b.lacks(shown, "viewer on shop*</code>")
@@ -317,7 +317,7 @@ func TestHostPage(t *testing.T) {
 	b.lacks(b.post("/ui/hosts/0:127.0.0.1/labels", url.Values{"labels": {"rack-"}}), "rack=4")
 	b.wants(b.post("/ui/hosts/0:127.0.0.1/labels", url.Values{"labels": {"rack"}}), 400, "KEY=VALUE")
 	b.wants(b.post("/ui/hosts/0:127.0.0.1/remove", url.Values{"typed": {"0:127.0.0.2"}}), 422, "not the name of the host")
-	b.wants(b.get("/ui/hosts/0:10.9.9.9"), 404, "nothing here")
+	b.wants(b.get("/ui/hosts/0:10.9.9.9"), 404, "Nothing of this name")
 
 	for text, want := range map[string]string{"ap": "/ui/processes/shop/api", "op/we": "/ui/processes/shop/web", "127.0": "/ui/hosts/0:127.0.0.1"} {
 		var found []struct{ Kind, Text, URL string }

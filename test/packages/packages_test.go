@@ -1,6 +1,7 @@
 package packages_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,7 @@ func TestPackages(t *testing.T) {
 		"systemctl restart drover-agent", "systemctl stop drover-agent", "systemctl start drover-agent",
 		"systemctl kill --kill-whom=main --signal KILL drover-agent",
 		"until systemctl is-active --quiet drover-agent; do sleep 0.1; done",
+		crashed("drover-agent", "ABRT"), crashed("drover-server", "SEGV"), frozen("drover-agent"),
 	} {
 		m.run(step)
 		l.settle()
@@ -84,6 +86,26 @@ func TestPackages(t *testing.T) {
 		"ls -d /etc/drover /var/lib/drover* /usr/lib/systemd/system/drover* /etc/systemd/system/*/drover* 2>/dev/null || true"); left != "" {
 		t.Errorf("the purge leaves\n%s", left)
 	}
+}
+
+// crashed is a step in which a unit crashes as a Go program does, with exit status 2, and systemd starts it again.
+func crashed(unit, signal string) string {
+	return fmt.Sprintf(`n=$(systemctl show -P NRestarts %[1]s)
+systemctl kill --kill-whom=main --signal %[2]s %[1]s
+until [ "$(systemctl show -P NRestarts %[1]s)" -gt "$n" ] && systemctl is-active --quiet %[1]s; do sleep 0.1; done`,
+		unit, signal)
+}
+
+// frozen is a step in which a unit gives no signs of life for as long as its watchdog waits, and systemd starts it
+// again.
+func frozen(unit string) string {
+	return fmt.Sprintf(`mkdir -p /run/systemd/system/%[1]s.service.d
+printf '[Service]\nWatchdogSec=11s\nTimeoutAbortSec=1s\n' >/run/systemd/system/%[1]s.service.d/watchdog.conf
+systemctl daemon-reload; systemctl restart %[1]s
+n=$(systemctl show -P NRestarts %[1]s)
+systemctl kill --kill-whom=main --signal STOP %[1]s
+until [ "$(systemctl show -P NRestarts %[1]s)" -gt "$n" ] && systemctl is-active --quiet %[1]s; do sleep 0.1; done
+rm -r /run/systemd/system/%[1]s.service.d; systemctl daemon-reload; systemctl restart %[1]s`, unit)
 }
 
 // TestHardening: the server and the proxy can do nothing on their machine but their work.

@@ -111,8 +111,8 @@ func TestDevListensOnLoopbackOnly(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
 		r := harness.Finish(t, "", harness.Environment("/"), binaries.drover, "dev", "--data-dir", dir, "--http",
 			address)
-		if r.Code != 2 || !strings.Contains(r.Errors, "loopback") {
-			t.Errorf("--http %s: exit code %d, says %q, want 2 and a word about loopback", address, r.Code, r.Errors)
+		if r.Code != 78 || !strings.Contains(r.Errors, "loopback") {
+			t.Errorf("--http %s: exit code %d, says %q, want 78 and a word about loopback", address, r.Code, r.Errors)
 		}
 		if exists(dir) {
 			t.Errorf("--http %s: the data directory was made", address)

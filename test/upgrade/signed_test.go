@@ -19,7 +19,7 @@ import (
 func fates(later bool) []edit {
 	const run, link = "internal/agentcli/run.go", "internal/agent/uplink/link.go"
 	list := []edit{
-		{run, "			a, err := agent.New(cfg)\n", `			if word, err := os.ReadFile(filepath.Join(cfg.Dir, "fate")); err == nil && r.prove > 0 {
+		{run, "		a, err := agent.New(cfg)\n", `			if word, err := os.ReadFile(filepath.Join(cfg.Dir, "fate")); err == nil && r.prove > 0 {
 				switch string(word) {
 				case "crash":
 					os.Exit(3)

@@ -219,7 +219,7 @@ func TestWrongUse(t *testing.T) {
 		}, `expected https://HOST:PORT
 cannot use the token: not a token: expected the output of 'drover token create', which begins with dvt1
 --ip "999.1" is not an IP address
---id is longer than`},
+--id "a b" is not the id of a host`},
 		"no token": {func(c *admission.Config) { c.Token = "hunter2" }, "cannot use the token"},
 		"no URL": {
 			func(c *admission.Config) { c.Server = "drover.example.com" },

@@ -41,6 +41,8 @@ type Config struct {
 	Labels map[string]string
 	// Disks are directories of drover, whose file systems must have room.
 	Disks []string
+	// Notes say what is wrong with the agent itself; nil means nothing. Each is at most 255 bytes long.
+	Notes func() []string
 	Log   *slog.Logger
 }
 
@@ -122,6 +124,9 @@ func (k *Keeper) look(ctx context.Context, ran map[string]result, run bool) (wir
 	h.Labels = k.cfg.Labels
 	h.Distribution, h.Version = distribution()
 	h.Disks, h.Full = disks(k.cfg.FS), k.withoutRoom()
+	if k.cfg.Notes != nil {
+		h.Notes = k.cfg.Notes()
+	}
 	var faults []error
 	h.Facts, faults = k.owner(ctx, ran, run)
 	return h, faults

@@ -22,11 +22,14 @@ func (h *Host) limit(id string, group *cgroup.Group, hard process.HardLimits) {
 	}
 }
 
-// LimitNotes says, in a caller's words, which hard limits this host cannot keep, or could not keep at the last run;
-// empty if it keeps all.
-func (h *Host) LimitNotes(hard process.HardLimits) []string {
-	var notes []string
-	for _, u := range h.tree.Unenforced(cgroup.Limits(hard)) {
+// LimitNotes says, in a caller's words, which hard limits this host cannot keep, or could not keep at the last run, and
+// which other limits a command gets only as near as they can be; empty if it keeps all.
+func (h *Host) LimitNotes(spec *process.Spec) []string {
+	_, notes := launch.Nearest(spec.Execution)
+	if spec.Hard == (process.HardLimits{}) {
+		return notes
+	}
+	for _, u := range h.tree.Unenforced(cgroup.Limits(spec.Hard)) {
 		notes = append(notes, fmt.Sprintf("limits.%s cannot be enforced on this host: %v", u.Limit, u.Err))
 	}
 	return notes

@@ -22,11 +22,11 @@ import (
 // controllers the answer is that it is not limited.
 func TestHardLimits(t *testing.T) {
 	h := open(t, t.TempDir())
-	if notes := h.LimitNotes(process.HardLimits{}); len(notes) > 0 {
+	if notes := h.LimitNotes(&process.Spec{}); len(notes) > 0 {
 		t.Errorf("no limits: %q", notes)
 	}
 	hard := process.HardLimits{Memory: 32 << 20}
-	if notes := h.LimitNotes(hard); len(notes) > 0 {
+	if notes := h.LimitNotes(&process.Spec{Hard: hard}); len(notes) > 0 {
 		if !strings.HasPrefix(notes[0], "limits.memory cannot be enforced on this host: no ") {
 			t.Errorf("notes %q", notes)
 		}
@@ -166,7 +166,7 @@ func TestRelimitOfAControlGroup(t *testing.T) {
 	h := open(t, dir)
 	was, is := spec("/", "sh", ""), spec("/", "sh", "")
 	was.Hard.Memory, is.Hard.Memory = 600<<20, 32<<20
-	if notes := h.LimitNotes(was.Hard); len(notes) > 0 {
+	if notes := h.LimitNotes(was); len(notes) > 0 {
 		t.Logf("not here: %q", notes)
 		return
 	}

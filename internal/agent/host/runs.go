@@ -72,6 +72,21 @@ func (h *Host) Launch(of process.ID, id, line string, spec *process.Spec) (insta
 // error names all that this host lacks.
 func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, started func(), err error) {
 	var l lack
+	account, variables := h.resolve(of, spec, h.runtime.make, &l)
+	if err := l.err(); err != nil {
+		return launch.Command{}, nil, err
+	}
+	h.launches <- struct{}{}
+	return launch.Command{
+		Dir: spec.Identity.SetupPath, Account: account, Variables: variables, Execution: spec.Execution,
+	}, func() { <-h.launches }, nil
+}
+
+// resolve returns account and variables of the commands of a spec, whose runtime directory is as runtime says. It adds
+// to l all that this host lacks.
+func (h *Host) resolve(of process.ID, spec *process.Spec,
+	runtime func(process.ID, string, launch.Account) (string, error), l *lack,
+) (launch.Account, map[string]string) {
 	account, err := launch.LookupAccount("/", cmp.Or(spec.Identity.User, launch.OwnName()))
 	l.add(spec.Field("user", "spec.identity.user"), err)
 	for _, of := range []struct {
@@ -83,23 +98,18 @@ func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, sta
 			account = grouped
 		}
 	}
-	variables, err := h.settle(of, spec, account, &l)
-	if err != nil {
-		return launch.Command{}, nil, err
-	}
-	h.launches <- struct{}{}
-	return launch.Command{
-		Dir: spec.Identity.SetupPath, Account: account, Variables: variables, Execution: spec.Execution,
-	}, func() { <-h.launches }, nil
+	return account, h.settle(of, spec, account, runtime, l)
 }
 
-// settle makes the runtime directory of a spec and checks its directory, and returns the variables of its commands. For
+// settle checks the directory of a spec, has its runtime directory made, and returns the variables of its commands. For
 // an account that the host lacks, it checks only whether the directory exists.
-func (h *Host) settle(of process.ID, spec *process.Spec, account launch.Account, l *lack) (map[string]string, error) {
-	known, runtime := account.Name != "", ""
+func (h *Host) settle(of process.ID, spec *process.Spec, account launch.Account,
+	runtime func(process.ID, string, launch.Account) (string, error), l *lack,
+) map[string]string {
+	known, made := account.Name != "", ""
 	var err error
 	if name := spec.Execution.RuntimeDirectory; l.err() == nil && name != "" && of != (process.ID{}) {
-		runtime, err = h.runtime.make(of, name, account)
+		made, err = runtime(of, name, account)
 		l.because("runtime_directory", err, process.CauseNoDirectory)
 	}
 	if !known {
@@ -107,14 +117,14 @@ func (h *Host) settle(of process.ID, spec *process.Spec, account launch.Account,
 	}
 	err = h.reach(spec.Field("directory", "setup_path"), spec.Identity.SetupPath, account)
 	if l.add("", err); !known || err != nil && process.CauseOf(err) != process.CauseNoDirectory {
-		return nil, l.err()
+		return nil
 	}
 	variables, err := h.variables(of, spec, account)
 	l.because("environment_files", err, process.CauseNoVariables)
-	if runtime != "" {
-		variables["RUNTIME_DIRECTORY"] = runtime
+	if made != "" {
+		variables["RUNTIME_DIRECTORY"] = made
 	}
-	return variables, l.err()
+	return variables
 }
 
 // lack is what a host lacks for the commands of a spec: a text for each fault, and the cause of the first.

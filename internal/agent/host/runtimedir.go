@@ -13,7 +13,11 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"drover/internal/agent/launch"
+	"drover/internal/agent/trail"
+	"drover/internal/clip"
 	"drover/internal/durable"
 	"drover/internal/process"
 )
@@ -61,25 +65,17 @@ func (d *runtimeDirs) make(id process.ID, name string, account launch.Account) (
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key, path := process.Hash(id), filepath.Join(d.root, name)
-	for other, taken := range d.names {
-		if taken == name && other != key {
-			return "", fmt.Errorf("%s belongs to another process of drover", path)
-		}
+	if err := d.conflict(key, name); err != nil {
+		return "", err
 	}
 	if d.names[key] != name {
 		d.drop(key)
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("%s exists, and drover has not made it", path)
-		}
 		if err := d.note(key, name); err != nil {
 			return "", err
 		}
 	}
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
-	}
-	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
-		return "", fmt.Errorf("%s is not a directory", path)
 	}
 	if err := os.Lchown(path, int(account.UID), int(account.GID)); err != nil {
 		return "", err
@@ -100,16 +96,74 @@ func (d *runtimeDirs) note(key, name string) error {
 func (d *runtimeDirs) adopt(id process.ID, name string, account launch.Account) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	info, err := os.Lstat(filepath.Join(d.root, name))
-	if err != nil || !info.IsDir() || d.marks == "" || slices.Contains(slices.Collect(maps.Values(d.names)), name) {
-		return nil //nolint:nilerr // the next start makes it, or says what is wrong
-	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || owner.Uid != account.UID {
-		return nil
+	if !d.adoptable(name, account) {
+		return nil // the next start makes it, or says what is wrong
 	}
 	key := process.Hash(id)
 	d.drop(key)
 	return d.note(key, name)
+}
+
+// adoptable reports whether a directory is one of an account that no process of drover has. The caller holds the lock.
+func (d *runtimeDirs) adoptable(name string, account launch.Account) bool {
+	info, err := os.Lstat(filepath.Join(d.root, name))
+	if err != nil || !info.IsDir() || d.marks == "" || slices.Contains(slices.Collect(maps.Values(d.names)), name) {
+		return false
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	return ok && owner.Uid == account.UID
+}
+
+// lookAdopting is look for a process that drover is about to take over, with its directory.
+func (d *runtimeDirs) lookAdopting(id process.ID, name string, account launch.Account) (string, error) {
+	d.mu.Lock()
+	adoptable := d.adoptable(name, account)
+	d.mu.Unlock()
+	if adoptable {
+		return filepath.Join(d.root, name), nil
+	}
+	return d.look(id, name, account)
+}
+
+// look is make without an effect: it returns the directory that make would return, as far as that can be known.
+func (d *runtimeDirs) look(id process.ID, name string, _ launch.Account) (string, error) {
+	if d.marks == "" {
+		return "", errors.New("this agent makes none")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	path := filepath.Join(d.root, name)
+	if err := d.conflict(process.Hash(id), name); err != nil {
+		return "", err
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := unix.Access(d.root, unix.W_OK); err != nil {
+			return "", fmt.Errorf("cannot make %s: %w", path, err)
+		}
+	}
+	return path, nil
+}
+
+// conflict says what stands in the way of a runtime directory. The caller holds the lock.
+func (d *runtimeDirs) conflict(key, name string) error {
+	path := filepath.Join(d.root, name)
+	for other, taken := range d.names {
+		if taken == name && other != key {
+			return fmt.Errorf("%s belongs to another process of drover", path)
+		}
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case d.names[key] != name:
+		return fmt.Errorf("%s exists, and drover has not made it", path)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", path)
+	}
+	return nil
 }
 
 // remove removes the runtime directory of a process, if drover has made one.
@@ -126,8 +180,8 @@ func (d *runtimeDirs) drop(key string) {
 		return
 	}
 	path := filepath.Join(d.root, name)
-	if err := os.RemoveAll(path); err != nil { // it follows no link
-		d.log.Warn("cannot remove runtime directory", "path", path, "error", err)
+	if err := trail.Remove(path); err != nil { // it follows no link
+		d.log.Warn("cannot remove runtime directory", "path", path, "error", clip.Head(err.Error(), 300))
 		return
 	}
 	if err := os.Remove(filepath.Join(d.marks, key)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -95,6 +95,12 @@ func TestRuntimeDirectoryOfAnAdoptedProcess(t *testing.T) {
 	for id, want := range map[process.ID]bool{own: true, foreign: false} {
 		s := spec("/", "true", "")
 		s.Execution.RuntimeDirectory = id.Name
+		if err := h.Preflight(id, s, nil, true); (err == nil) != want {
+			t.Errorf("preflight of %s, which drover is to take over: %v", id.Name, err)
+		}
+		if err := h.Preflight(id, s, nil, false); err == nil {
+			t.Errorf("preflight of %s, which drover does not take over, passes", id.Name)
+		}
 		h.AdoptPlaces(id, s)
 		if err := launch(id, s); (err == nil) != want {
 			t.Errorf("%s: %v", id.Name, err)

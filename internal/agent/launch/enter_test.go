@@ -56,7 +56,7 @@ func TestADirectoryThatHangs(t *testing.T) {
 	if err != nil {
 		return
 	}
-	options := fmt.Sprintf("fd=%d,rootmode=040755,user_id=%d,group_id=%d", server, nobody.UID, nobody.GID)
+	options := fmt.Sprintf("fd=%d,rootmode=040755,user_id=%d,group_id=%d,allow_other", server, nobody.UID, nobody.GID)
 	if err := unix.Mount("nothing", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		_ = unix.Close(server)
 		return

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -42,6 +43,9 @@ func adjust(pid int, e process.Execution) error {
 	}
 	for _, l := range e.RLimits.List() {
 		limit := rlimit(l.Name, *l.Value)
+		if l.Name == processes && !beyondOwn(l.Name, *l.Value) {
+			continue // the gate lowers it: see scriptFor
+		}
 		if err := unix.Prlimit(pid, resources()[l.Name], &limit, nil); err != nil {
 			if errors.Is(err, unix.EPERM) {
 				return process.Errorf(process.Failed, "the command did not run: cannot %s", setting(l.Name, *l.Value))
@@ -96,10 +100,14 @@ func Relimit(pid int, name string, value int64, proven func() bool) error {
 // mayLimit reports whether this process has CAP_SYS_RESOURCE: without it, it cannot set the limits of an account's
 // process. A container often has root without it.
 func mayLimit() bool {
-	const resource = 24
-	var data [2]unix.CapUserData
+	return ownCapabilities()[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+}
+
+// ownCapabilities are the capabilities of the calling thread. Threads differ only where they confine themselves.
+func ownCapabilities() (sets [2]unix.CapUserData) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<resource) != 0
+	_ = unix.Capget(&header, &sets[0]) // it fails only for another version
+	return sets
 }
 
 // Limits returns the hard limits of process.RLimits of a process, by name: -1 for none. It leaves out what it may not
@@ -125,6 +133,11 @@ func setting(name string, value int64) string {
 		return text + "the kernel allows at most " + process.LimitText(most)
 	}
 	return text + "the agent may not set more than its own limit of " + process.LimitText(Limits(os.Getpid())[name])
+}
+
+// beyondOwn reports whether a limit of process.RLimits is above the limit of this process.
+func beyondOwn(name string, value int64) bool {
+	return rlimit(name, value).Max > rlimit(name, Limits(os.Getpid())[name]).Max
 }
 
 // rlimit is a limit of process.RLimits for the kernel, soft and hard.
@@ -156,11 +169,15 @@ func BaseVariables() []string {
 	return []string{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", MarkVariable}
 }
 
+// processes is the limit of process.RLimits that counts the processes of an account. Above it, a process that takes the
+// account cannot execute a program (execve(2)).
+const processes = "processes"
+
 // resources are the numbers of the limits of process.RLimits (setrlimit(2)).
 func resources() map[string]int {
 	return map[string]int{
 		"open_files": unix.RLIMIT_NOFILE, "core_size": unix.RLIMIT_CORE, "locked_memory": unix.RLIMIT_MEMLOCK,
-		"stack_size": unix.RLIMIT_STACK, "processes": unix.RLIMIT_NPROC, "file_size": unix.RLIMIT_FSIZE,
+		"stack_size": unix.RLIMIT_STACK, processes: unix.RLIMIT_NPROC, "file_size": unix.RLIMIT_FSIZE,
 	}
 }
 
@@ -172,6 +189,11 @@ type confinement struct {
 	keep    map[int]bool
 	// ambient are the capabilities that another account than root keeps across an exec.
 	ambient []uintptr
+	// becomes says that a gate of root takes the account: until then it needs capabilities of its own.
+	becomes bool
+	// inheritable is the inheritable set, and secureBits are the securebits, that the command has.
+	inheritable uint64
+	secureBits  int
 }
 
 // confinementFor returns nil if the command is not confined.
@@ -181,11 +203,17 @@ func confinementFor(c Command) *confinement {
 		return nil
 	}
 	n := &confinement{noNewPrivileges: e.NoNewPrivileges, bounded: e.Capabilities != nil, keep: map[int]bool{}}
+	n.becomes = os.Geteuid() == 0 && c.Account.UID != 0
+	n.secureBits, _ = unix.PrctlRetInt(unix.PR_GET_SECUREBITS, 0, 0, 0, 0) // it cannot fail
+	for i, s := range ownCapabilities() {
+		n.inheritable |= uint64(s.Inheritable) << (32 * i)
+	}
 	for _, name := range e.Capabilities {
 		if number, ok := process.Capability(name); ok {
 			n.keep[number] = true
 			if c.Account.UID != 0 {
 				n.ambient = append(n.ambient, uintptr(number))
+				n.inheritable |= 1 << number
 			}
 		}
 	}
@@ -211,6 +239,9 @@ func (r forkRequest) forkConfined(proc procfs.FS) (child forkResult) {
 // apply confines the calling thread.
 func (n *confinement) apply() error {
 	if n.bounded {
+		if err := n.hold(); err != nil {
+			return err
+		}
 		// The kernel's last capability answers; a higher number is invalid.
 		for number := 0; ; number++ {
 			has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(number), 0, 0, 0)
@@ -231,4 +262,46 @@ func (n *confinement) apply() error {
 		}
 	}
 	return nil
+}
+
+// hold gives the calling thread, and with it the gate, what the gate needs to give the account its capabilities. The
+// ambient ones would end with root's user; securebits keep them. What the gate needs itself is inheritable, because it
+// is executed without a full bounding set. See become.
+func (n *confinement) hold() error {
+	inheritable := n.inheritable
+	if n.becomes {
+		inheritable |= 1<<unix.CAP_SETUID | 1<<unix.CAP_SETPCAP
+	}
+	sets := ownCapabilities()
+	for i := range sets {
+		sets[i].Inheritable = uint32(inheritable >> (32 * i)) //nolint:gosec // the half of it
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capset(&header, &sets[0]); err != nil {
+		return err
+	}
+	for _, number := range n.ambient {
+		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, number, 0, 0); err != nil {
+			return err
+		}
+	}
+	if !n.becomes {
+		return nil
+	}
+	const noFixup = 1 << 2                                                            // SECBIT_NO_SETUID_FIXUP
+	return unix.Prctl(unix.PR_SET_SECUREBITS, uintptr(n.secureBits|noFixup), 0, 0, 0) //nolint:gosec // the kernel's
+}
+
+// capabilities are the sets of the command for capset(2): effective, permitted and inheritable.
+func (n *confinement) capabilities() (sets []byte) {
+	var ambient uint64
+	for _, number := range n.ambient {
+		ambient |= 1 << number
+	}
+	for i := range 2 {
+		for _, set := range []uint64{ambient, ambient, n.inheritable} {
+			sets = binary.NativeEndian.AppendUint32(sets, uint32(set>>(32*i))) //nolint:gosec // the half of it
+		}
+	}
+	return sets
 }

@@ -20,6 +20,8 @@ type forkRequest struct {
 	program    int
 	argv, env  []string
 	credential *syscall.Credential
+	// becomes says that the gate is root's, and takes the account of the command as one of its last steps.
+	becomes bool
 	// confinement is what the child can never do; nil for nothing.
 	confinement *confinement
 	// files are descriptors in the table that the threads of this process share.
@@ -97,9 +99,6 @@ func (r forkRequest) forkOnThread(proc procfs.FS) forkResult {
 func (r forkRequest) fork(proc procfs.FS, f files, null int) forkResult {
 	handle := -1
 	sys := &syscall.SysProcAttr{Setsid: true, Credential: r.credential, PidFD: &handle}
-	if r.confinement != nil {
-		sys.AmbientCaps = r.confinement.ambient
-	}
 	attr := &syscall.ProcAttr{Dir: "/", Env: r.env, Sys: sys, Files: r.table(f, null)}
 	path := gate.Path(uintptr(r.programAt())) //nolint:gosec // descriptors are small
 	var child forkResult
@@ -144,7 +143,9 @@ func unblock(old *unix.Sigset_t) error {
 	return os.NewSyscallError("sigprocmask", unix.PthreadSigmask(unix.SIG_SETMASK, &empty, old))
 }
 
-// credentialFor returns the credential to change to; nil if the child keeps the credential of the agent.
+// credentialFor returns the credential of a gate; nil if the child keeps the credential of the agent. A gate of root
+// has the groups of the account and stays root's: until a child executes a program, this process waits for the child,
+// and whoever may signal the child could hold that up (ADR 0092).
 func credentialFor(a Account) (*syscall.Credential, error) {
 	euid := os.Geteuid()
 	if euid != 0 {
@@ -158,7 +159,7 @@ func credentialFor(a Account) (*syscall.Credential, error) {
 		}
 		return nil, nil //nolint:nilnil // nil means no change
 	}
-	c := &syscall.Credential{Uid: a.UID, Gid: a.GID, Groups: a.Groups}
+	c := &syscall.Credential{Uid: 0, Gid: a.GID, Groups: a.Groups}
 	if a.UID == 0 && groupsFixed() {
 		c.NoSetGroups = true
 	}

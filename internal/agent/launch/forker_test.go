@@ -317,6 +317,26 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
+// BenchmarkLaunch runs commands of another account from the fork to their ends.
+func BenchmarkLaunch(b *testing.B) {
+	nobody, err := launch.LookupAccount("/", "nobody")
+	if err != nil || !others() {
+		b.Skip("there is no other account")
+	}
+	f, c := forker(), command(b, "exec true", output(b))
+	c.Account = nobody
+	for b.Loop() {
+		child, err := f.Start(c)
+		if err == nil {
+			err = child.Release()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		wait(b, child)
+	}
+}
+
 // TestManyDescriptors: once there were many, a low number no longer says that there are few.
 func TestManyDescriptors(t *testing.T) {
 	f := launch.NewForker(live(), slog.New(slog.DiscardHandler), t.TempDir())

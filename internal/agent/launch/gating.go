@@ -14,30 +14,39 @@ import (
 // scriptFor returns the arguments of a command and what its gate does until the command runs. The gate enters the
 // directory: the fork itself must not, because until a child executes a program, nothing else of this process goes on.
 // The account may own the file system, and that file system may never answer.
+//
+// Whoever may signal or open the gate holds up what waits for it, and has its descriptors. So a gate of root takes the
+// account only when it holds nothing that is not the command's own (ADR 0092).
 func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err error) {
 	var s gate.Script
 	must := func(call int64, what string, arguments ...gate.Argument) {
 		s.Must("drover: cannot "+what+"\n", gate.NoError, call, arguments...)
 	}
-	if !mayLimit() { // but its own limits every process may lower
-		for _, l := range c.Execution.RLimits.List() {
-			limit := binary.NativeEndian.AppendUint64(nil, rlimit(l.Name, *l.Value).Max)
-			must(unix.SYS_PRLIMIT64, setting(l.Name, *l.Value), gate.Number(0),
-				gate.Number(resources()[l.Name]), s.Bytes(append(limit, limit...)), gate.Number(0))
+	limit := func(name string, value int64) {
+		most := binary.NativeEndian.AppendUint64(nil, rlimit(name, value).Max)
+		must(unix.SYS_PRLIMIT64, setting(name, value), gate.Number(0), gate.Number(resources()[name]),
+			s.Bytes(append(most, most...)), gate.Number(0))
+	}
+	limits, may := c.Execution.RLimits, mayLimit()
+	for _, l := range limits.List() {
+		if !may && (l.Name != processes || beyondOwn(l.Name, *l.Value)) { // but its own limits every process may lower
+			limit(l.Name, *l.Value)
 		}
 	}
 	if mask := c.Execution.Umask; mask != nil {
 		must(unix.SYS_UMASK, "set the umask", gate.Number(uint32(*mask)))
 	}
-	if c.Dir != "" {
-		must(unix.SYS_CHDIR, "enter its directory", s.Text(c.Dir))
-	}
+	r.enter(&s, c)
 	word := s.Bytes([]byte("\n"))
 	s.Must("", 1, unix.SYS_READ, gate.Number(0), word, gate.Number(1))
 	s.Must("drover: cannot write that it runs\n", 1, unix.SYS_WRITE, gate.Number(r.proofAt()), word, gate.Number(1))
 	must(unix.SYS_DUP3, "open /dev/null", gate.Number(r.nullAt()), gate.Number(0), gate.Number(0))
 	for _, fd := range []int{r.proofAt(), r.nullAt(), r.programAt()} {
 		must(unix.SYS_CLOSE, "close a file", gate.Number(fd))
+	}
+	r.become(&s, c.Account)
+	if limits.Processes != nil { // before, the account's other processes would keep it from executing a program
+		limit(processes, *limits.Processes)
 	}
 	argv = []string{shell, "-c", c.Line}
 	words, direct := wordsOf(c.Line)
@@ -59,6 +68,38 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 	s.Exit(127)
 	script, err = s.Encode()
 	return argv, script, err
+}
+
+const notAsUser = "drover: cannot run as its user\n"
+
+// enter adds the calls that enter the directory with the account's rights. A gate of root takes the effective id only,
+// and only for that: the account has no power over a process with the real id of root.
+func (r forkRequest) enter(s *gate.Script, c Command) {
+	keep := gate.Number(-1)
+	if r.becomes {
+		s.Must(notAsUser, gate.NoError, unix.SYS_SETRESUID, keep, gate.Number(c.Account.UID), keep)
+	}
+	if c.Dir != "" {
+		s.Must("drover: cannot enter its directory\n", gate.NoError, unix.SYS_CHDIR, s.Text(c.Dir))
+	}
+	if r.becomes {
+		s.Must(notAsUser, gate.NoError, unix.SYS_SETRESUID, keep, gate.Number(0), keep)
+		s.Must(notAsUser, gate.NoError, unix.SYS_PRCTL, gate.Number(unix.PR_SET_DUMPABLE), gate.Number(0))
+	}
+}
+
+// become adds the calls that give the account's user to a gate of root, and its capabilities.
+func (r forkRequest) become(s *gate.Script, a Account) {
+	if !r.becomes {
+		return
+	}
+	uid := gate.Number(a.UID)
+	s.Must(notAsUser, gate.NoError, unix.SYS_SETRESUID, uid, uid, uid)
+	if n := r.confinement; n != nil && n.bounded {
+		s.Must(notAsUser, gate.NoError, unix.SYS_PRCTL, gate.Number(unix.PR_SET_SECUREBITS), gate.Number(n.secureBits))
+		header := binary.NativeEndian.AppendUint32(nil, unix.LINUX_CAPABILITY_VERSION_3)
+		s.Must(notAsUser, gate.NoError, unix.SYS_CAPSET, s.Bytes(append(header, 0, 0, 0, 0)), s.Bytes(n.capabilities()))
+	}
 }
 
 // fallback is the script of a shell that says why the gate could not execute a command. Shells say of a script without

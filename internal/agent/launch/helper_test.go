@@ -32,6 +32,10 @@ func runHelper(name string) int {
 		err = helperSandboxed()
 	case "dies":
 		err = helperDies()
+	case "opens":
+		err = helperOpens()
+	case "stops":
+		err = helperStops()
 	}
 	if err != nil {
 		fmt.Println(err)

@@ -88,6 +88,9 @@ type Child struct {
 
 // start makes a gate and forks a child behind it, in a new session.
 func (f *Forker) start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
+	if !c.Execution.StrictLimits {
+		c.Execution, _ = Nearest(c.Execution)
+	}
 	if c.Output == nil || c.Proof == nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: it has no output file")
 	}
@@ -135,6 +138,7 @@ func (f *Forker) request(c Command) (forkRequest, error) {
 	}
 	b := forkRequest{
 		program: int(program.Fd()), env: environment(c), credential: credential, confinement: confinementFor(c),
+		becomes: credential != nil && c.Account.UID != credential.Uid,
 		files: files{
 			output: int(c.Output.Fd()), errors: int(cmp.Or(c.Errors, c.Output).Fd()), proof: int(c.Proof.Fd()),
 			group: -1, signal: -1,

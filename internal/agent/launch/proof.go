@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -20,10 +21,13 @@ const (
 // slotSize is the size of a proof in bytes: its state and the id of its run.
 const slotSize = 64
 
+// maxProofs bounds the file of the proofs, in bytes: 262,144 commands at the same time. A longer file is damaged.
+const maxProofs = slotSize << 18
+
 // Proofs are what tells the next agent which commands have passed their gates. They stand in slots of one file, so that
 // a launch neither makes nor removes a file: file systems are slow at that where thousands come and go. The file is
-// independent of everything that a command writes or can access. Proofs are safe for concurrent use, by one agent at a
-// time.
+// independent of everything that a command or its account writes or can access. Proofs are safe for concurrent use, by
+// one agent at a time.
 type Proofs struct {
 	file *os.File
 
@@ -41,7 +45,7 @@ func OpenProofs(path string) (*Proofs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the proofs of commands: %w", err)
 	}
-	data, err := os.ReadFile(path)
+	data, err := readProofs(f)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot read the proofs of commands: %w", err), f.Close())
 	}
@@ -54,6 +58,18 @@ func OpenProofs(path string) (*Proofs, error) {
 		}
 	}
 	return p, nil
+}
+
+// readProofs reads a file of proofs, and cuts it at its bound. What it cuts is lost: see Ran.
+func readProofs(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
+	if err == nil && info.Size() > maxProofs {
+		err = f.Truncate(maxProofs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, maxProofs))
 }
 
 // idOf returns the run whose proof a slot has. An id is a file name, also after damage to the file.
@@ -83,7 +99,11 @@ func (p *Proofs) Create(id string) (*os.File, error) {
 		return nil, fmt.Errorf("cannot create the proof of a command: %w", err)
 	}
 	at := p.take(id)
-	_, err = f.WriteAt(slot, int64(at))
+	if at >= maxProofs {
+		err = errors.New("too many commands are under way")
+	} else {
+		_, err = f.WriteAt(slot, int64(at))
+	}
 	if err == nil {
 		_, err = f.Seek(int64(at), 0)
 	}
@@ -104,7 +124,7 @@ func (p *Proofs) take(id string) (at int) {
 		at, p.free = p.free[0], p.free[1:] // the one that was free for longest
 	default:
 		at = p.end
-		p.end += slotSize
+		p.end = min(at+slotSize, maxProofs)
 	}
 	p.slots[id] = at
 	return at
@@ -133,6 +153,9 @@ func (p *Proofs) Remove(id string) error {
 		return nil
 	}
 	delete(p.slots, id)
+	if at >= maxProofs { // Create has refused it
+		return nil
+	}
 	p.free = append(p.free, at)
 	if _, err := p.file.WriteAt([]byte{0}, int64(at)); err != nil {
 		return fmt.Errorf("cannot remove the proof of a command: %w", err)

@@ -240,6 +240,66 @@ func TestProofsShareAFile(t *testing.T) {
 	}
 }
 
+// TestDamagedProofs: a file of proofs that is far too long does not keep the next agent from its work, and neither does
+// one that is full. The proofs in its slots count.
+func TestDamagedProofs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "proofs")
+	p := proofs(t, path)
+	for _, id := range []string{"a", "b"} {
+		f, err := p.Create(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString("\n"); err != nil || f.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	const bound = 16 << 20
+	if err := os.Truncate(path, 8<<40); err != nil {
+		t.Logf("this file system has no file of 8 TiB: %v", err)
+		if err := os.Truncate(path, 1<<40); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p = proofs(t, path)
+	if got := p.IDs(); len(got) != 2 || !p.Ran("a") || !p.Ran("b") {
+		t.Errorf("it has the proofs %v", got)
+	}
+	if f, err := p.Create("c"); err != nil {
+		t.Error(err)
+	} else if f.Close() != nil || p.Ran("c") || proofs(t, path).Ran("c") {
+		t.Error("a new proof does not count")
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Size() != bound {
+		t.Fatalf("the file has %d bytes, %v", info.Size(), err)
+	}
+	full := make([]byte, bound)
+	for at := 0; at < bound; at += 64 {
+		copy(full[at:], "-"+strconv.Itoa(at))
+	}
+	if err := os.WriteFile(path, full, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = proofs(t, path)
+	for range 2 {
+		if _, err := p.Create("d"); err == nil || !strings.Contains(err.Error(), "too many commands are under way") {
+			t.Errorf("a full file takes another: %v", err)
+		}
+	}
+	if err := p.Remove("0"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := p.Create("d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	if info, err := os.Stat(path); err != nil || info.Size() != bound || proofs(t, path).Ran("d") {
+		t.Errorf("the file has %d bytes, %v", info.Size(), err)
+	}
+}
+
 // BenchmarkProofs makes and removes a thousand proofs, in slots and in a file for each.
 func BenchmarkProofs(b *testing.B) {
 	const many = 1000

@@ -255,9 +255,9 @@ type (
 	Look struct{}
 	// Watch asks for an Exited when the located process ends.
 	Watch struct{}
-	// Relaunch asks for the start command, answered by Launched, LaunchFailed, PutOff, Held or HeldBack. HeldBack
-	// is possible only without a place in the budget. Resumed tells that an earlier agent began the relaunch, which
-	// continues.
+	// Relaunch asks for the start command, answered by Launched, LaunchFailed, PutOff, Held or HeldBack. Placed tells
+	// that the relaunch has waited for its place, or that the place was free before. Resumed tells that an earlier
+	// agent began the relaunch, which continues.
 	Relaunch struct{ Placed, Resumed bool }
 	// TakeDown asks to end the process and all processes that it has started, answered by TakenDown.
 	TakeDown struct{}

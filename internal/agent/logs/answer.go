@@ -3,19 +3,23 @@ package logs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"drover/internal/clip"
+	"drover/internal/pattern"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
 
 const (
 	// maxReading is how many questions read at the same time, maxWaiting how many wait for text.
+	// A question that searches has a place of its own, so that no expression delays other readers.
 	maxReading = 2
 	maxWaiting = 16
+	// searchFor is how long one question searches. It then answers with what it has found so far.
+	searchFor = 2 * time.Second
 	// maxScan is how much text one question reads for lines that match, in bytes.
 	maxScan = 4 << 20
 	// waitFor is how long a question waits for text, lookAgain how often it looks.
@@ -27,8 +31,10 @@ const (
 
 // view is what one question sees of a log.
 type view struct {
-	q       *wire.LogQuestion
-	match   *regexp.Regexp // nil matches every line
+	q     *wire.LogQuestion
+	match *pattern.Pattern // nil matches every line
+	// over ends the search for lines that match.
+	over    context.Context //nolint:containedctx // a view is of one question
 	feeds   []*feed
 	readers [streams]*reader
 	runs    []mark
@@ -68,7 +74,7 @@ func failed(err error) wire.LogAnswer {
 }
 
 // expression checks a question, and returns its expression for lines.
-func expression(q *wire.LogQuestion) (*regexp.Regexp, error) {
+func expression(q *wire.LogQuestion) (*pattern.Pattern, error) {
 	if q.Limit <= 0 {
 		q.Limit = wire.MaxLogText
 	}
@@ -79,15 +85,9 @@ func expression(q *wire.LogQuestion) (*regexp.Regexp, error) {
 	if q.Run > 0 {
 		return nil, fmt.Errorf("run is %d: expected 0 for the last run, or -1 for the run before", q.Run)
 	}
-	if q.Grep == "" {
-		return nil, nil //nolint:nilnil // nil matches every line
-	}
-	if len(q.Grep) > wire.MaxGrep {
-		return nil, fmt.Errorf("grep has %d bytes: expected at most %d", len(q.Grep), wire.MaxGrep)
-	}
-	match, err := regexp.Compile(q.Grep)
+	match, err := pattern.Parse(q.Grep)
 	if err != nil {
-		return nil, fmt.Errorf("grep is not a regular expression (RE2): %w", err)
+		return nil, fmt.Errorf("grep %w", err)
 	}
 	return match, nil
 }
@@ -120,20 +120,33 @@ func (k *Keeper) await(ctx context.Context, l *processLog) (quiet bool) {
 }
 
 // read returns the piece at the cursor of a question; whole says that a last line without a newline counts.
-func (k *Keeper) read(ctx context.Context, l *processLog, q *wire.LogQuestion, match *regexp.Regexp, whole bool) (
+func (k *Keeper) read(ctx context.Context, l *processLog, q *wire.LogQuestion, match *pattern.Pattern, whole bool) (
 	a wire.LogAnswer, err error,
 ) {
+	places, soon := k.reading, ctx
+	if match != nil {
+		var stop context.CancelFunc
+		soon, stop = context.WithTimeout(ctx, patience)
+		defer stop()
+		places = k.searching
+	}
 	select {
-	case k.reading <- struct{}{}:
-	case <-ctx.Done():
+	case places <- struct{}{}:
+	case <-soon.Done():
+		if ctx.Err() == nil {
+			return a, errors.New("too many searches in logs of this host are under way")
+		}
 		return a, ctx.Err()
 	}
-	defer func() { <-k.reading }()
+	defer func() { <-places }()
+	ctx, cancel := context.WithTimeout(ctx, k.searchFor)
+	defer cancel()
 	v, err := l.view(q, match, whole)
 	if err != nil {
 		return a, err
 	}
 	defer v.close()
+	v.over = ctx
 	c, err := v.start()
 	if err != nil {
 		return a, err
@@ -142,7 +155,7 @@ func (k *Keeper) read(ctx context.Context, l *processLog, q *wire.LogQuestion, m
 }
 
 // view opens a log for one question.
-func (l *processLog) view(q *wire.LogQuestion, match *regexp.Regexp, whole bool) (*view, error) {
+func (l *processLog) view(q *wire.LogQuestion, match *pattern.Pattern, whole bool) (*view, error) {
 	l.mu.Lock()
 	marks, err := readMarks(l.dir)
 	l.mu.Unlock()
@@ -209,7 +222,7 @@ func (v *view) start() (c cursor, err error) {
 		}
 	}
 	if v.q.Tail > 0 {
-		v.startOfTail(&c)
+		return c, v.startOfTail(&c)
 	}
 	return c, nil
 }
@@ -244,11 +257,13 @@ func (v *view) startOfRun(c *cursor) error {
 }
 
 // startOfTail moves the begin to the last lines of the streams together.
-func (v *view) startOfTail(c *cursor) {
+func (v *view) startOfTail(c *cursor) (err error) {
 	var found [streams][]int64
 	for i, f := range v.feeds {
 		f.at, f.until = c[i].at, v.until(i, c[i])
-		found[i] = f.lastLines(v.q.Tail, v.matches)
+		if found[i], err = v.lastLines(f); err != nil {
+			return err
+		}
 		c[i].at = max(c[i].at, f.until)
 	}
 	for range v.q.Tail {
@@ -261,12 +276,26 @@ func (v *view) startOfTail(c *cursor) {
 			}
 		}
 		if last < 0 {
-			return
+			return nil
 		}
 		rest := found[last]                                             //nolint:gosec // it is the index of a stream
 		c[last].at, found[last] = rest[len(rest)-1], rest[:len(rest)-1] //nolint:gosec // as above
 	}
+	return nil
 }
+
+// lastLines returns where the last lines of a feed begin that match.
+func (v *view) lastLines(f *feed) ([]int64, error) {
+	found := f.lastLines(v.q.Tail, v.matches, v.late)
+	if v.late() {
+		return nil, fmt.Errorf("the search for the last %d lines that match took longer than %v: "+
+			"leave out tail, or search for a simpler expression", v.q.Tail, searchFor)
+	}
+	return found, nil
+}
+
+// late reports whether the search has taken too long, or whether nobody waits for it.
+func (v *view) late() bool { return v.match != nil && v.over.Err() != nil }
 
 // until is where the text to read ends now.
 func (v *view) until(stream int, p place) int64 {
@@ -277,7 +306,7 @@ func (v *view) until(stream int, p place) int64 {
 	return end
 }
 
-func (v *view) matches(text []byte) bool { return v.match == nil || v.match.Match(text) }
+func (v *view) matches(text []byte) bool { return v.match.Match(text) }
 
 // piece returns the lines from a cursor on, in the order of their times.
 func (v *view) piece(c cursor) (a wire.LogAnswer, err error) {
@@ -315,6 +344,9 @@ func (v *view) piece(c cursor) (a wire.LogAnswer, err error) {
 			break
 		}
 		heads[from] = nil //nolint:gosec // it is the index of a feed
+		if a.More = v.late(); a.More {
+			break
+		}
 	}
 	for i, f := range v.feeds {
 		c[i].at = f.at

@@ -15,6 +15,7 @@ import (
 
 	"drover/internal/agent/logs"
 	"drover/internal/agent/trail"
+	"drover/internal/pattern"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 	"drover/internal/wire"
@@ -381,7 +382,7 @@ func TestHostileQuestions(t *testing.T) {
 		{Tail: -1},
 		{Tail: wire.MaxLogTail + 1},
 		{Grep: "("},
-		{Grep: strings.Repeat("a", wire.MaxGrep+1)},
+		{Grep: strings.Repeat("a", pattern.Max+1)},
 		{Grep: "((a{1000}){1000}){1000}"},
 	} {
 		if a := r.ask(q); a.err == "" || len(a.err) > 600 {
@@ -543,5 +544,50 @@ func TestALossAtTheBeginOfARun(t *testing.T) {
 	read, whole := len(strings.Join(a.lines, "\n"))+1, len(numbered(1, last))
 	if a.err != "" || a.lost == 0 || read+int(a.lost) != whole {
 		t.Errorf("%d bytes are there, %d are lost: want %d, %q", read, a.lost, whole, a.err)
+	}
+}
+
+// TestSearchesDelayNoReader: other questions are answered while one searches, and a search ends with its caller.
+func TestSearchesDelayNoReader(t *testing.T) {
+	r := newRig(t)
+	out, _, _ := r.begin(policy(1<<20, 5))
+	write(t, out, numbered(1, 1000))
+	leave := r.Search()
+	if a := r.ask(wire.LogQuestion{Tail: 1}); len(a.lines) != 1 || a.err != "" {
+		t.Errorf("a reader gets %q %s", a.lines, a.err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a := r.Answer(gone, wire.LogQuestion{Process: api(), Grep: "1"}); a.Error == "" {
+		t.Error("a search without a caller is answered")
+	}
+	leave()
+}
+
+// TestLateSearches: a search that takes too long answers with what it has found, and the next question goes on there.
+func TestLateSearches(t *testing.T) {
+	r := newRig(t)
+	out, _, _ := r.begin(policy(1<<20, 5))
+	write(t, out, numbered(1, 20))
+	r.SearchFor(0)
+	var found []string
+	for q := (wire.LogQuestion{Process: api(), Grep: "."}); ; {
+		a := r.Answer(t.Context(), q)
+		if a.Error != "" || len(a.Blocks) > 1 {
+			t.Fatalf("%v %s", a.Blocks, a.Error)
+		}
+		for _, b := range a.Blocks {
+			found = append(found, string(b.Text))
+		}
+		if !a.More {
+			break
+		}
+		q.Cursor = a.Cursor
+	}
+	if got := strings.Join(found, "\n") + "\n"; got != numbered(1, 20) {
+		t.Errorf("%q", found)
+	}
+	if a := r.ask(wire.LogQuestion{Grep: ".", Tail: 3}); !strings.Contains(a.err, "took longer than") {
+		t.Errorf("the last lines are %q: %s", a.lines, a.err)
 	}
 }

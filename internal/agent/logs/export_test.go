@@ -32,3 +32,12 @@ func (k *Keeper) ForbidWaiting() {
 		k.waiting <- struct{}{}
 	}
 }
+
+// Search holds the only place of searches until leave is called.
+func (k *Keeper) Search() (leave func()) {
+	k.searching <- struct{}{}
+	return func() { <-k.searching }
+}
+
+// SearchFor sets how long one question searches.
+func (k *Keeper) SearchFor(d time.Duration) { k.searchFor = d }

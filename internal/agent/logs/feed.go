@@ -137,8 +137,9 @@ func (f *feed) skip(stop int64) line {
 // maxTail is how much of the end of a stream a search for its last lines reads, in bytes.
 const maxTail = 8 << 20
 
-// lastLines returns where the last lines begin that match, at most n, in order. It looks at the last maxTail bytes.
-func (f *feed) lastLines(n int, match func([]byte) bool) []int64 {
+// lastLines returns where the last lines begin that match, at most n, in order. It looks at the last maxTail bytes, and
+// stops when it is late.
+func (f *feed) lastLines(n int, match func([]byte) bool, late func() bool) []int64 {
 	for window := int64(maxLine); ; window *= 4 {
 		window = min(window, maxTail)
 		try := feed{
@@ -147,7 +148,7 @@ func (f *feed) lastLines(n int, match func([]byte) bool) []int64 {
 		}
 		cutLine := try.at > f.at && !slices.Contains(f.breaks, try.at)
 		var found []int64
-		for l, ok := try.next(); ok; l, ok = try.next() {
+		for l, ok := try.next(); ok && !late(); l, ok = try.next() {
 			if cutLine && l.lost == 0 { // the window begins inside this line
 				cutLine = false
 				continue
@@ -159,7 +160,7 @@ func (f *feed) lastLines(n int, match func([]byte) bool) []int64 {
 				found = append(found[:0], found[len(found)-n:]...)
 			}
 		}
-		if len(found) >= n || try.err != nil || window == maxTail || f.until-window <= f.at {
+		if len(found) >= n || try.err != nil || window == maxTail || late() || f.until-window <= f.at {
 			return found[max(len(found)-n, 0):]
 		}
 	}

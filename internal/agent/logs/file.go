@@ -82,15 +82,21 @@ func (f *file) first(at int64) int64 { return at }
 func (k *Keeper) AnswerFile(ctx context.Context, q wire.LogQuestion, path string, visit trail.Visit) wire.LogAnswer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	places := k.files
+	if q.Grep != "" {
+		places = k.searching
+	}
 	select {
-	case k.files <- struct{}{}:
+	case places <- struct{}{}:
 	case <-ctx.Done():
 		return failed(fmt.Errorf("cannot read %s: too many log files are being read", path))
 	}
 	answered := make(chan wire.LogAnswer, 1)
 	go func() {
-		defer func() { <-k.files }()
-		a, err := readFile(&q, path, visit)
+		defer func() { <-places }()
+		over, cancel := context.WithTimeout(ctx, k.searchFor)
+		defer cancel()
+		a, err := readFile(over, &q, path, visit)
 		if err != nil {
 			a = failed(fmt.Errorf("cannot read log_file: %w", err))
 		}
@@ -104,7 +110,8 @@ func (k *Keeper) AnswerFile(ctx context.Context, q wire.LogQuestion, path string
 	}
 }
 
-func readFile(q *wire.LogQuestion, path string, visit trail.Visit) (a wire.LogAnswer, err error) {
+// readFile searches until over ends.
+func readFile(over context.Context, q *wire.LogQuestion, path string, visit trail.Visit) (a wire.LogAnswer, err error) {
 	match, err := expression(q)
 	switch {
 	case err != nil:
@@ -112,7 +119,7 @@ func readFile(q *wire.LogQuestion, path string, visit trail.Visit) (a wire.LogAn
 	case q.Run != 0 || q.Since != 0:
 		return a, errors.New("drover knows neither runs nor times of its lines: leave out run and since")
 	}
-	v := &view{q: q, match: match}
+	v := &view{q: q, match: match, over: over}
 	newest, err := trail.Newest(visit, path)
 	present := &file{}
 	if err == nil {
@@ -143,7 +150,11 @@ func readFile(q *wire.LogQuestion, path string, visit trail.Visit) (a wire.LogAn
 	case q.Tail > 0:
 		f := feed{source: present, until: present.size, most: min(maxLine, q.Limit)}
 		from.at = f.until
-		if last := f.lastLines(q.Tail, v.matches); len(last) > 0 {
+		last, err := v.lastLines(&f)
+		if err != nil {
+			return a, err
+		}
+		if len(last) > 0 {
 			from.at = last[0]
 		}
 	}
@@ -249,7 +260,7 @@ func (v *view) filePiece(from *file, at spot, whole bool) (a wire.LogAnswer, err
 			}
 			b.Text = append(b.Text, l.text...)
 		}
-		if end.at = l.to; f.scanned >= maxScan {
+		if end.at = l.to; f.scanned >= maxScan || v.late() {
 			a.More = true
 			break
 		}

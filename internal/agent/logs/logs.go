@@ -96,8 +96,10 @@ type Keeper struct {
 	dir    string
 	log    *slog.Logger
 	events *inotify.Events // nil if the kernel cannot report writes
-	// reading bounds how many questions read at the same time, waiting how many wait for text.
-	reading, waiting chan struct{}
+	// reading bounds how many questions read at the same time, searching how many search, and waiting how many wait for
+	// text.
+	reading, searching, waiting chan struct{}
+	searchFor                   time.Duration
 	// files bounds how many log files of processes are read at the same time: a file system may hang.
 	files    chan struct{}
 	rotating sync.WaitGroup
@@ -143,8 +145,8 @@ func Open(dir string, log *slog.Logger) (*Keeper, error) {
 	}
 	k := &Keeper{
 		dir: dir, log: log, logs: map[string]*processLog{}, watched: map[int]*stream{},
-		punch: punch, reading: make(chan struct{}, maxReading), waiting: make(chan struct{}, maxWaiting),
-		files: make(chan struct{}, maxFiles),
+		punch: punch, reading: make(chan struct{}, maxReading), searching: make(chan struct{}, 1), searchFor: searchFor,
+		waiting: make(chan struct{}, maxWaiting), files: make(chan struct{}, maxFiles),
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -78,7 +78,7 @@ func Lines(q *wire.LogQuestion, text string) (lines []string, err error) {
 		return nil, nil
 	}
 	for line := range strings.SplitSeq(text, "\n") {
-		if match == nil || match.MatchString(line) {
+		if match.Match([]byte(line)) {
 			lines = append(lines, line)
 		}
 	}

@@ -48,6 +48,8 @@ type State struct {
 	// wait for the disk, and Lost the events that were lost since the start.
 	PendingBytes    int64
 	Unwritten, Lost int
+	// LogLost counts the lines of the agent's log that were lost, since the start.
+	LogLost uint64
 	// Ignored counts notifications that belong to no run, since the start.
 	Ignored int64
 	// Used are the processes with metrics of their own; nil if the owner of the host wants none. UsedMore is the number
@@ -151,6 +153,8 @@ func (m *Metrics) write(p *page, s State) {
 		float64(s.Unwritten))
 	p.counter("drover_agent_events_lost_total", "Events that the agent dropped because it had no room for them.",
 		float64(s.Lost))
+	p.counter("drover_agent_log_lines_lost_total",
+		"Lines of the agent's log that were lost because its reader was away or too slow.", float64(s.LogLost))
 	p.counter("drover_agent_notifications_ignored_total",
 		"Notifications that came from no run of the agent, or were too long.", float64(s.Ignored))
 	p.counter("drover_agent_operations_accepted_total", "Accepted operations.", float64(m.accepted))

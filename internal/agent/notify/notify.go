@@ -58,8 +58,9 @@ type Said struct {
 	// Extended is until when the last EXTEND_TIMEOUT_USEC=, which came at ExtendedAt, asks to wait; 0 if there was
 	// none. The caller bounds it.
 	Extended, ExtendedAt time.Duration
-	// Watchdog is when the last WATCHDOG=1 came, and not before this agent began to listen. Triggered says that the
-	// run has said WATCHDOG=trigger, and no WATCHDOG=1 after that.
+	// Watchdog is when the last WATCHDOG=1 came, and not before this agent began to listen, nor before the end of a
+	// time in which messages waited. Triggered says that the run has said WATCHDOG=trigger, and no WATCHDOG=1 after
+	// that.
 	Watchdog  time.Duration
 	Triggered bool
 }
@@ -67,6 +68,11 @@ type Said struct {
 const (
 	// maxMessage is the longest message, in bytes, as for systemd. A longer one is ignored.
 	maxMessage = 4096
+	// deafAfter is how long messages may wait without a break before silence is no evidence: a healthy sender may be
+	// among those that wait.
+	deafAfter = 500 * time.Millisecond
+	// atOnce is how many messages that nobody needs are read without a pause: as many as the kernel keeps.
+	atOnce = 10
 	// maxStatus bounds a status text, in bytes.
 	maxStatus = 256
 	// maxRuns bounds the runs with a word: without control groups a process can name a run that never was.
@@ -86,6 +92,8 @@ type Keeper struct {
 	conn  *net.UnixConn
 	began time.Duration
 	wake  chan struct{}
+	// closing has an entry for each message whose descriptors are being closed.
+	closing chan struct{}
 
 	standIn sync.Mutex
 	// agent is the end of a pipe that is open while this process lives; nil if there is no stand-in. stale says that
@@ -101,6 +109,9 @@ type Keeper struct {
 	ignored int64
 	// barriers are closed when the message of their name is read.
 	barriers map[string]chan struct{}
+	// busySince is since when messages wait without a break; 0 if none does. deafUntil is the end of the last such time
+	// that was longer than deafAfter.
+	busySince, deafUntil time.Duration
 }
 
 // talk is one run.
@@ -125,6 +136,7 @@ func Open(cfg Config) (*Keeper, error) {
 	k := &Keeper{
 		cfg: cfg, began: cfg.Clock(), wake: make(chan struct{}, 1), runs: map[string]*talk{},
 		senders: map[int]sender{}, news: map[string]bool{}, barriers: map[string]chan struct{}{},
+		closing: make(chan struct{}, maxClosing),
 	}
 	failed := func(err error) (*Keeper, error) {
 		return nil, fmt.Errorf("cannot listen for notifications: %w", err)
@@ -239,11 +251,36 @@ func (k *Keeper) Expect(run string, first procfs.Identity) {
 func (k *Keeper) Said(run string) (said Said, changed <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	deaf := k.deaf(k.cfg.Clock())
 	t := k.talkOf(run)
 	if t == nil {
-		return Said{Watchdog: k.began}, nil
+		return Said{Watchdog: max(k.began, deaf)}, nil
 	}
-	return t.said, t.changed
+	said = t.said
+	said.Watchdog = max(said.Watchdog, deaf)
+	return said, t.changed
+}
+
+// deaf returns until when silence is no evidence. The caller holds the lock.
+func (k *Keeper) deaf(now time.Duration) time.Duration {
+	if k.busySince != 0 && now-k.busySince >= deafAfter {
+		k.deafUntil = now
+	}
+	return k.deafUntil
+}
+
+// waits notes whether a message waits.
+func (k *Keeper) waits(waits bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.cfg.Clock()
+	switch {
+	case waits && k.busySince == 0:
+		k.busySince = now
+	case !waits:
+		k.deaf(now)
+		k.busySince = 0
+	}
 }
 
 // Heard waits for a run that has said something new, beside WATCHDOG=1, since it was returned last; false if ctx ends.
@@ -351,20 +388,36 @@ func (k *Keeper) remember(s sender) {
 func (k *Keeper) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = k.conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
+	raw, err := k.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
 	pause := time.NewTimer(rest)
 	defer pause.Stop()
-	tired := rest
+	tired, needless := rest, 0
 	message, control := make([]byte, maxMessage+1), make([]byte, controlSize())
 	for {
-		n, c, flags, _, err := k.conn.ReadMsgUnix(message, control)
+		var n, c, flags int
+		var failed error
+		err := raw.Read(func(fd uintptr) bool {
+			n, c, flags, _, failed = syscall.Recvmsg(int(fd), message, control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC) //nolint:gosec // descriptors are small
+			waits := !errors.Is(failed, unix.EAGAIN)
+			k.waits(waits)
+			return waits
+		})
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil:
-			return fmt.Errorf("cannot receive notifications: %w", err)
+		case errors.Is(failed, unix.EINTR):
+			continue
+		case err != nil || failed != nil:
+			return fmt.Errorf("cannot receive notifications: %w", errors.Join(err, failed))
 		}
 		if k.receive(message[:n], control[:c], flags) {
-			tired = rest
+			tired, needless = rest, 0
+			continue
+		}
+		if needless++; needless%atOnce != 0 {
 			continue
 		}
 		pause.Reset(tired)
@@ -380,11 +433,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // receive takes in one message. It reports whether the agent needs the message: a run may say only so much.
 func (k *Keeper) receive(message, control []byte, flags int) (needed bool) {
 	pid, fds, _ := told(control)
-	defer func() { // a sender with BARRIER=1 waits for the end of its descriptor
-		for _, fd := range fds {
-			unix.Close(fd) //nolint:errcheck // a stranger's descriptor
-		}
-	}()
+	defer k.discard(fds)
 	if pid == os.Getpid() && k.pass(string(message)) {
 		return true
 	}
@@ -394,6 +443,27 @@ func (k *Keeper) receive(message, control []byte, flags int) (needed bool) {
 	s, ok := k.find(pid)
 	return k.take(s, ok, message, k.cfg.Clock())
 }
+
+// discard closes the descriptors of a stranger, after their message is taken in: a sender with BARRIER=1 waits for
+// that. To close a file may take as long as the stranger likes, so the reader waits for none of them until maxClosing
+// do.
+func (k *Keeper) discard(fds []int) {
+	if len(fds) == 0 {
+		return
+	}
+	k.closing <- struct{}{}
+	go func() { // nothing waits for it: it ends with this process at the latest
+		defer func() { <-k.closing }()
+		for _, fd := range fds {
+			// A socket waits until its data is sent (SO_LINGER in socket(7)), unless it is told not to.
+			_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
+			unix.Close(fd) //nolint:errcheck // a stranger's descriptor
+		}
+	}()
+}
+
+// maxClosing bounds the messages whose descriptors are closed at the same time.
+const maxClosing = 64
 
 // maxWaiting bounds the messages that drain takes in.
 const maxWaiting = 1000

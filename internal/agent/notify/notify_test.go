@@ -51,6 +51,11 @@ func send(mode string, texts []string) error {
 			return nil //nolint:nilerr // the test is over
 		}
 	}
+	if mode == "linger" {
+		if err := linger(conn.(*net.UnixConn)); err != nil {
+			return err
+		}
+	}
 	for _, text := range texts {
 		if _, err := conn.Write([]byte(text)); err != nil {
 			return err
@@ -61,6 +66,83 @@ func send(mode string, texts []string) error {
 	}
 	_, err = io.ReadAll(os.Stdin)
 	return err
+}
+
+// unread is the other end of the socket.
+var unread net.Conn
+
+// linger sends the only descriptor of a socket whose close waits for a reader that never reads.
+func linger(to *net.UnixConn) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return err
+	}
+	if unread, err = l.Accept(); err != nil {
+		return err
+	}
+	tcp := conn.(*net.TCPConn)
+	if err := tcp.SetLinger(100_000); err != nil {
+		return err
+	}
+	if err := tcp.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		return err
+	}
+	for err == nil { // until both buffers are full
+		_, err = tcp.Write(make([]byte, 1<<20))
+	}
+	file, err := tcp.File()
+	if err != nil {
+		return err
+	}
+	socket, err := to.File()
+	if err != nil {
+		return err
+	}
+	if err := unix.Sendmsg(int(socket.Fd()), []byte("X=1"), unix.UnixRights(int(file.Fd())), nil, 0); err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), tcp.Close())
+}
+
+// TestDescriptorsOfStrangers: a descriptor that takes long to close holds up nobody.
+func TestDescriptorsOfStrangers(t *testing.T) {
+	r := &rig{t: t, path: newRig(t).path + "2", runs: map[int]string{}}
+	run := r.openIdle()
+	for range 3 { // in the socket before anybody reads, so that the keeper has the last descriptors
+		r.sender("", "linger")
+	}
+	run()
+	r.sender("a", "stay", "READY=1")
+	r.said("a", ready)
+}
+
+// TestDeaf: while more is said than the keeper can hear, silence is no evidence; afterwards it is.
+func TestDeaf(t *testing.T) {
+	r := newRig(t)
+	var flood []*exec.Cmd
+	for range 20 {
+		flood = append(flood, r.sender("", "flood"))
+	}
+	began := clock()
+	heard := func() time.Duration {
+		said, _ := r.Said("silent")
+		return said.Watchdog
+	}
+	harness.Eventually(t, "silence not to count", func() bool { return heard() > began+time.Second })
+	for _, cmd := range flood {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	harness.Eventually(t, "silence to count again", func() bool {
+		r.Settle(20 * time.Second)
+		before := heard()
+		r.Settle(20 * time.Second)
+		return heard() == before
+	})
 }
 
 // rig is a keeper whose runs are what a test says.
@@ -137,6 +219,7 @@ func (r *rig) sender(run, mode string, texts ...string) *exec.Cmd {
 	// The shell waits until its pid is known as one of the run.
 	cmd := exec.Command("/bin/sh", append([]string{"-c", `read -r go && exec "$0" "$@"`, self}, texts...)...)
 	cmd.Env = []string{"NOTIFY_SOCKET=" + r.path, senderVariable + "=" + mode}
+	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		r.t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -239,7 +240,7 @@ func (k *Keeper) takeOver(old *net.UnixConn, relieved bool) error {
 	if pid != 0 {
 		err = k.relieve(kept, old, pid)
 	}
-	text, readErr := os.ReadFile(k.cfg.Kept)
+	text, readErr := io.ReadAll(io.NewSectionReader(kept, 0, maxKept))
 	if err := errors.Join(err, readErr); err != nil {
 		return err
 	}
@@ -265,8 +266,13 @@ func (k *Keeper) relieve(kept *os.File, old *net.UnixConn, pid int) error {
 		}
 		if err == nil {
 			err = await(func() bool {
-				text, err := os.ReadFile(k.cfg.Kept)
-				return err == nil && bytes.Contains(text[max(0, len(text)-2*recordLength):], last)
+				info, err := kept.Stat()
+				if err != nil {
+					return false
+				}
+				from := max(0, min(info.Size(), maxKept)-2*recordLength)
+				text, err := io.ReadAll(io.NewSectionReader(kept, from, 2*recordLength))
+				return err == nil && bytes.Contains(text, last)
 			})
 		}
 		if err != nil {

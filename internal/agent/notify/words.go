@@ -13,9 +13,9 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// controlSize is room for the credentials of a sender, the time and a few descriptors, in bytes. The kernel closes
-// further descriptors.
-func controlSize() int { return controlLength + syscall.CmsgSpace(8*4) }
+// controlSize is room for the credentials of a sender, the time and all descriptors that a message can have
+// (SCM_MAX_FD), in bytes. What has no room the kernel closes while the reader waits.
+func controlSize() int { return controlLength + syscall.CmsgSpace(253*4) }
 
 // told returns what the kernel tells of a message: the pid of the sender, 0 if there is none, the descriptors that came
 // with it, and when it was sent.

@@ -13,6 +13,7 @@ var actions = map[process.Op]func(*session) (Result, error){
 	process.Reload:     (*session).reload,
 	process.Kill:       (*session).kill,
 	process.Signal:     (*session).sendSignal,
+	process.Preflight:  (*session).askPreflight,
 	process.Host:       (*session).host,
 	process.Unhost:     (*session).unhost,
 	process.Retry:      (*session).retry,

@@ -7,6 +7,7 @@ import (
 
 // The steps of the commands around a start and a stop.
 const (
+	stepPreflight   = "preflight"
 	stepBeforeStart = "before_start"
 	stepBeforeStop  = "before_stop"
 )
@@ -32,7 +33,11 @@ func (n *session) beforeStart() error {
 	}
 	if !succeeded(st.Result) {
 		n.endLeft(n.leftBy(true))
-		return n.commandFailed(stepBeforeStart, st.Result, "nothing was started")
+		note := "nothing was started"
+		if n.progress.Before != nil {
+			note = "" // a restart tells what has become of the instance that it has ended
+		}
+		return n.commandFailed(stepBeforeStart, st.Result, note)
 	}
 	return n.interruption() // a stop may have come when the command had just ended
 }
@@ -61,8 +66,8 @@ func (n *session) beforeStop() (note string, err error) {
 // know the fields of GSE and JOB.
 func (n *session) limitOf(step string) string {
 	switch {
-	case step == stepBeforeStart:
-		return "before_start.timeout"
+	case step == stepBeforeStart, step == stepPreflight:
+		return step + ".timeout"
 	case step == stepBeforeStop || !n.own():
 		return ""
 	case step == string(process.Stop), step == string(process.Reload):
@@ -77,7 +82,7 @@ func (n *session) fieldOf(step string) string {
 	case string(process.Start), stepRun:
 		field, _ := n.spec.Starter()
 		return n.named(field)
-	case stepBeforeStart, stepBeforeStop:
+	case stepBeforeStart, stepBeforeStop, stepPreflight:
 		return step
 	}
 	return n.named(step + "_cmd")

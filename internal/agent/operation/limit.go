@@ -14,22 +14,26 @@ func Limit(op process.Op, spec *process.Spec) time.Duration {
 	}
 	command := seconds(spec.Policy.OpTimeout)
 	start := hookTime(spec.BeforeStart) + command + checkTime(spec) + extension(spec)
+	look := preflightTime(spec)
 	switch op.Info().Waits {
 	case process.WaitsForStart:
-		if op == process.Reload {
+		if op == process.Preflight {
+			return look
+		}
+		if op.Name() == process.Reload {
 			if confirmsReload(spec) {
-				return 2 * commandTime(string(op), spec)
+				return look + 2*commandTime(string(process.Reload), spec)
 			}
-			return commandTime(string(op), spec) + checkTime(spec)
+			return look + commandTime(string(process.Reload), spec) + checkTime(spec)
 		}
 		return start
 	case process.WaitsForEnd:
 		return stopTime(spec) + extension(spec) + endTime
 	case process.WaitsForBoth:
 		if spec.Commands.Restart == "" {
-			return stopTime(spec) + extension(spec) + start
+			return look + stopTime(spec) + extension(spec) + start
 		}
-		return command + checkTime(spec)
+		return look + command + checkTime(spec)
 	case process.WaitsForNothing:
 	}
 	return 0
@@ -55,6 +59,8 @@ func commandTime(step string, spec *process.Spec) time.Duration {
 	switch {
 	case step == stepBeforeStart:
 		return hookTime(spec.BeforeStart)
+	case step == stepPreflight:
+		return preflightTime(spec)
 	case step == stepBeforeStop:
 		return beforeStopTime
 	case step == string(process.Stop) && spec.Stop != nil:
@@ -95,7 +101,17 @@ func hookTime(h *process.Hook) time.Duration {
 	return milliseconds(h.Time)
 }
 
+// preflightTime is the time of the preflight command; 0 without one.
+func preflightTime(spec *process.Spec) time.Duration {
+	if h := spec.Preflight; h != nil && h.Time == 0 {
+		return defaultPreflightTime
+	}
+	return hookTime(spec.Preflight)
+}
+
 const (
+	// defaultPreflightTime bounds a preflight command that has no limit of its own.
+	defaultPreflightTime = 30 * time.Second
 	// defaultHookTime bounds a command before a start that has no limit of its own.
 	defaultHookTime = time.Minute
 	// defaultWithin is the time of a readiness test that says none.

@@ -137,8 +137,12 @@ type Config struct {
 	Clock func() time.Duration
 	// NewRun makes a run id with NewRunID, never the same twice.
 	NewRun func(process.ID) string
-	// LimitNotes says in a caller's words which hard limits the host does not keep; it may be nil.
-	LimitNotes func(process.HardLimits) []string
+	// Preflight says, in a caller's words, why command lines of a spec could not start now, as far as that can be known
+	// without an effect; nil if nothing prevents it. adopts says that drover is about to take the running process over.
+	// It may be nil.
+	Preflight func(id process.ID, spec *process.Spec, lines []instance.Line, adopts bool) error
+	// LimitNotes says in a caller's words which limits of a spec the host does not keep; it may be nil.
+	LimitNotes func(*process.Spec) []string
 	// OOM returns how many processes of a run the kernel has killed because memory ran out. It never falls while the
 	// run lives. It is 0 if the host does not count them, and after the group of the run is gone.
 	OOM func(run string) int
@@ -291,8 +295,12 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 func (o *Operator) session(ctx context.Context, e specstore.Entry, s Subject) *session {
 	n := &session{
 		Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s),
+		force:  e.Op.Forced(),
 		groups: e.Groups, wire: !e.Ordered, subject: s, runtime: s.Runtime,
 		wish: e.Beside,
+	}
+	if n.force {
+		n.op = e.Op.Name()
 	}
 	if n.spec != nil && n.spec.Beside != "" { // it is for this order alone
 		spec := *n.spec

@@ -223,7 +223,7 @@ func checkChange(t *testing.T, c scenario, subject operation.Subject, r operatio
 			want.Want = process.WantStopped
 		}
 	case process.Query, process.Reload, process.Signal, process.Unregister, process.Retry, process.SetGroups,
-		process.Upgrade:
+		process.Upgrade, process.Preflight:
 	}
 	if diff := cmp.Diff(&want, rec); diff != "" {
 		t.Errorf("record (-want +got): %s", diff)

@@ -16,6 +16,11 @@ import (
 // a hosted process continues with the spec of the order. The end of the process is one like any other: its watch tells
 // it, and the runtime of the result is still that of the process.
 func (n *session) reload() (_ Result, err error) {
+	if n.spec.Preflight != nil && !n.force && n.step("reload") == nil && n.look().Alive() {
+		if err := n.runsOn(n.preflightCommand()); err != nil {
+			return Result{}, err
+		}
+	}
 	death := &deathWatch{session: n}
 	if seen := n.look(); seen.Alive() {
 		death.watch(*seen.ID)

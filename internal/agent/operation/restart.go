@@ -15,11 +15,14 @@ func (n *session) restart() (Result, error) {
 	if _, err := n.beside(); err != nil {
 		return Result{}, err
 	}
-	before, err := n.checked(func(instance.Sighting) error {
+	before, err := n.checked(func(seen instance.Sighting) error {
 		if _, line := n.spec.Starter(); commands.Restart == "" && line == "" {
 			return process.Errorf(process.Failed, "restart_cmd is empty, and start_cmd is empty too: nothing was done")
 		}
-		return n.mayHost("")
+		if err := n.mayHost(""); err != nil {
+			return err
+		}
+		return n.preflight(seen)
 	})
 	if err != nil {
 		return Result{}, err
@@ -28,7 +31,7 @@ func (n *session) restart() (Result, error) {
 	field, line := n.spec.Starter()
 	var notes []string
 	switch {
-	case commands.Restart != "" && (kind != process.Periodic || line == ""):
+	case n.replaces():
 		notes, err = n.replace(before)
 	default:
 		if r, err := n.endBefore(before); err != nil || r != nil {
@@ -41,9 +44,15 @@ func (n *session) restart() (Result, error) {
 		}
 	}
 	if err != nil {
-		return n.tried(err)
+		return n.tried(n.withFate(before, err))
 	}
 	return n.hosted(notes...)
+}
+
+// replaces reports whether restart_cmd replaces the instance, in place of a stop and a start.
+func (n *session) replaces() bool {
+	_, line := n.spec.Starter()
+	return n.spec.Commands.Restart != "" && (n.spec.Policy.Kind != process.Periodic || line == "")
 }
 
 func deref(r *Result) Result {

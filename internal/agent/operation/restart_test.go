@@ -34,7 +34,7 @@ func TestRestart(t *testing.T) {
 				w.Script("restart", operationtest.Script{Takes: time.Second, End: func(string) { w.Kill(pidFile) }})
 			},
 			fault: process.CheckFailed,
-			text:  "restart process (nginx) failed, for post-check status not alive: pid 100 in /run/nginx.pid does not run",
+			text:  "restart process (nginx) failed, for post-check status not alive: pid 100 in /run/nginx.pid does not run; pid 100 was ended before, and the process is down",
 		},
 		{
 			name: "the command fails, the process was there before", running: true, known: hosted, hosted: true,
@@ -43,7 +43,7 @@ func TestRestart(t *testing.T) {
 				w.Script("restart", operationtest.Script{Code: 2, Output: "syntax"})
 			},
 			fault: process.Failed,
-			text:  "Script exit code non-zero. Error msessage: [syntax] (restart_cmd: exit status 2)",
+			text:  "Script exit code non-zero. Error msessage: [syntax] (restart_cmd: exit status 2); pid 100 runs on",
 		},
 		{
 			name: "the command fails, what it has started is ended", ran: restart,
@@ -64,7 +64,7 @@ func TestRestart(t *testing.T) {
 				}})
 			},
 			fault: process.Failed,
-			text:  "restart_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
+			text:  "restart_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []; pid 100 was ended before, and the process is down",
 		},
 		{
 			name: "hosted under another name", running: true, known: registered, alive: true,
@@ -116,7 +116,7 @@ func TestRestartWithoutCommand(t *testing.T) {
 			ran: []string{"stop", "start"}, took: 6 * time.Second,
 			set:   func(w *world, _ *process.Spec) { w.Script("start", operationtest.Script{}) },
 			fault: process.CheckFailed,
-			text:  "restart process (nginx) failed, for post-check status not alive: pid 100 in /run/nginx.pid does not run",
+			text:  "restart process (nginx) failed, for post-check status not alive: pid 100 in /run/nginx.pid does not run; pid 100 was ended before, and the process is down",
 		},
 		{
 			name: "the start command fails: what it has started is ended", running: true, known: hosted, hosted: true,
@@ -126,7 +126,7 @@ func TestRestartWithoutCommand(t *testing.T) {
 					operationtest.Script{Code: 4, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
 			},
 			fault: process.Failed,
-			text:  "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 4); drover ended the processes that it had started: pid 103 (nginx)",
+			text:  "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 4); drover ended the processes that it had started: pid 103 (nginx); pid 100 was ended before, and the process is down",
 		},
 	} {
 		c.op = process.Restart

@@ -25,6 +25,8 @@ type session struct {
 	item   string
 	spec   *process.Spec
 	groups []process.Group
+	// force says that the operation goes past the preflight.
+	force bool
 	// wire says that the order came over the API of GSE or JOB.
 	wire    bool
 	subject Subject

@@ -23,6 +23,9 @@ func (n *session) start() (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
+		if err := n.mayAdopt(taken); err != nil {
+			return Result{}, err
+		}
 		return n.takeOver(taken)
 	}
 	before, err := n.checked(n.mayStart)

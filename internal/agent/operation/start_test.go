@@ -64,7 +64,7 @@ func TestStart(t *testing.T) {
 		{
 			name: "limits that the host does not keep", set: func(w *world, s *process.Spec) {
 				s.Hard = process.HardLimits{Tasks: 5}
-				w.operator.LimitNotes = func(process.HardLimits) []string {
+				w.operator.LimitNotes = func(*process.Spec) []string {
 					return []string{"limits.tasks cannot be enforced on this host"}
 				}
 			},

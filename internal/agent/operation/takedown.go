@@ -21,6 +21,16 @@ func (o *Operator) TakeDown(ctx context.Context, rec specstore.Record, rt specst
 	return o.endByPolicy(ctx, rec, rt, specstore.Progress{})
 }
 
+// Relaunchable returns why a hosted process that is about to be ended for a relaunch could not start again, as far as
+// that is known; nil if nothing is known. It does not run the preflight command.
+func (o *Operator) Relaunchable(rec *specstore.Record) error {
+	if o.Preflight == nil {
+		return nil
+	}
+	n := &session{Operator: o, id: rec.ID, op: process.Start, spec: &rec.Spec}
+	return o.Preflight(n.id, n.spec, n.starters(), false)
+}
+
 // ResumeTakeDown continues an end by policy of an earlier agent. A stop command that may have run does not run again.
 // If the process has ended meanwhile, ResumeTakeDown ends the rest of its tree.
 func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {

@@ -227,12 +227,12 @@ func unused(p process.Policy) []string {
 	return notes
 }
 
-// limitNotes says which hard limits of a spec are not in force.
+// limitNotes says which limits of a spec are not in force.
 func (o *Operator) limitNotes(spec *process.Spec) []string {
-	if spec.Hard == (process.HardLimits{}) || o.LimitNotes == nil {
+	if o.LimitNotes == nil {
 		return nil
 	}
-	return o.LimitNotes(spec.Hard)
+	return o.LimitNotes(spec)
 }
 
 // lateLimits says which limits a running process does not have yet.

@@ -159,7 +159,9 @@ func commandsOf(spec *process.Spec) []commandLine {
 		{"version_cmd", c.Version},
 		{"health_cmd", c.Health},
 	}
-	for field, h := range map[string]*process.Hook{"before_start": spec.BeforeStart, "before_stop": spec.BeforeStop} {
+	for field, h := range map[string]*process.Hook{
+		"preflight": spec.Preflight, "before_start": spec.BeforeStart, "before_stop": spec.BeforeStop,
+	} {
 		if h != nil {
 			list = append(list, commandLine{field, h.Run})
 		}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"regexp"
 
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/trail"
+	"drover/internal/pattern"
 )
 
 // Log is the state of a log file before a start, so that only later lines count.
@@ -54,7 +54,7 @@ var errNoFile = errors.New("not a regular file")
 // find reports whether a line since the last call matches. It also checks an unfinished last line, so that a log
 // without a newline at its end counts. A missing file is not an error. It reads a file that was replaced or cut from
 // its beginning.
-func (t *tail) find(line *regexp.Regexp) (found bool, err error) {
+func (t *tail) find(line *pattern.Pattern) (found bool, err error) {
 	err = t.visit(t.log.Path, func(way *trail.Trail) (err error) {
 		found, err = t.look(way, line)
 		return err
@@ -65,7 +65,7 @@ func (t *tail) find(line *regexp.Regexp) (found bool, err error) {
 	return found, err
 }
 
-func (t *tail) look(way *trail.Trail, line *regexp.Regexp) (bool, error) {
+func (t *tail) look(way *trail.Trail, line *pattern.Pattern) (bool, error) {
 	if !way.IsRegular() {
 		return false, errNoFile
 	}
@@ -86,7 +86,7 @@ func (t *tail) look(way *trail.Trail, line *regexp.Regexp) (bool, error) {
 }
 
 // read reads the new lines.
-func (t *tail) read(from io.Reader, line *regexp.Regexp) (bool, error) {
+func (t *tail) read(from io.Reader, line *pattern.Pattern) (bool, error) {
 	buffer := make([]byte, maxLine)
 	for {
 		n, err := from.Read(buffer)

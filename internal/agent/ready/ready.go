@@ -11,10 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"drover/internal/agent/trail"
+	"drover/internal/pattern"
 	"drover/internal/process"
 )
 
@@ -36,7 +36,7 @@ type Env struct {
 type Check struct {
 	env  Env
 	try  func(ctx context.Context) error
-	line *regexp.Regexp
+	line *pattern.Pattern
 	tail *tail
 }
 
@@ -55,9 +55,9 @@ func New(r process.Readiness, env Env) (*Check, error) {
 	case r.NotifyFD != 0:
 		c.try = c.said(fmt.Sprintf("it has written no newline to descriptor %d", r.NotifyFD))
 	case r.Log != "":
-		line, err := regexp.Compile(r.Log)
+		line, err := pattern.Parse(r.Log)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the expression for a line of the log: %w", err)
+			return nil, fmt.Errorf("the expression for a line of the log %w", err)
 		}
 		c.line, c.try = line, c.logged
 		if env.Log.Path != "" {
@@ -136,7 +136,7 @@ func short(err error) error {
 // logged looks for the line in the output and the log since the start.
 func (c *Check) logged(context.Context) error {
 	for line := range strings.Lines(c.env.Output()) {
-		if c.line.MatchString(strings.TrimRight(line, "\r\n")) {
+		if c.line.Match([]byte(strings.TrimRight(line, "\r\n"))) {
 			return nil
 		}
 	}

@@ -57,6 +57,9 @@ func (e *Entry) Expired(boot string, sinceBoot time.Duration) bool {
 // when the commands are on disk; a query need not be. It returns the entries that it already knows in known: the
 // commands with their current state, the queries without an outcome, because drover does not keep that.
 func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
+	if err := s.Lost(); err != nil {
+		return nil, nil, err
+	}
 	var commands, asked []Entry
 	for _, e := range entries {
 		e.Boot = s.boot

@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/bbolt"
 	bberrors "go.etcd.io/bbolt/errors"
 
+	"drover/internal/durable"
 	"drover/internal/process"
 	"drover/internal/release"
 	"drover/internal/reserve"
@@ -93,6 +94,8 @@ type Store struct {
 	boot         string
 	// reserve is disk space for writes on a full disk.
 	reserve *reserve.Reserve
+	// file is the file of state.
+	file durable.Held
 }
 
 // reserveSize is the size of the reserve, in bytes.
@@ -135,6 +138,9 @@ func openStore(dir, bootID string, mark marking) (*Store, error) {
 		boot: bootID, reserve: room,
 	}
 	s.synced.transact = s.updateState
+	if s.file, err = durable.Hold(state.Path()); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot open the agent's files: %w", err), s.Close())
+	}
 	return s, nil
 }
 
@@ -225,6 +231,10 @@ func openRuntime(path, bootID string, mark marking) (*bbolt.DB, error) {
 	}
 	return db, nil
 }
+
+// Lost returns an error if somebody has removed or replaced the files: nothing is stored any more, and the next agent
+// will not know of it. An agent goes on with what it has, and takes no operations.
+func (s *Store) Lost() error { return s.file.Check() }
 
 // BootID returns the boot that the runtime file belongs to.
 func (s *Store) BootID() string { return s.boot }

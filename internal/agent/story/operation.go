@@ -60,6 +60,9 @@ func (p *Process) Relaunching() {
 // Operated tells what an operation has done. It returns no event for an operation that was not needed or was not
 // allowed to begin.
 func (p *Process) Operated(c Change, op *Operation) []process.Event {
+	if op.Entry.Op.Info().Event == "" {
+		return nil // it only asks
+	}
 	c = op.change(c)
 	e := c.event(op.Entry.Op.Info().Event, Caller(op.Entry.Actor, op.Entry.Item), process.Cause{})
 	e.PID = p.PID()
@@ -120,6 +123,9 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 // what the journal has.
 func (p *Process) OperatedBefore(entry *specstore.Entry) []process.Event {
 	o := entry.Outcome
+	if entry.Op.Info().Event == "" {
+		return nil
+	}
 	e := process.Event{
 		At: entry.Ended, Kind: entry.Op.Info().Event, Actor: Caller(entry.Actor, entry.Item), PID: p.PID(),
 	}

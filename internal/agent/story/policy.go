@@ -35,6 +35,16 @@ func (p *Process) Breached(c Change, pid int, b *process.Breach, why process.Cau
 	return e
 }
 
+// Unrelaunchable tells that a process that its policy ends could not start again, and why.
+func (p *Process) Unrelaunchable(pid int, why error) process.Event {
+	e := p.event(process.EventFailed, Policy(), process.Cause{
+		ID:   process.CausePreflight,
+		Text: fmt.Sprintf("preflight failed: %v; pid %d is ended all the same, because it is not as it should be", why, pid),
+	})
+	e.PID = pid
+	return e
+}
+
 func breachText(pid int, b *process.Breach) string {
 	words := make([]string, len(b.Samples))
 	for i, s := range b.Samples {

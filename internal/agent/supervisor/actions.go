@@ -102,6 +102,9 @@ func (r *runner) stepped(ctx context.Context, before lifecycle.Machine) {
 		}
 		r.sup.cfg.Log.Log(ctx, level, "state changed", "process", r.id, "from", before.State, "to", next.State)
 	}
+	if next.Awaits != lifecycle.Budget && next.Awaits != lifecycle.Launch {
+		r.leaveBudget() // it runs, or somebody wants something else
+	}
 	r.noteAttempts()
 	if rt := &r.proc.Runtime; rt.Attempts == 0 {
 		rt.Failing = 0

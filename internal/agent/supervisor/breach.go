@@ -86,8 +86,14 @@ func (r *runner) takeDown(ctx context.Context,
 	r.proc.DueAgain(time.Now())
 	r.storeRuntime(r.proc.Runtime)
 	rec, rt := *r.proc.Record, r.proc.Runtime
+	relaunches := rec.Hosted && rt.Ending != nil && !rt.Ending.Final && rec.Spec.Policy.Kind == process.Resident
 	r.sup.goroutines.spawn(func() {
 		defer cancel(nil)
+		if relaunches { // the process is not good, so it is ended all the same
+			if lacks := r.sup.operator.Relaunchable(&rec); lacks != nil {
+				r.post(func(_ context.Context, r *runner) { r.tell(r.proc.Unrelaunchable(rt.Process.PID, lacks)) })
+			}
+		}
 		after, err := do(ctx, rec, rt)
 		if errors.Is(err, operation.ErrInterrupted) {
 			return

@@ -163,9 +163,9 @@ func (r *runner) noteSignal(e *specstore.Entry, o process.Outcome, since int64) 
 	switch {
 	case isSignal && o.Fault == process.None:
 		sent.number = process.SignalNumber(name)
-	case e.Op == process.Reload && o.Fault != process.None:
+	case e.Op.Name() == process.Reload && o.Fault != process.None:
 		sent.until, sent.reload = now, true
-	case e.Op == process.Reload && spec != nil && spec.Commands.ReloadSignal != "":
+	case e.Op.Name() == process.Reload && spec != nil && spec.Commands.ReloadSignal != "":
 		sent.number, sent.reload = process.SignalNumber(spec.Commands.ReloadSignal), true
 	default:
 		return
@@ -280,7 +280,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 	}
 	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, operation.SpecInForce(e, subject)))
 	result, err := r.sup.operator.Operate(ctx, e, subject)
-	if err == nil && e.Ordered && e.Op == process.Restart && result.Outcome.Fault == process.None {
+	if err == nil && e.Ordered && e.Op.Name() == process.Restart && result.Outcome.Fault == process.None {
 		result.Outcome.Text = story.Join(result.Outcome.Text, r.sup.leftAlone(r.id))
 	}
 	if spec := operation.SpecInForce(e, subject); err == nil && e.Ordered && e.Op == process.Start && spec != nil {
@@ -328,7 +328,7 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 	r.beginOwed(ctx)
 	r.sup.operator.Ended(e.Item) // from here on the runtime names the latest run
 	// Report the outcome last: its receiver must see the state that belongs to it.
-	if e.Op == process.Reload && result.Outcome.Fault != process.None { // the watch may have to tell its end first
+	if e.Op.Name() == process.Reload && result.Outcome.Fault != process.None { // its end may come first
 		r.post(func(context.Context, *runner) { r.sup.cfg.Sink.Finished(e.Item, result.Outcome) })
 		return
 	}
@@ -383,7 +383,7 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 		r.proc.Withheld = process.Cause{}
 		r.proc.Runtime.Relaunches, r.proc.Runtime.Breaches = nil, nil
 	}
-	if result.Restore && (e.Op == process.Start || e.Op == process.Restart) {
+	if result.Restore && (e.Op == process.Start || e.Op.Name() == process.Restart) {
 		r.proc.Runtime.Restarts = 0
 	}
 	r.schedule()

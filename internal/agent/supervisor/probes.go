@@ -84,7 +84,7 @@ func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 		return
 	}
 	r.pardonBreaker()
-	if restarts && !r.mayNotEnd(*r.proc.Runtime.Process, "is unhealthy") && r.sup.budget.spare(r.now()) {
+	if restarts && !r.mayNotEnd(*r.proc.Runtime.Process, "is unhealthy") && r.sup.budget.Spare(r.now()) {
 		r.proc.Unhealthy(time.Now(), a.Text)
 		r.step(ctx, lifecycle.Condemned{Placed: true})
 	}
@@ -326,7 +326,7 @@ func (r *runner) endLate(ctx context.Context) bool {
 		return false // a process that is not ready is better than none
 	}
 	r.proc.Late(time.Now())
-	r.step(ctx, lifecycle.Condemned{Placed: r.sup.budget.spare(r.now())})
+	r.step(ctx, lifecycle.Condemned{Placed: r.sup.budget.Spare(r.now())})
 	return true
 }
 

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	goruntime "runtime"
 	"strconv"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
@@ -26,7 +23,6 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 		r.relaunch(ctx, r.sup.operator.ResumeRelaunch, false)
 		return
 	}
-	r.cancelPlace = nil
 	spec := &r.proc.Record.Spec
 	if spec.Policy.Kind == process.Periodic && len(r.sup.afterStart(r.id, spec).unmet) > 0 {
 		r.post(func(ctx context.Context, r *runner) {
@@ -36,6 +32,12 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 		return
 	}
 	if spec.Policy.Kind == process.Resident {
+		// What somebody asks for goes before another attempt that drover makes by itself.
+		if r.proc.Machine.Attempts > 1 && r.operationPending() {
+			until := r.now()
+			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })
+			return
+		}
 		if r.keepsOrder() && r.heldByOrder() {
 			r.post(func(ctx context.Context, r *runner) {
 				r.step(ctx, lifecycle.Held{})
@@ -56,13 +58,16 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })
 			return
 		}
-		if !a.Placed {
-			if wait, giveBack := r.sup.budget.reserve(r.now()); wait > 0 {
-				r.cancelPlace = giveBack
+		if !a.Placed || r.place != nil {
+			if r.place == nil {
+				r.place = r.sup.budget.Enter(r.id.Namespace, r.justGood())
+			}
+			if wait := r.sup.budget.Turn(r.place, r.now()); wait > 0 {
 				until := r.now() + wait
 				r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.HeldBack{Until: until}) })
 				return
 			}
+			r.place = nil
 		}
 		if !r.proc.Runtime.Waited {
 			tally := lifecycle.Tally{Relaunches: r.proc.Runtime.Relaunches}.Relaunched(r.sup.cfg.Bounds, r.now())
@@ -73,11 +78,18 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 	r.relaunch(ctx, r.sup.operator.Relaunch, r.rebooted())
 }
 
-// leaveBudget cancels the place that a relaunch waits for. A place that was used is not returned.
+// justGood reports whether the process has ended after a run that had restored its own budget.
+func (r *runner) justGood() bool {
+	rt := &r.proc.Runtime
+	return r.proc.Machine.Attempts <= 1 && rt.LastExit != nil &&
+		time.Duration(rt.LastExit.At-rt.LastStartAt*1000)*time.Millisecond >= r.sup.cfg.HealthyAfter
+}
+
+// leaveBudget gives up the place that a relaunch waits for.
 func (r *runner) leaveBudget() {
-	if r.cancelPlace != nil {
-		r.cancelPlace(r.now())
-		r.cancelPlace = nil
+	if r.place != nil {
+		r.sup.budget.Leave(r.place)
+		r.place = nil
 	}
 }
 
@@ -230,36 +242,3 @@ func (r *runner) failureStored() {
 func causeOf(err error) process.CauseID {
 	return cmp.Or(process.CauseOf(err), process.CauseCommandFailed)
 }
-
-// budget limits the relaunches of the host. It grants places in the order of the requests, so that no process waits
-// for ever. Operations need no place.
-type budget struct {
-	limiter *rate.Limiter
-	// delay comes before every place that is not free at once. Each host has another one, so hosts that lose the same
-	// processes at the same time do not relaunch them in step. Order and rate stay.
-	delay time.Duration
-}
-
-// newBudget returns a budget whose delay is at random, at most spread.
-func newBudget(burst int, perSecond float64, spread time.Duration) *budget {
-	b := &budget{limiter: rate.NewLimiter(rate.Limit(perSecond), burst)}
-	if spread > 0 {
-		b.delay = rand.N(spread) //nolint:gosec // not a secret
-	}
-	return b
-}
-
-// moment converts a time since boot for the limiter.
-func moment(sinceBoot time.Duration) time.Time { return time.Unix(0, 0).Add(sinceBoot) }
-
-// reserve takes a place. It returns how long to wait for the place, and a function that gives it back unused.
-func (b *budget) reserve(now time.Duration) (wait time.Duration, giveBack func(now time.Duration)) {
-	place := b.limiter.ReserveN(moment(now), 1)
-	if wait = place.DelayFrom(moment(now)); wait > 0 {
-		wait += b.delay
-	}
-	return wait, func(now time.Duration) { place.CancelAt(moment(now)) }
-}
-
-// spare takes a place if one is free now.
-func (b *budget) spare(now time.Duration) bool { return b.limiter.AllowN(moment(now), 1) }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drover/internal/agent/budget"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
@@ -34,8 +35,8 @@ type runner struct {
 	runLimit     runLimit
 	work         work
 	watchState   watchState
-	// cancelPlace gives back the place in the host's budget that a relaunch waits for; nil if no relaunch waits.
-	cancelPlace func(now time.Duration)
+	// place is the place in the host's budget that a relaunch waits for; nil if no relaunch waits.
+	place *budget.Place
 	// leaveOrder ends the wait for a change of the processes that this one is after; nil if it never waited.
 	leaveOrder func()
 	// sent is the last signal of an operation, until the process has ended; nil if there is none.
@@ -153,6 +154,11 @@ func (r *runner) passesStart(t *task) bool {
 		r.work.runtime != nil && r.public().Record != nil
 }
 
+// endsRelaunch reports whether an operation of drover's own API ends a relaunch under way, because the process shall
+// not run. Any other operation waits for this relaunch, and goes before the next: callers of GSE and JOB know
+// that a stop waits for commands.
+func endsRelaunch(e *specstore.Entry) bool { return e.Ordered && e.Op.Info().Ends }
+
 // preempt lets queued tasks interrupt the work under way: a kill ends the work, a stop or unhost hurries it. It
 // sets a timer that wakes the runner for a waiting query.
 func (r *runner) preempt() {
@@ -162,6 +168,8 @@ func (r *runner) preempt() {
 		case t.entry.Op == process.Kill && r.work.cancel != nil && !t.begun:
 			t.overtook = t.overtook || !r.work.killed && r.work.entry != nil && r.work.entry.Op != process.Kill
 			r.work.killed = true
+			r.work.cancel(operation.EndedBy(&t.entry))
+		case r.proc.Machine.Awaits == lifecycle.Launch && endsRelaunch(&t.entry) && r.work.cancel != nil:
 			r.work.cancel(operation.EndedBy(&t.entry))
 		case t.entry.Op == process.Stop || t.entry.Op == process.Unhost:
 			r.hurry(&t.entry)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drover/internal/agent/budget"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
@@ -100,6 +101,8 @@ type Config struct {
 	// Confirmed is closed when the server has sent its records of this host, or when the agent stops waiting for them.
 	// Until then no relaunch and no operation begins, because an old disk could be wrong. Nil counts as closed.
 	Confirmed <-chan struct{}
+	// Alive is called at least every few seconds while supervision lives; it may be nil.
+	Alive func()
 	// HealthyAfter is how long a run must last to restore the relaunch budget.
 	HealthyAfter time.Duration
 	// Bounds define flapping, and how long a breach of a limit counts.
@@ -122,7 +125,7 @@ type Supervisor struct {
 	operator   *operation.Operator
 	bootSlots  chan struct{}
 	readySlots chan struct{}
-	budget     *budget
+	budget     *budget.Budget
 	goroutines goroutines
 	peers      peerIndex
 	order      order
@@ -141,7 +144,7 @@ type Supervisor struct {
 // New returns a supervisor that does nothing until Run.
 func New(cfg Config) *Supervisor {
 	s := &Supervisor{
-		cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), budget: newBudget(cfg.Burst, cfg.Rate, cfg.Spread),
+		cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), budget: budget.New(cfg.Burst, cfg.Rate, cfg.Spread),
 		readySlots: make(chan struct{}, readyAtOnce), runners: map[process.ID]*runner{},
 		byPrefix: map[string]*runner{},
 	}
@@ -193,6 +196,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	for n, counts := 1, 1; ; {
 		select {
 		case <-counter.C:
+			if s.cfg.Alive != nil {
+				s.cfg.Alive()
+			}
 			s.count(counts%countAllEvery == 0)
 			counts++
 		case <-ticker.C:

@@ -284,6 +284,23 @@ func (t *Trail) Enter() error {
 	return unix.Close(fd)
 }
 
+// Execute reports whether the file at the end may be executed, with the file rights of the calling thread. It fails
+// with ErrNoExec on a file system without programs.
+func (t *Trail) Execute() error {
+	err := unix.Faccessat(unix.AT_FDCWD, fmt.Sprintf("/proc/thread-self/fd/%d", t.fd), unix.X_OK, unix.AT_EACCESS)
+	var system unix.Statfs_t
+	if err != nil && unix.Fstatfs(t.fd, &system) == nil && system.Flags&unix.ST_NOEXEC != 0 {
+		err = ErrNoExec
+	}
+	if err != nil {
+		return &fs.PathError{Op: "execute", Path: t.Path, Err: err}
+	}
+	return nil
+}
+
+// ErrNoExec says that a file system is mounted with noexec: the kernel executes nothing there.
+var ErrNoExec = errors.New("its file system is mounted with noexec")
+
 // Close closes the file at the end.
 func (t *Trail) Close() {
 	if t.fd >= 0 {

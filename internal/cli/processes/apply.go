@@ -29,6 +29,7 @@ type applyCommand struct {
 	files     []string
 	docs      []processfile.Document
 	noRestart bool
+	force     bool
 	prune     string
 	copies    copyFlags
 	// adopts is copies.takeOver that starts nothing. pids are those of the copies, by the name of the process.
@@ -158,6 +159,7 @@ func (a *applyCommand) messageFlag(cmd *cobra.Command) {
 func (a *applyCommand) fileFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVarP(&a.files, "file", "f", nil, "process file, or directory with process files; - reads stdin")
+	f.BoolVar(&a.force, "force", false, "restart also what fails its preflight: it may be down afterwards")
 	f.BoolVar(&a.noRestart, "no-restart", false, "leave running processes running: changes wait for the next start")
 	f.StringVar(&a.prune, "prune", "",
 		"stop and remove processes that are not in the files; all also removes those of GSE and JOB callers")
@@ -302,8 +304,9 @@ func (a *applyCommand) plans(cmd *cobra.Command, c *client.Client, docs []proces
 
 func (a *applyCommand) options(tag string, peers []string) client.ApplyOptions {
 	o := client.ApplyOptions{
-		NoRestart: a.noRestart, Prune: a.prune, Tag: tag, Beside: a.copies.beside, Message: a.message, Edit: a.edits,
-		At: a.rollout.at, Peers: peers,
+		NoRestart: a.noRestart, Force: a.force, Prune: a.prune, Tag: tag, Beside: a.copies.beside, Message: a.message,
+		Edit: a.edits,
+		At:   a.rollout.at, Peers: peers,
 	}
 	if a.rollout.set != nil {
 		o.Rollout = a.rollout.fields()

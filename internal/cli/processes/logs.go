@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 	"drover/internal/command"
+	"drover/internal/pattern"
 	"drover/internal/process"
 	"drover/internal/wildcard"
 )
@@ -119,8 +119,8 @@ func checkLogs(f *client.LogFilter) error {
 	case f.Run != 0 && f.Follow:
 		faults = append(faults, term.Usagef("--run and --follow exclude each other: an earlier run has ended"))
 	}
-	if _, err := regexp.Compile(f.Grep); err != nil {
-		faults = append(faults, term.Usagef("--grep: %v", err))
+	if _, err := pattern.Parse(f.Grep); err != nil {
+		faults = append(faults, term.Usagef("--grep %v", err))
 	}
 	return errors.Join(faults...)
 }
@@ -247,7 +247,8 @@ func (p *logPrinter) noteFailure(l client.LogLine) {
 	if p.failed == nil {
 		p.failed = map[string]bool{}
 	}
-	p.failed[p.from(l)] = l.Error == "the host is not connected"
+	p.failed[p.from(l)] = l.Error == "the host is not connected" ||
+		strings.HasPrefix(l.Error, "the host has not answered")
 }
 
 // from names the log of a line.

@@ -12,7 +12,9 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/command"
 	"drover/internal/process"
+	"drover/internal/processfile"
 )
 
 // NewOperations returns a command for each operation on processes that are known already.
@@ -60,6 +62,9 @@ on some targets only.`,
 				return err
 			}
 			a.selector = sel.Selector
+			if v.Op == process.Preflight {
+				return a.preflight(cmd, c, targets)
+			}
 			return a.carryOut(cmd, c, targets, nil)
 		},
 		ValidArgsFunction: completeProcesses(&a.Session),
@@ -68,8 +73,13 @@ on some targets only.`,
 	if v.Argument != "" {
 		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "what gets the signal: process or tree")
 	}
-	if v.Op == process.Start {
+	switch {
+	case v.Op == process.Start:
 		a.copies.flags(cmd)
+	case v.Op == process.Preflight:
+		preflightFlags(cmd, &a)
+	case process.ForcedOp(v.Op) != v.Op:
+		cmd.Flags().BoolVar(&a.force, "force", false, "go past the preflight: if the process cannot start, it is down afterwards")
 	}
 	switch v.Order {
 	case process.AfterOthers:
@@ -214,4 +224,87 @@ func withRelated(ctx context.Context, c *client.Client, found []client.Process, 
 	}
 	sortProcesses(found)
 	return found, nil
+}
+
+// preflightFlags adds what only 'drover preflight' has.
+func preflightFlags(cmd *cobra.Command, a *operateCommand) {
+	cmd.Flags().StringVarP(&a.file, "file", "f", "",
+		"ask with the specs of this file: a process file, or the fields of one process; - reads stdin")
+	cmd.Long = strings.Replace(cmd.Long, `Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done
+on some targets only.`, `Exit codes: 0 all could start, 1 some could not, 4 no such process, 5 not allowed, 6 unreachable or
+timed out.`, 1)
+	cmd.Example += `
+  drover preflight web/nginx -f nginx.yaml`
+}
+
+// preflight asks about the targets, with their own specs or those of the file. It asks about all, also if one fails.
+func (a *operateCommand) preflight(cmd *cobra.Command, c *client.Client, targets []processRef) error {
+	a.yes = true // it ends nothing
+	if a.file == "" {
+		return allOrNothing(a.carryOut(cmd, c, targets, nil))
+	}
+	data, err := readFile(cmd.InOrStdin(), a.file)
+	if err != nil {
+		return err
+	}
+	of, err := specsIn(a.file, data, targets)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, t := range byProcess(targets) {
+		own := slices.DeleteFunc(slices.Clone(targets), func(r processRef) bool {
+			return r.namespace != t.Namespace || r.name != t.Name
+		})
+		err := allOrNothing(a.carryOut(cmd, c, own, of[t.Namespace+"/"+t.Name]))
+		if exit, ok := errors.AsType[*command.ExitError](err); err != nil && (!ok || exit.Code != command.Failed) {
+			return err
+		}
+		failed = errors.Join(failed, err)
+	}
+	if failed != nil {
+		return &command.ExitError{Code: command.Failed}
+	}
+	return nil
+}
+
+// allOrNothing is the result of a question that only some targets have passed.
+func allOrNothing(err error) error {
+	if exit, ok := errors.AsType[*command.ExitError](err); ok && exit.Code == command.Partial {
+		return &command.ExitError{Code: command.Failed, Err: exit.Err}
+	}
+	return err
+}
+
+// specsIn returns the specs of the targets: those of a process file, or the one of a file with the fields of one
+// process.
+func specsIn(file string, data []byte, targets []processRef) (map[string]*client.Spec, error) {
+	of := map[string]*client.Spec{}
+	if one, err := processfile.ReadSpec(file, data); err == nil {
+		for _, t := range targets {
+			of[t.id()] = &one
+		}
+		return of, nil
+	}
+	docs, err := processfile.Read(file, data)
+	if err != nil {
+		return nil, term.Usagef("%s is not a valid process file:\n  %s", file,
+			strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	}
+	for _, t := range targets {
+		for _, d := range docs {
+			if d.Namespace != t.namespace {
+				continue
+			}
+			for _, p := range chosen(d.Processes, t.name) {
+				spec := p.Spec
+				spec.Hosts, spec.Copies, spec.Rollout = client.Hosts{}, nil, nil
+				of[t.id()] = &spec
+			}
+		}
+		if of[t.id()] == nil {
+			return nil, term.NoSuchf("%s has no process %s", file, t.id())
+		}
+	}
+	return of, nil
 }

@@ -27,7 +27,10 @@ type operateCommand struct {
 	// signal and scope are those of the operation signal.
 	signal, scope string
 	copies        copyFlags
-	failedOf      string
+	// force goes past the preflight. file has the spec of an operation that takes one.
+	force    bool
+	file     string
+	failedOf string
 	// selector is the expression that chose the hosts; empty if there was none.
 	selector string
 	yes      bool
@@ -93,7 +96,7 @@ func (a *operateCommand) carryOut(cmd *cobra.Command, c *client.Client, targets 
 	}
 	request := client.Request{
 		Op: a.op, Targets: byProcess(targets), Spec: spec, Signal: a.signal, Scope: a.scope,
-		TakeOver: a.copies.takeOver, Beside: a.copies.beside,
+		TakeOver: a.copies.takeOver, Beside: a.copies.beside, Force: a.force,
 		HostTimeout: int(a.hostTimeout / time.Second), Select: a.selector, Rollout: plan, At: a.rollout.at,
 		OneOf: a.one.oneOf, AgainWhenLost: a.one.again,
 	}

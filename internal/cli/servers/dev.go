@@ -6,6 +6,7 @@ import (
 	"drover/internal/command"
 	"drover/internal/config"
 	"drover/internal/dev"
+	"drover/internal/service"
 )
 
 // NewDev returns 'drover dev'.
@@ -23,18 +24,18 @@ you start it again with the same data directory, it supervises them again.
 Environment: DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET together set the first app of
 a new data directory. Otherwise drover generates the first app and prints it once.`,
 		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := command.Log(cmd.ErrOrStderr(), level)
-			if err != nil {
-				return err
-			}
-			cfg.Bootstrap = config.FromEnvironment()
-			if err := cfg.Validate(); err != nil {
-				return &command.UsageError{Err: err}
-			}
-			return dev.Run(cmd.Context(), cfg, command.Build(), cmd.OutOrStdout(), log)
-		},
 	}
+	command.Daemon(cmd, func(cmd *cobra.Command, s *service.Service) error {
+		log, err := command.Log(cmd.ErrOrStderr(), level)
+		if err != nil {
+			return err
+		}
+		cfg.Bootstrap = config.FromEnvironment()
+		if err := cfg.Validate(); err != nil {
+			return &command.UsageError{Err: err}
+		}
+		return dev.Run(cmd.Context(), cfg, command.Build(), s, log)
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.DataDir, "data-dir", cfg.DataDir, "directory for all stored data")
 	flags.StringVar(&cfg.HTTP, "http", cfg.HTTP, "loopback address of the API; port 0 chooses a free port")

@@ -11,6 +11,7 @@ import (
 	"drover/internal/config"
 	"drover/internal/config/proxyconfig"
 	"drover/internal/proxy"
+	"drover/internal/service"
 )
 
 // proxyDir is the directory of a proxy's own files, below its data directory.
@@ -52,20 +53,20 @@ unreachable, and then accepts the agents that it knows already.`,
 		Example: `  drover proxy --config /etc/drover/proxy.yaml
   drover proxy run --data-dir /var/lib/drover-proxy`,
 		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg := proxyconfig.Default()
-			if err := readSettings(cmd, &given, &cfg, file); err != nil {
-				return &command.UsageError{Err: err}
-			}
-			return runProxy(cmd, cfg)
-		},
 	}
+	command.Daemon(cmd, func(cmd *cobra.Command, s *service.Service) error {
+		cfg := proxyconfig.Default()
+		if err := readSettings(cmd, &given, &cfg, file); err != nil {
+			return &command.UsageError{Err: err}
+		}
+		return runProxy(cmd, cfg, s)
+	})
 	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings, with the names of the flags")
 	settingFlags(cmd, given.Settings())
 	return cmd
 }
 
-func runProxy(cmd *cobra.Command, cfg proxyconfig.Config) error {
+func runProxy(cmd *cobra.Command, cfg proxyconfig.Config, s *service.Service) error {
 	log, err := command.Log(cmd.ErrOrStderr(), cfg.LogLevel)
 	if err != nil {
 		return err
@@ -76,7 +77,8 @@ func runProxy(cmd *cobra.Command, cfg proxyconfig.Config) error {
 	}
 	defer lock.Close() //nolint:errcheck // nothing was written
 	p, err := proxy.New(cmd.Context(), proxy.Config{
-		Dir: filepath.Join(cfg.DataDir, proxyDir), Listen: cfg.Fabric, HTTP: cfg.HTTP, Build: command.Build(), Log: log,
+		Dir: filepath.Join(cfg.DataDir, proxyDir), Listen: cfg.Fabric, HTTP: cfg.HTTP, Build: command.Build(),
+		Service: s, Log: log,
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"drover/internal/command"
 	"drover/internal/config/serverconfig"
 	"drover/internal/serve"
+	"drover/internal/service"
 )
 
 // NewServer returns 'drover server'.
@@ -34,18 +35,18 @@ a new data directory. Otherwise drover generates the first app and prints it onc
 		Example: `  drover server --advertise drover.example.com:7351
   drover server --config /etc/drover/server.yaml`,
 		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := serverSettings(cmd, &given, file)
-			if err != nil {
-				return &command.UsageError{Err: err}
-			}
-			log, err := command.Log(cmd.ErrOrStderr(), cfg.LogLevel)
-			if err != nil {
-				return err
-			}
-			return serve.Run(cmd.Context(), cfg, command.Build(), cmd.OutOrStdout(), log)
-		},
 	}
+	command.Daemon(cmd, func(cmd *cobra.Command, s *service.Service) error {
+		cfg, err := serverSettings(cmd, &given, file)
+		if err != nil {
+			return &command.UsageError{Err: err}
+		}
+		log, err := command.Log(cmd.ErrOrStderr(), cfg.LogLevel)
+		if err != nil {
+			return err
+		}
+		return serve.Run(cmd.Context(), cfg, command.Build(), s, log)
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&file, "config", "", "YAML file of settings, with the names of the flags")
 	settingFlags(cmd, given.Settings())

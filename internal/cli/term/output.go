@@ -149,11 +149,20 @@ func printCSV[T any](w io.Writer, o Output, items []T, columns []Column[T]) erro
 	for _, item := range items {
 		cells := Cells(columns, true, item)
 		for i, cell := range cells {
-			cells[i] = Printable(cell)
+			cells[i] = inert(Printable(cell))
 		}
 		rows = append(rows, cells)
 	}
 	return c.WriteAll(rows)
+}
+
+// inert makes a text of a cell: a spreadsheet would run one that begins like a formula. Numbers
+// stay numbers.
+func inert(cell string) string {
+	if _, err := strconv.ParseFloat(cell, 64); err != nil && cell != "" && strings.IndexByte("=+-@\t\r", cell[0]) >= 0 {
+		return "'" + cell
+	}
+	return cell
 }
 
 // TableOf returns a table with the columns, without a row.

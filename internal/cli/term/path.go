@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,13 +148,20 @@ func printPath(w io.Writer, text string, v any) error {
 	if err != nil {
 		return err
 	}
+	if err := p.check(reflect.TypeOf(v)); err != nil {
+		return Usagef("-o %s%s: %w", asPath, text, err)
+	}
 	plain, err := decoded(v)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	for _, one := range p.find(plain) {
+	found := p.find(plain)
+	for _, one := range found {
 		b.WriteString(plainText(one) + "\n")
+	}
+	if i := slices.IndexFunc(p, func(s step) bool { return s.name == "" && !s.all }); len(found) == 0 && i >= 0 {
+		return Usagef("-o %s%s matches nothing: there is no element [%d]", asPath, text, p[i].index)
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
@@ -187,6 +195,11 @@ func printColumns[T any](w io.Writer, o Output, text string, items []T) error {
 	columns, err := parseColumns(text)
 	if err != nil {
 		return err
+	}
+	for _, c := range columns {
+		if err := c.path.check(reflect.TypeFor[T]()); err != nil {
+			return Usagef("-o %s: the column %s has %w", asColumns+text, c.head, err)
+		}
 	}
 	var t Table
 	if !o.NoHeaders {

@@ -2,6 +2,7 @@ package term
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 )
@@ -29,18 +30,20 @@ func TestPrintPath(t *testing.T) {
 		"{$[*].name}":         "a\nb\n",
 		"{[0].host.cloud}":    "9007199254740993\n",
 		"[-1].name":           "b\n",
-		"[2].name":            "",
-		"[0].name.more":       "",
 		"[0]['host'][\"id\"]": "h?1\n",
 		"[1].host":            `{"cloud":0,"id":"<h2>"}` + "\n",
 		"[*].tags[*]":         "x\ny\n",
 		"[0].host.*":          "9007199254740993\nh?1\n",
 		"[1].tags":            "null\n",
-		"name":                "",
 	} {
 		var out bytes.Buffer
 		if err := PrintValue(&out, asPath+at, items); err != nil || out.String() != want {
 			t.Errorf("%s: %q, %v, want %q", at, out.String(), err, want)
+		}
+	}
+	for _, at := range []string{"[2].name", "[0].name.more", "name", "[0].nam", "[0].tags[2]"} { // they match nothing
+		if err := PrintValue(io.Discard, asPath+at, items); err == nil {
+			t.Errorf("%s is accepted", at)
 		}
 	}
 	for _, at := range []string{".", "a..b", "a.", "[", "[x]", "[1", "a]b[", "[0]a", "a[1]b", "{.name", ".name}", "{a}{b}"} {

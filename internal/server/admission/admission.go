@@ -35,6 +35,8 @@ const (
 	// Held results grow in steps.
 	keptStep = 256 << 10
 
+	// perToken is the memory of a token of YAML with its place in the tree, in bytes.
+	perToken = 512
 	// free is what a body gets without a budget.
 	free = 64 << 10
 	// A body is read in pieces, and each piece must arrive within pieceTime.
@@ -154,7 +156,16 @@ func (l *Limiter) Parse(ctx context.Context, app string, body []byte) (release f
 		return func() {}, nil
 	}
 	// A value becomes an entry of a list, which takes more memory than its text; the number of entries is bounded.
-	size := min(2*int64(len(body))+perValue*int64(min(bytes.Count(body, []byte{','}), mostValues)), mostParsed)
+	return l.parse(ctx, app, 2*int64(len(body))+perValue*int64(min(bytes.Count(body, []byte{','}), mostValues)))
+}
+
+// ParseYAML is Parse for a text in YAML, in which each character may be a token.
+func (l *Limiter) ParseYAML(ctx context.Context, app string, text []byte) (release func(), err error) {
+	return l.parse(ctx, app, perToken*int64(len(text)))
+}
+
+func (l *Limiter) parse(ctx context.Context, app string, size int64) (release func(), err error) {
+	size = min(size, mostParsed)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	own, done := l.shareOf(l.apps, app, mostParsed)

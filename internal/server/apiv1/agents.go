@@ -224,6 +224,7 @@ func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 		v.Notes = append(v.Notes, "the file system of "+dir+" has been full since "+since+
 			": what processes write is lost, and the agent may accept only stop, kill and unhost")
 	}
+	v.Notes = append(v.Notes, a.Host.Notes...)
 	if rival, there := h.Directory.Rival(a.Key, h.Now()); there {
 		v.Notes = append(v.Notes,
 			fmt.Sprintf(

@@ -549,3 +549,15 @@ func (h *Handler) narrow(hosts int, op process.Op) error {
 	p.broad = true
 	return p
 }
+
+// readForce completes an operation that goes past the preflight.
+func (r *operationRequest) readForce() error {
+	forced := process.ForcedOp(r.Op)
+	if r.Force && forced == r.Op {
+		return invalid("force", "is not for the operation %s", r.Op)
+	}
+	if r.Force {
+		r.Op = forced
+	}
+	return nil
+}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
+	"drover/internal/pattern"
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
@@ -44,6 +44,9 @@ const (
 func (h *Handler) readLogs(ctx context.Context, c *call) (reply, error) {
 	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
 	c.Audit.Target = edge.Clip(id.String())
+	if c.Principal.On(access.ReadLogs, id.Namespace).Nowhere() { // before it parses any expression
+		return reply{}, forbidden(access.Missing{Operation: access.ReadLogs, Subject: id.String()})
+	}
 	hosts, which := c.params.hosts(), c.params.processes()
 	q, err := c.params.logs(id)
 	if err != nil {
@@ -85,10 +88,8 @@ func (p *params) logs(id process.ID) (q wire.LogQuestion, err error) {
 	if q.Follow && q.Run != 0 {
 		p.fail(invalid("run", "is %d: expected 0 with follow, because an earlier run has ended", q.Run))
 	}
-	if len(q.Grep) > wire.MaxGrep {
-		p.fail(invalid("grep", "has %d bytes: expected at most %d", len(q.Grep), wire.MaxGrep))
-	} else if _, err := regexp.Compile(q.Grep); err != nil {
-		p.fail(invalid("grep", "is not a regular expression (RE2): %v", err))
+	if _, err := pattern.Parse(q.Grep); err != nil {
+		p.fail(invalid("grep", "%v", err))
 	}
 	return q, p.done()
 }
@@ -132,9 +133,6 @@ type oneLog struct {
 // find finds the hosts of the process and its copies that a choice has.
 func (r *logReader) find(ctx context.Context, which processChoice) error {
 	reach := r.c.Principal.On(access.ReadLogs, r.id.Namespace)
-	if reach.Nowhere() {
-		return forbidden(access.Missing{Operation: access.ReadLogs, Subject: r.id.String()})
-	}
 	f := store.ObservedFilter{Process: r.id, Copies: true, Agents: r.named}
 	which.narrow(&f)
 	hosts := map[string]bool{}

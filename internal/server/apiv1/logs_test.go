@@ -144,6 +144,7 @@ func TestRightToReadLogs(t *testing.T) {
 			t.Errorf("%s reads %q", app, got)
 		}
 	}
+	r.refused(r.call("asks", "GET", "/processes/shop/api/logs?grep=%28&run=x", nil), 403, "") // before it parses
 	r.refused(r.call("asks", "GET", "/processes/shop/api/logs", nil), 403, "")
 	for _, path := range []string{"/processes/secret/api/logs", "/processes/secret/none/logs"} {
 		a := r.call("reads", "GET", path, nil)

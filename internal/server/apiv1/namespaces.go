@@ -368,6 +368,9 @@ func applyOptions(c *call) (o plan.Options, err error) {
 	if no := c.params.flag("no_restart"); no != nil {
 		o.NoRestart = *no
 	}
+	if force := c.params.flag("force"); force != nil {
+		o.Force = *force
+	}
 	if o.Beside, err = besideOf(c); err != nil {
 		c.params.list("pid") // what it takes depends on the other
 		return o, err

@@ -53,6 +53,8 @@ type operationRequest struct {
 	// TakeOver and Beside are what a start does beside copies; at most one of them is set.
 	TakeOver bool `json:"take_over"`
 	Beside   bool `json:"beside"`
+	// Force is for a restart or a reload that goes past the preflight.
+	Force bool `json:"force"`
 	// Given is the spec in the form of files, and Spec the same in the form of agents.
 	Given json.RawMessage `json:"spec"`
 	Spec  *process.Spec   `json:"-"`
@@ -270,7 +272,7 @@ func (r *operationRequest) validate(now time.Time) error {
 		faults = append(faults, invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout))
 	}
 	// The first of these completes the operation.
-	return together(append(faults, r.readSignal(), r.readSpec(), r.readPlan(now), r.readBeside())...)
+	return together(append(faults, r.readSignal(), r.readSpec(), r.readPlan(now), r.readBeside(), r.readForce())...)
 }
 
 // known reports whether the operation is one of this API. Of another one nobody knows what belongs to it.

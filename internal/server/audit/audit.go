@@ -38,6 +38,7 @@ type Recorder struct {
 	rows    []store.AuditRow
 	running bool
 	denials denials
+	reads   reads
 }
 
 // New returns a recorder over a store.
@@ -48,10 +49,15 @@ func (r *Recorder) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
 	return r.store.PutAudit(ctx, rows...)
 }
 
-// NoteAudit queues a row, which is stored within a second. If too many rows wait, or Run does not run, NoteAudit stores
-// the row as PutAudit does.
+// NoteAudit queues a row of a call that changes nothing. The row is stored within a second, unless the caller reads all
+// the time: then its reads are counted, and a row a minute tells their number. If too many rows wait, or Run does not
+// run, NoteAudit stores the row as PutAudit does.
 func (r *Recorder) NoteAudit(ctx context.Context, row store.AuditRow) error {
 	r.mu.Lock()
+	if !r.reads.count(time.Now(), row) {
+		r.mu.Unlock()
+		return nil
+	}
 	if r.running && len(r.rows) < waiting {
 		r.rows = append(r.rows, row)
 		r.mu.Unlock()
@@ -91,11 +97,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// note queues the counted denials that are due, or all.
+// note queues the counted denials and reads that are due, or all.
 func (r *Recorder) note(all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rows = append(r.rows, r.denials.due(time.Now(), all)...)
+	r.rows = append(r.rows, r.reads.due(time.Now(), all)...)
 }
 
 // flush writes the queued rows, oldest first.

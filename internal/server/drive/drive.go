@@ -566,7 +566,7 @@ func judge(s *process.Status, op process.Op) (health rollout.Health, cause strin
 		if s.Flapping {
 			return rollout.Unwell, process.StateFlapping
 		}
-		if s.Restarts > 0 && (op.Name() == process.Start || op == process.Restart) {
+		if s.Restarts > 0 && (op.Name() == process.Start || op.Name() == process.Restart) {
 			return rollout.Unwell, relaunched
 		}
 		return rollout.Well, ""

@@ -15,6 +15,7 @@ const (
 	mostFacts = 64
 	mostDisks = 32
 	mostFull  = 2
+	mostNotes = 8
 )
 
 // hostOf returns the description of a host as far as the server keeps it: without texts that are too long or hold
@@ -30,7 +31,7 @@ func hostOf(h wire.Host, known store.Host) store.Host {
 	}
 	if h.Gathering {
 		host.OS, host.Version, host.Disks, host.Facts = known.OS, known.Version, known.Disks, known.Facts
-		host.Full = known.Full
+		host.Full, host.Notes = known.Full, known.Notes
 		return host
 	}
 	host.OS, host.Version = plainText(h.Distribution), plainText(h.Version)
@@ -40,6 +41,11 @@ func hostOf(h wire.Host, known store.Host) store.Host {
 		}
 	}
 	host.Full = kept(h.Full, mostFull, func(dir string, since int64) bool { return plainText(dir) != "" && since > 0 })
+	for _, note := range h.Notes[:min(len(h.Notes), mostNotes)] {
+		if plainText(note) != "" {
+			host.Notes = append(host.Notes, note)
+		}
+	}
 	host.Facts = kept(h.Facts, mostFacts, func(name, value string) bool {
 		return selector.CheckFact(name, value) == nil
 	})

@@ -117,6 +117,7 @@ func TestTheStateIsShown(t *testing.T) {
 			return []metrics.Certificate{{Name: "ca", Ends: time.Unix(1.8e9, 0)}}
 		},
 		Servers: func() int { return 3 }, Skew: func() time.Duration { return -90 * time.Second },
+		LogLost:   func() uint64 { return 6 },
 		ClocksOff: func() int { return 2 },
 		Proxies:   func() (known, online int) { return 3, 2 },
 		Log:       slog.New(slog.DiscardHandler),
@@ -136,7 +137,8 @@ func TestTheStateIsShown(t *testing.T) {
 			`drover_receiver_last_delivery_timestamp_seconds{receiver="fine"} 1.5`,
 			`drover_receiver_last_delivery_timestamp_seconds{receiver="gone"} 0`,
 			`drover_certificate_expiry_timestamp_seconds{certificate="ca"} 1.8e+09`,
-			`drover_servers 3`, `drover_clock_skew_seconds -90`, `drover_agents_clock_off 2`, `drover_agents_copied 1`,
+			`drover_servers 3`, `drover_log_lines_lost_total 6`, `drover_clock_skew_seconds -90`,
+			`drover_agents_clock_off 2`, `drover_agents_copied 1`,
 			`drover_proxies{presence="online"} 2`, `drover_proxies{presence="away"} 1`,
 		)
 	}
@@ -152,7 +154,8 @@ func TestAStoreThatFailsHidesTheRestOnly(t *testing.T) {
 		Store: w, Agents: w, Receivers: w, Waiting: func() int { return 0 }, Certificates: func() []metrics.Certificate {
 			return nil
 		},
-		Servers: func() int { return 1 }, Skew: func() time.Duration { return 0 }, ClocksOff: func() int { return 0 },
+		Servers: func() int { return 1 }, Skew: func() time.Duration { return 0 },
+		LogLost: func() uint64 { return 0 }, ClocksOff: func() int { return 0 },
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Proxies: func() (known, online int) { return 0, 0 },
 	})

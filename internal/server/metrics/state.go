@@ -24,8 +24,10 @@ type Sources struct {
 	Certificates func() []Certificate
 	// Servers returns the number of online servers of the fleet. Skew is how far the machine's clock is ahead of the
 	// database's. ClocksOff returns the number of hosts with wrong clocks.
-	Servers   func() int
-	Skew      func() time.Duration
+	Servers func() int
+	Skew    func() time.Duration
+	// LogLost returns the number of lines of the server's log that were lost since its start.
+	LogLost   func() uint64
 	ClocksOff func() int
 	// Proxies returns the number of proxies that have joined, and how many of them are online.
 	Proxies func() (known, online int)
@@ -79,9 +81,9 @@ type state struct {
 
 // fleetDescs describes the metrics of the servers, the hosts and the links between them.
 type fleetDescs struct {
-	servers, skew, certificates *prometheus.Desc
-	agents, clocksOff, copied   *prometheus.Desc
-	proxies, outbox             *prometheus.Desc
+	servers, skew, certificates, logLost *prometheus.Desc
+	agents, clocksOff, copied            *prometheus.Desc
+	proxies, outbox                      *prometheus.Desc
 }
 
 // processDescs describes the metrics that need counts of the store.
@@ -112,6 +114,8 @@ func newState(s Sources) *state {
 				"Servers of the fleet that are online as seen by this server, including itself."),
 			skew: desc("drover_clock_skew_seconds",
 				"How far the clock of this machine is ahead of the database's clock, which times the operations."),
+			logLost: desc("drover_log_lines_lost_total",
+				"Lines of the server's log that were lost because its reader was away or too slow."),
 			certificates: desc("drover_certificate_expiry_timestamp_seconds",
 				"Expiry of a certificate of the server, in Unix seconds.", "certificate"),
 			agents: desc("drover_agents", "Joined agents, by presence (online or away).",
@@ -154,7 +158,7 @@ func newState(s Sources) *state {
 func (s *state) Describe(out chan<- *prometheus.Desc) {
 	f, p, h := s.fleet, s.processes, s.hooks
 	for _, d := range []*prometheus.Desc{
-		f.servers, f.skew, f.certificates, f.agents, f.clocksOff, f.copied, f.proxies, f.outbox,
+		f.servers, f.skew, f.logLost, f.certificates, f.agents, f.clocksOff, f.copied, f.proxies, f.outbox,
 		p.states, p.hosted, p.flapping, p.unhealthy, p.drifted, p.items,
 		h.lag, h.failing, h.attempts, h.delivered,
 	} {
@@ -179,6 +183,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	gauge(s.fleet.proxies, float64(known-online), "away")
 	gauge(s.fleet.servers, float64(s.Servers()))
 	gauge(s.fleet.skew, s.Skew().Seconds())
+	out <- prometheus.MustNewConstMetric(s.fleet.logLost, prometheus.CounterValue, float64(s.LogLost()))
 	gauge(s.fleet.clocksOff, float64(s.ClocksOff()))
 	for _, c := range s.Certificates() {
 		gauge(s.fleet.certificates, float64(c.Ends.Unix()), c.Name)

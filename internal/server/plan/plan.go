@@ -4,6 +4,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -53,10 +54,20 @@ const (
 type Options struct {
 	NoRestart bool
 	Prune     Prune
+	// Force says that restarts go past the preflight.
+	Force bool
 	// Beside is what a start does beside a copy of the process that drover does not watch.
 	Beside process.Beside
 	// PIDs are those of the copies to take over, by the name of the process, as far as the caller knows them.
 	PIDs map[string]int
+}
+
+// restart is the operation for a change of the class restart.
+func (o *Options) restart() process.Op {
+	if o.Force {
+		return process.ForcedOp(process.Restart)
+	}
+	return process.Restart
 }
 
 // Step is an operation on one host.
@@ -266,14 +277,17 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	case startsAnew(&k.Status):
 		c.Reason = k.Status.State + ": starts anew"
 		if restart && !o.NoRestart && beingRelaunched(k) && o.Beside == "" && spec.Commands.Restart == "" {
-			return c, process.Restart
+			return c, o.restart()
 		}
 		return c, process.Start
 	case !restart || !k.Status.Running() && !beingRelaunched(k):
 	case o.NoRestart:
 		c.Reason = "--no-restart: takes effect at the next start"
 	default:
-		return c, process.Restart
+		if p := spec.Preflight; p != nil && !o.Force {
+			c.Reason = fmt.Sprintf("its preflight runs first: %.100s", p.Run)
+		}
+		return c, o.restart()
 	}
 	return c, process.Update
 }
@@ -349,7 +363,7 @@ func Now(op process.Op, removes, existed bool, s *process.Status) process.Op {
 		return process.Stop
 	case removes:
 		return process.Unregister
-	case (op == process.Restart || op == process.Start && existed) && s != nil && atRest(s) != "":
+	case (op.Name() == process.Restart || op == process.Start && existed) && s != nil && atRest(s) != "":
 		return process.Update
 	}
 	return op

@@ -57,6 +57,8 @@ type Host struct {
 	Disks   []Mount `json:"disks,omitempty"`
 	// Full are directories of the agent whose file systems have no room, and since when, in Unix milliseconds.
 	Full map[string]int64 `json:"full,omitempty"`
+	// Notes say, in words of the agent, what is wrong with the agent itself.
+	Notes []string `json:"notes,omitempty"`
 	// Labels are the labels of the host's own file, and Facts the facts of its owner; nil if there are none.
 	Labels map[string]string `json:"labels,omitempty"`
 	Facts  map[string]string `json:"facts,omitempty"`

@@ -92,6 +92,18 @@ func (v *view) pageOfApply(ctx context.Context) error {
 	return nil
 }
 
+// readFile parses the text of the form within the memory that the API has for parsing, and notes its faults.
+func (v *view) readFile(ctx context.Context, a *applied) ([]processfile.Document, error) {
+	release, err := v.Parse(ctx, v.who.App, []byte(a.Text))
+	if err != nil {
+		return nil, &client.Error{Status: http.StatusTooManyRequests, Title: "Too Many Requests", Detail: err.Error()}
+	}
+	defer release()
+	docs, err := processfile.Read("", []byte(a.Text))
+	a.Faults, _ = errors.AsType[processfile.Faults](err)
+	return docs, nil
+}
+
 func (v *view) showApply(status int, a *applied) {
 	a.Command = a.command()
 	v.render(status, "apply", a)
@@ -122,6 +134,11 @@ func (f *applyForm) command() string {
 
 // apply shows the plan of a file, and carries it out once it is confirmed.
 func (v *view) apply(ctx context.Context) error {
+	if !v.who.Admin && len(v.who.Grants) == 0 { // before it parses any input
+		return &client.Error{
+			Status: http.StatusForbidden, Title: "Forbidden", Detail: v.who.Who() + " has no rights",
+		}
+	}
 	if err := v.r.ParseForm(); err != nil {
 		return &client.Error{Status: http.StatusBadRequest}
 	}
@@ -132,8 +149,10 @@ func (v *view) apply(ctx context.Context) error {
 		NoRestart: in.Get("no_restart") != "", Prune: in.Get("prune") != "",
 	}}
 	a.Revision, _ = strconv.ParseInt(in.Get("revision"), 10, 64) // 0 is no revision
-	docs, err := processfile.Read("", []byte(a.Text))
-	a.Faults, _ = errors.AsType[processfile.Faults](err)
+	docs, err := v.readFile(ctx, a)
+	if err != nil {
+		return err
+	}
 	files := processfile.Files(docs)
 	if len(a.Faults) > 0 {
 		a.Faults = a.Faults.Further(docs, func(file client.File, peers []string) []client.FieldError {
@@ -302,7 +321,7 @@ func (v *view) planOf(p *client.Plan) *planned {
 			continue
 		}
 		out.Steps += n
-		if c.Op == v1.OpRestart {
+		if strings.HasPrefix(c.Op, v1.OpRestart) {
 			out.Restarts += n
 		}
 		for _, h := range c.Hosts {

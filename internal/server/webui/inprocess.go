@@ -3,6 +3,7 @@ package webui
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
@@ -61,15 +62,16 @@ const (
 // reads are the reads of sessions that the audit log holds already. The header of a page alone proves nothing: whoever
 // reads chooses it.
 type reads struct {
-	mu   sync.Mutex
-	last map[string]time.Time
+	mu sync.Mutex
+	// last has the times by the hashes of sessions and addresses, which callers make as long as they like.
+	last map[[sha256.Size]byte]time.Time
 }
 
 // again reports whether a session has made a read a short time ago.
 func (r *reads) again(read string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, known := r.last[read]
+	last, known := r.last[sha256.Sum256([]byte(read))]
 	return known && now.Sub(last) < renewTime
 }
 
@@ -79,9 +81,9 @@ func (r *reads) note(read string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last == nil || len(r.last) >= maxReads {
-		r.last = map[string]time.Time{}
+		r.last = map[[sha256.Size]byte]time.Time{}
 	}
-	r.last[read] = now
+	r.last[sha256.Sum256([]byte(read))] = now
 }
 
 // renew remembers reads of a session again, if the session has made all of them a short time ago.

@@ -72,7 +72,7 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 	})
 	console, err := webui.New(webui.Config{
 		API: api, Gate: g, Tokens: reading{s, r}, Views: s, Directory: r.fleet, Audit: records, Named: func(string) bool { return true }, Now: clock, Log: log,
-		Pulse: pulse.New(r.now), Settings: settings,
+		Pulse: pulse.New(r.now), Settings: settings, Parse: admission.New().ParseYAML,
 	})
 	if err != nil {
 		t.Fatal(err)

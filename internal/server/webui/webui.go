@@ -107,6 +107,8 @@ type Config struct {
 	Audit Audit
 	Pulse Pulse
 	Users store.Users
+	// Parse waits until there is memory to parse a text in YAML for an app. release frees the memory.
+	Parse func(ctx context.Context, app string, text []byte) (release func(), err error)
 	// Provider signs people in; nil if there is none.
 	Provider *Provider
 	// Named reports whether a name or address, without a port, is one of this server. Pages are served under no other
@@ -375,7 +377,7 @@ func (v *view) failed(err error) {
 	}
 	switch status {
 	case http.StatusNotFound:
-		text = words.Page.NotFound
+		text = v.absent()
 	case http.StatusForbidden:
 		text = words.Page.Forbidden
 	default:
@@ -388,16 +390,24 @@ func (v *view) failed(err error) {
 	}
 	v.render(status, "error", map[string]any{
 		"Text": text, "Error": detail, "Request": request,
-		"Denied": status == http.StatusNotFound || status == http.StatusForbidden,
+		"Denied": !v.who.Admin && (status == http.StatusNotFound || status == http.StatusForbidden),
 	})
 }
 
 // nothing answers a path that is no page.
 func (v *view) nothing(context.Context) error {
 	v.render(http.StatusNotFound, "error", map[string]any{
-		"Text": words.Page.NotFound, "Error": "", "Denied": true,
+		"Text": v.absent(), "Error": "", "Denied": !v.who.Admin,
 	})
 	return nil
+}
+
+// absent tells that there is no such page. Somebody with all rights lacks none.
+func (v *view) absent() words.Text {
+	if v.who.Admin {
+		return words.Page.Absent
+	}
+	return words.Page.NotFound
 }
 
 // inProcess carries the calls of a page to the handler of the API, as calls of a person.

@@ -110,6 +110,17 @@ func app(ctx context.Context, p plan, done *tally) (begin func(), err error) {
 		return func(ctx context.Context) error { return c.call(ctx, http.MethodGet, path, nil) }
 	}
 	pattern := url.QueryEscape(strings.Repeat("*a?", 600))
+	costly := url.QueryEscape(strings.Repeat(".{0,1000}", 110))
+	processes := map[string]any{}
+	for i := range 6 {
+		processes[fmt.Sprint("p", i)] = map[string]any{
+			"hosts": []string{"*"}, "run": "true", "ready": map[string]string{"log": strings.Repeat(".{0,1000}", 1000)},
+		}
+	}
+	file, err := json.Marshal(map[string]any{"namespace": "mine", "processes": processes})
+	if err != nil {
+		return nil, err
+	}
 	ways := []way{
 		{"60 MB of empty hosts", post(gse+"operate_proc_v2/", empties)},
 		{"60 MB of numbers", post(gse+"operate_proc_v2/", ids)},
@@ -118,6 +129,11 @@ func app(ctx context.Context, p plan, done *tally) (begin func(), err error) {
 		{"states of 30,000 hosts", post(gse+"get_proc_status_v2/", many)},
 		{"lists by patterns", get(own + "processes?limit=1000&host=" + pattern + "&name=" + pattern)},
 		{"events by patterns", get(own + "events?limit=1000&name=" + pattern)},
+		{"expressions without the right", get(own + "processes/good/good-0/logs?grep=" + costly)},
+		{"expressions", get(own + "processes/mine/x/logs?grep=" + costly)},
+		{"files with expressions", func(ctx context.Context) error {
+			return c.call(ctx, http.MethodPut, own+"namespaces/mine?dry_run=true", bytes.NewReader(file))
+		}},
 		{"agents", get(own + "agents?limit=1000")},
 		{"results of others", get(own + "operations/" + url.PathEscape(p.Task) + "/results")},
 		{"waits", get(own + "operations/" + url.PathEscape(p.Task) + "?wait=60")},

@@ -327,8 +327,11 @@ func (h *Host) Marks(string) instance.Marks { return instance.Marks{} }
 // AnyOOM implements agent.Limits.
 func (h *Host) AnyOOM() (uint64, error) { return 0, nil }
 
+// Preflight implements agent.Starts.
+func (h *Host) Preflight(process.ID, *process.Spec, []instance.Line, bool) error { return nil }
+
 // LimitNotes implements agent.Limits.
-func (h *Host) LimitNotes(process.HardLimits) []string { return nil }
+func (h *Host) LimitNotes(*process.Spec) []string { return nil }
 
 // Differs implements agent.Limits: nothing changes here by itself.
 func (h *Host) Differs(process.ID, *process.Spec, specstore.Runtime) ([]process.LiveField, bool) {

@@ -20,6 +20,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"drover/internal/durable"
 	"drover/internal/reserve"
 	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlstore"
@@ -114,6 +115,9 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), reader.Close(), conns.Close())
 	}
 	b.close = sync.OnceValue(b.closeAll)
+	if b.writer.file, err = durable.Hold(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot open database: %w", err), b.close())
+	}
 	db := &DB{Store: sqlstore.New(b, wanted.watch), backend: b}
 	if err := db.EndLeases(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), db.Close())

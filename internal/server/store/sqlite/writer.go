@@ -12,6 +12,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"drover/internal/durable"
 	"drover/internal/reserve"
 	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlstore"
@@ -42,6 +43,8 @@ type writer struct {
 	log   *slog.Logger
 	// reserve holds disk space for urgent writes on a full disk.
 	reserve *reserve.Reserve
+	// file is the file of the database.
+	file durable.Held
 	// jobs is unbuffered: the caller holds a job until the writer takes it, so Close strands no job.
 	jobs chan *job
 	quit chan struct{}
@@ -80,6 +83,9 @@ func newWriter(
 // the write begins.
 func (w *writer) write(ctx context.Context, do func(context.Context, sqldb.Session) error) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := w.file.Check(); err != nil {
 		return err
 	}
 	j := &job{do: do, urgent: sqldb.Urgent(ctx), err: make(chan error, 1)}

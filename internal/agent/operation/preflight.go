@@ -1,0 +1,145 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"drover/internal/agent/instance"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// preflight fails if the start after the end of a running instance is known to fail, or if the preflight command fails:
+// nothing is done then. What is down is not ended, and its start finds out by itself.
+func (n *session) preflight(running instance.Sighting) error {
+	if n.force {
+		return nil
+	}
+	if running.Alive() {
+		if err := n.couldStart(false); err != nil {
+			return n.runsOn(err)
+		}
+	}
+	return n.runsOn(n.preflightCommand())
+}
+
+// couldStart returns why the commands that bring the process up could not run now; nil if nothing is known that
+// prevents it. A command that drover could not record would not run either. adopts says that drover is about to take
+// the running process over.
+func (n *session) couldStart(adopts bool) error {
+	if n.Preflight == nil {
+		return nil
+	}
+	if err := n.Preflight(n.id, n.spec, n.starters(), adopts); err != nil {
+		return err
+	}
+	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
+		return instance.Unrecorded(err)
+	}
+	return nil
+}
+
+// starters are the command lines that bring the process up.
+func (n *session) starters() (lines []instance.Line) {
+	if n.replaces() && (n.op == process.Restart || n.op == process.Preflight) {
+		lines = append(lines, instance.Line{Field: n.named("restart_cmd"), Line: n.spec.Commands.Restart})
+		if n.op == process.Restart {
+			return lines
+		}
+	}
+	if hook := n.spec.BeforeStart; hook != nil {
+		lines = append(lines, instance.Line{Field: stepBeforeStart, Line: hook.Run})
+	}
+	field, line := n.spec.Starter()
+	if n.spec.Foreground() {
+		line = process.Replacing(line)
+	}
+	return append(lines, instance.Line{Field: n.named(field), Line: line, Later: n.spec.BeforeStart != nil})
+}
+
+// runsOn says of a failed preflight that nothing was done, and what has become of the process meanwhile. It returns the
+// end of the operation itself as it is.
+func (n *session) runsOn(err error) error {
+	known, ok := errors.AsType[*process.Error](err)
+	if !ok || known.Cause == process.CauseStopped {
+		return err
+	}
+	fate := "the process does not run"
+	if seen := n.look(); seen.Alive() {
+		fate = fmt.Sprintf("pid %d runs on", seen.ID.PID)
+	}
+	return refused(known, "nothing was done: "+fate)
+}
+
+// refused is the error of a preflight that has failed.
+func refused(why *process.Error, fate string) error {
+	e := *why
+	e.Fault, e.Cause = process.Failed, process.CausePreflight
+	e.Text = why.Text + "; " + fate
+	if !strings.HasPrefix(why.Text, stepPreflight+" failed: ") { // the command has not told so
+		e.Text = stepPreflight + " failed: " + e.Text
+	}
+	return &e
+}
+
+// mayAdopt fails if drover could not start an instance again that it is to take over: its first restart would take it
+// down.
+func (n *session) mayAdopt(c *instance.Copy) error {
+	err := n.couldStart(true)
+	if known, ok := errors.AsType[*process.Error](err); ok {
+		return refused(known, fmt.Sprintf("nothing was taken over: pid %d runs on as before", c.ID.PID))
+	}
+	return err
+}
+
+// withFate says in the error of a restart what has become of the instance that ran before.
+func (n *session) withFate(before *procfs.Identity, err error) error {
+	known, ok := errors.AsType[*process.Error](err)
+	if !ok || before == nil || errors.Is(err, ErrInterrupted) {
+		return err
+	}
+	told := *known
+	switch now := n.runtime.Process; {
+	case now == nil:
+		told.Text = join(known.Text, fmt.Sprintf("pid %d was ended before, and the process is down", before.PID))
+	case *now == *before:
+		told.Text = join(known.Text, fmt.Sprintf("pid %d runs on", before.PID))
+	}
+	return &told
+}
+
+// preflightCommand runs the preflight command of the spec, if it has one. Only status 0 passes. A stop ends the
+// command.
+func (n *session) preflightCommand() error {
+	if n.spec.Preflight == nil {
+		return nil
+	}
+	all := n.ctx
+	n.ctx = n.preparation()
+	defer func() { n.ctx = all }()
+	st, err := n.command(stepPreflight, n.spec.Preflight.Run)
+	if err != nil {
+		return err
+	}
+	n.endLeft([]string{st.Run})
+	if !succeeded(st.Result) || !st.Result.Known {
+		return n.commandFailed(stepPreflight, st.Result, "")
+	}
+	return n.interruption()
+}
+
+// askPreflight answers whether the process could start now. It changes nothing.
+func (n *session) askPreflight() (Result, error) {
+	err := n.couldStart(false)
+	if err == nil {
+		err = n.preflightCommand()
+	}
+	if err != nil {
+		return Result{}, n.runsOn(err)
+	}
+	return Result{
+		Outcome: process.Outcome{Text: successText("it could start now"), Hosted: n.subject.Hosted()},
+		Runtime: n.runtime,
+	}, nil
+}
