@@ -9,6 +9,10 @@ const never = "NEVER A FLAKE"
 // about one run in ten of a package whose tests use testing/synctest ends so.
 const detectorsEnd = "ThreadSanitizer: CHECK failed"
 
+// parentsEnd is how the testing package ends the process when a parallel sub-test fails by the t of its parent. That is
+// an ordinary fall.
+const parentsEnd = "panic: test executed panic(nil) or runtime.Goexit"
+
 // certain returns why the fall of a package cannot be luck, or nothing.
 func certain(p *running, output string) string {
 	switch {
@@ -25,7 +29,8 @@ func certain(p *running, output string) string {
 	}
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "panic: ") && !strings.HasPrefix(line, "panic: test timed out after ") {
+		if strings.HasPrefix(line, "panic: ") && !strings.HasPrefix(line, "panic: test timed out after ") &&
+			!strings.HasPrefix(line, parentsEnd) {
 			return line
 		}
 		if strings.HasPrefix(line, "fatal error: ") { // the runtime's own panics: a map written by two, a deadlock

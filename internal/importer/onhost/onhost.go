@@ -21,7 +21,7 @@ import (
 )
 
 // askTime is how long a program of the old supervisor may take.
-const askTime = 10 * time.Second
+const askTime = 30 * time.Second
 
 // Facts are what this host says about itself.
 func Facts() importer.Facts {
