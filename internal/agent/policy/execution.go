@@ -2,8 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"drover/internal/process"
 )
@@ -32,21 +32,23 @@ func (r *rules) rights(e *process.Execution) *refusal {
 	return nil
 }
 
-// variables rejects variables by which a loader or a shell runs other files than the command names.
-func (r *rules) variables(e *process.Execution) *refusal {
-	if len(r.paths) == 0 {
+// named rejects variables of a spec that the policy does not name. Loaders, shells and interpreters run other files
+// than the command names if a variable tells them to, and nobody knows all such variables.
+func (r *rules) named(e *process.Execution) *refusal {
+	line := 0
+	switch {
+	case len(r.variables) > 0:
+		line = r.variables[0].line
+	case len(r.paths) > 0:
+		line = r.paths[0].line
+	default:
 		return nil
 	}
-	names := make([]string, 0, len(e.Environment))
-	for name := range e.Environment {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if strings.HasPrefix(name, "LD_") || slices.Contains([]string{"BASH_ENV", "ENV", "GCONV_PATH", "PATH"}, name) {
+	for _, name := range slices.Sorted(maps.Keys(e.Environment)) {
+		if !matchesAny(r.variables, name) {
 			return &refusal{
-				r.paths[0].line,
-				fmt.Sprintf("environment has %s, which can lead out of the paths: not where paths are given", name),
+				line, fmt.Sprintf("environment has %s, which no line variables names: where paths are given a variable "+
+					"may lead out of them", name),
 			}
 		}
 	}

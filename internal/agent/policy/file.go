@@ -100,7 +100,7 @@ func trusted(path string, info fs.FileInfo) error {
 
 // rules are the content of the file. A kind of line that is missing denies nothing.
 type rules struct {
-	users, paths, namespaces, operations []entry
+	users, paths, variables, namespaces, operations []entry
 	// observe is the number of the observe-only line, 0 if there is none.
 	observe int
 }
@@ -139,11 +139,11 @@ func (r *rules) add(line int, kind string, words []string) error {
 		return nil
 	}
 	list, ok := map[string]*[]entry{
-		"users": &r.users, "paths": &r.paths, "namespaces": &r.namespaces,
+		"users": &r.users, "paths": &r.paths, "variables": &r.variables, "namespaces": &r.namespaces,
 		"operations": &r.operations,
 	}[kind]
 	if !ok {
-		return fmt.Errorf("%q is unknown: expected users, paths, namespaces, operations or observe-only", kind)
+		return fmt.Errorf("%q is unknown: expected users, paths, variables, namespaces, operations or observe-only", kind)
 	}
 	if len(words) == 0 {
 		return fmt.Errorf("%s: expected at least one value", kind)
@@ -191,7 +191,10 @@ func (r *rules) summary() string {
 	for _, list := range []struct {
 		name string
 		list []entry
-	}{{"users", r.users}, {"paths", r.paths}, {"namespaces", r.namespaces}, {"operations", r.operations}} {
+	}{
+		{"users", r.users}, {"paths", r.paths}, {"variables", r.variables}, {"namespaces", r.namespaces},
+		{"operations", r.operations},
+	} {
 		if len(list.list) > 0 {
 			parts = append(parts, list.name+" "+texts(list.list))
 		}

@@ -195,7 +195,7 @@ func (r *rules) spec(spec *process.Spec) *refusal {
 	if no := r.rights(&spec.Execution); no != nil {
 		return no
 	}
-	if no := r.variables(&spec.Execution); no != nil {
+	if no := r.named(&spec.Execution); no != nil {
 		return no
 	}
 	return r.places(spec)

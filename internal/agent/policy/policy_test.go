@@ -241,6 +241,32 @@ func TestEveryCommandIsJudged(t *testing.T) {
 	refused(t, k.MayAsk(id("n"), spec("a", dir, "./run")), "runs no command")
 }
 
+// TestVariables: where paths are given, a spec has only the variables that the policy names: each interpreter has some
+// that run other programs.
+func TestVariables(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ policy, name, refusal string }{
+		{"paths " + dir, "PS4", "environment has PS4, which no line variables names"},
+		{"paths " + dir + "\nvariables APP_* HOME", "NODE_OPTIONS", "environment has NODE_OPTIONS"},
+		{"paths " + dir + "\nvariables APP_* HOME", "APP_ENV", ""},
+		{"paths " + dir + "\nvariables APP_*\nvariables HOME", "HOME", ""},
+		{"variables APP_*", "PERL5DB", "environment has PERL5DB"},
+		{"variables APP_*", "APP_", ""},
+		{"users a", "PS4", ""},
+	} {
+		k, _ := keeper(t, c.policy)
+		s := spec("a", dir, "./run")
+		s.Execution.Environment = map[string]string{c.name: "x"}
+		for _, err := range []error{k.Allow(id("n"), process.Start, s), k.MayAsk(id("n"), s)} {
+			if c.refusal != "" {
+				refused(t, err, c.refusal)
+			} else if err != nil {
+				t.Errorf("%q, %s: %v", c.policy, c.name, err)
+			}
+		}
+	}
+}
+
 // TestNoMoreThanTheAccount: where accounts are given, a spec gives them no further rights.
 func TestNoMoreThanTheAccount(t *testing.T) {
 	k, _ := keeper(t, "users a")
