@@ -28,6 +28,8 @@ type Facts struct {
 	Exists func(path string) bool
 	// Daemon returns the base name of the executable of the process in a pid file, or "".
 	Daemon func(pidFile string) string
+	// RunsAs returns the account of the supervisord that runs with a configuration, or "".
+	RunsAs func(configuration string) string
 }
 
 // Process is one process with what is needed to find it in the old supervisor.

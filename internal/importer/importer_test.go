@@ -25,6 +25,7 @@ func facts() importer.Facts {
 		Daemon: func(pidFile string) string {
 			return map[string]string{"/run/postgresql/16-main.pid": "postgres"}[pidFile]
 		},
+		RunsAs: func(string) string { return "root" },
 	}
 }
 
@@ -149,5 +150,33 @@ func TestSectionsOfSupervisord(t *testing.T) {
 	want := []string{"g:ev ev g", "worker:worker_00 worker ", "worker:worker_01 worker "}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestAccountOfSupervisord: a program without an account runs as its supervisord does. It never becomes root's in silence.
+func TestAccountOfSupervisord(t *testing.T) {
+	text := []byte("[program:api]\ncommand=/srv/api\n[program:own]\ncommand=/srv/own\nuser=own\n")
+	for runsAs, want := range map[string]string{"shop": "shop", "root": "", "": ""} {
+		f := facts()
+		f.RunsAs = func(configuration string) string {
+			if configuration != "main.conf" {
+				t.Errorf("asked about %s", configuration)
+			}
+			return runsAs
+		}
+		r := importer.Supervisord([]importer.Text{{Path: "main.conf", Data: text}}, []string{"web1"}, f)
+		if got := r.Processes[0].User; got != want {
+			t.Errorf("supervisord is %q's: the program runs as %q, want %q", runsAs, got, want)
+		}
+		if got := r.Processes[1].User; got != "own" {
+			t.Errorf("supervisord is %q's: a program of its own account runs as %q", runsAs, got)
+		}
+		written, err := r.Write("shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := strings.Contains(string(written), "write the account into"); told != (runsAs == "") {
+			t.Errorf("supervisord is %q's: the file is\n%s", runsAs, written)
+		}
 	}
 }

@@ -61,8 +61,14 @@ func Supervisord(files []Text, hosts []string, facts Facts) *Import {
 			}
 		}
 	}
+	runsAs := ""
+	if len(files) > 0 && facts.RunsAs != nil {
+		runsAs = facts.RunsAs(files[0].Path)
+	}
 	for _, s := range programs {
-		p := &program{iniSection: s, global: global, facts: facts, name: strings.TrimPrefix(s.name, "program:")}
+		p := &program{
+			iniSection: s, global: global, facts: facts, runsAs: runsAs, name: strings.TrimPrefix(s.name, "program:"),
+		}
 		p.group = firstOf(groups[p.name], p.name)
 		p.grouped = groups[p.name] != ""
 		p.convert(r, hosts)
@@ -77,6 +83,8 @@ type program struct {
 	facts       Facts
 	name, group string
 	grouped     bool
+	// runsAs is the account of the running supervisord, or "".
+	runsAs string
 }
 
 // instance is one process of a program while it is converted.
@@ -271,6 +279,14 @@ func pairs(text string) (v1.Variables, error) {
 // account converts who runs where.
 func (i *instance) account() {
 	i.User = firstOf(i.get("user", ""), i.global.values["user"])
+	switch {
+	case i.User != "" || i.runsAs == "root":
+	case i.runsAs == "":
+		i.lose("user: supervisord runs the process as its own account, and no supervisord runs with this configuration. " +
+			"drover runs the process as root: write the account into user if that is another one")
+	default:
+		i.User = i.runsAs // else it would become root's
+	}
 	i.Directory = firstOf(i.get("directory", ""), i.global.values["directory"])
 	if i.Directory == "/" {
 		i.Directory = ""

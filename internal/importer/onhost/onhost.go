@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,6 +47,9 @@ func Facts() importer.Facts {
 				return ""
 			}
 			return strings.TrimSuffix(filepath.Base(exe), " (deleted)")
+		},
+		RunsAs: func(configuration string) string {
+			return accountOf(Supervisord(context.Background(), configuration))
 		},
 	}
 	f.Hostname, _ = os.Hostname() // a host without a name leaves the specifiers as they are
@@ -264,6 +268,23 @@ func Program(ctx context.Context, configuration, name string) int {
 func Supervisord(ctx context.Context, configuration string) int {
 	out, err := ask(ctx, "supervisorctl", "-c", configuration, "pid")
 	return max(answer(out, err), 0)
+}
+
+// accountOf returns the name of the account of a process, or its number if it has no name; empty if there is no process.
+func accountOf(pid int) string {
+	info, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
+	if pid <= 0 || err != nil {
+		return ""
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	uid := strconv.FormatUint(uint64(owner.Uid), 10)
+	if u, err := user.LookupId(uid); err == nil {
+		return u.Username
+	}
+	return uid
 }
 
 // ProgramOf returns the program of a running process as it was started; empty if it is not known.
