@@ -30,6 +30,10 @@ const (
 	proxiesEvery = 5 * time.Second
 	// proxyAwayAfter is how long after its last message a proxy counts as offline.
 	proxyAwayAfter = 15 * time.Second
+	// hubsEvery is the interval at which servers exchange their addresses for proxies. An address that no server has had
+	// for hubsKept is forgotten: until then the server may come back, and find proxies that know only this address.
+	hubsEvery = 15 * time.Second
+	hubsKept  = 30 * 24 * time.Hour
 )
 
 // proxies is the register of proxies and of the data that they use. It implements enrol.Proxies and is safe for
@@ -45,6 +49,9 @@ type proxies struct {
 	list   []store.Proxy
 	beats  map[string]lastBeat
 	digest string
+	// shared are the addresses of all servers for proxies, as of sharedAt.
+	shared   []string
+	sharedAt time.Time
 	// joins handles the requests of hosts; nil until the server accepts calls.
 	joins http.Handler
 }
@@ -97,6 +104,9 @@ func (p *proxies) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.share(ctx); err != nil {
+		return err
+	}
 	digest, err := p.digestNow()
 	if err != nil {
 		return err
@@ -107,6 +117,27 @@ func (p *proxies) load(ctx context.Context) error {
 	maps.DeleteFunc(p.beats, func(key string, _ lastBeat) bool {
 		return !slices.ContainsFunc(list, func(one store.Proxy) bool { return one.Key == key })
 	})
+	return nil
+}
+
+// share exchanges the addresses for proxies with the other servers on the database. A proxy that knows
+// the address of one server only would be away with that server.
+func (p *proxies) share(ctx context.Context) error {
+	now := p.s.clock.Now()
+	p.mu.Lock()
+	known := !p.sharedAt.IsZero() && now.Sub(p.sharedAt) < hubsEvery
+	p.mu.Unlock()
+	own := p.ownHubs()
+	if known || len(own) == 0 || !p.s.store.Shared() {
+		return nil
+	}
+	shared, err := p.s.store.ShareHubs(ctx, own, hubsKept)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shared, p.sharedAt = shared, now
 	return nil
 }
 
@@ -210,8 +241,19 @@ func (p *proxies) digestNow() (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// hubs returns the addresses of servers for proxies, host:port; none if the server accepts no proxies.
+// hubs returns the addresses of all servers for proxies, host:port; none if this server accepts no proxies.
 func (p *proxies) hubs() []string {
+	own := p.ownHubs()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(own) == 0 || len(p.shared) == 0 {
+		return own
+	}
+	return p.shared
+}
+
+// ownHubs returns the addresses that this server gives proxies, host:port; none if it accepts no proxies.
+func (p *proxies) ownHubs() []string {
 	fleet := p.s.joining.fleet
 	if len(fleet.AdvertiseProxies) > 0 {
 		return fleet.AdvertiseProxies

@@ -82,7 +82,7 @@ func (s *site) together(servers int) [][]string {
 	}
 	flags := make([][]string, servers)
 	for i := range flags {
-		flags[i] = []string{"--fabric", fabrics[i], "--cluster", clusters[i]}
+		flags[i] = []string{"--fabric", fabrics[i], "--cluster", clusters[i], "--proxies", harness.FreeAddress(s.t)}
 		for j := range fabrics {
 			flags[i] = append(flags[i], "--advertise", fabrics[j])
 			if j != i {

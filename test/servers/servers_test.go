@@ -2,7 +2,10 @@ package servers_test
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -194,6 +197,50 @@ func TestAProxy(t *testing.T) {
 	if log := proxy.log.String(); strings.Contains(log, "panic") {
 		t.Error("the proxy has crashed")
 	}
+}
+
+// TestAProxyOfServers: servers that embed their brokers give a proxy the addresses of all of them, although each has only
+// its own. The hosts of the proxy stay when the server dies at which the proxy has joined.
+func TestAProxyOfServers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 0, 2)
+	a, b := s.servers[0], s.servers[1]
+	proxy, at := s.proxy("gate", 3, a)
+	s.agentOf(3, "one", "127.0.0.2", b, at)
+	p := s.daemon("127.0.0.2", "p")
+	p.Host = "3:127.0.0.2"
+	s.operate(a, b, p, judge.Start).Want(t, "start", 0)
+	for _, n := range s.servers {
+		leaves := n.args[slices.Index(n.args, "--proxies")+1]
+		harness.Eventually(t, "the proxy to know "+n.name, func() bool { return holds(t, proxy.dir, leaves) })
+	}
+	for _, dead := range s.servers {
+		other := b
+		if dead == b {
+			other = a
+		}
+		dead.program().Kill()
+		s.operate(other, other, p, judge.Restart).Want(t, "with one server", 0)
+		dead.restart()
+		dead.shows("3:127.0.0.2", "online")
+	}
+}
+
+// holds reports whether a file below a directory holds a text.
+func holds(t *testing.T, dir, text string) (found bool) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil //nolint:nilerr // the proxy replaces its files meanwhile
+		}
+		data, err := os.ReadFile(path)
+		found = found || err == nil && strings.Contains(string(data), text)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // refused starts a server, which must end by itself and say why.

@@ -24,6 +24,13 @@ type Cluster interface {
 	DropLease(ctx context.Context, name, holder string) error
 }
 
+// Hubs holds the addresses by which proxies reach the servers of a fleet.
+type Hubs interface {
+	// ShareHubs records that a server has the addresses now, by the database's clock. It returns all addresses that a
+	// server had within the given time, in alphabetical order.
+	ShareHubs(ctx context.Context, own []string, within time.Duration) ([]string, error)
+}
+
 // Server is one run of a server, as it describes itself.
 type Server struct {
 	ID, Name string

@@ -83,6 +83,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Watching
 	Audit
 	Cluster
+	Hubs
 	Facts
 	Fullness
 	// Ping fails if the database cannot accept a write now.

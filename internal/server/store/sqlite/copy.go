@@ -74,7 +74,7 @@ func (s source) Tables(ctx context.Context) ([]sqldb.Table, error) {
 		return nil
 	}, `SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
 		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\'
-			AND t.name NOT IN ('schema_version', 'ping', 'leases', 'servers')
+			AND t.name NOT IN ('schema_version', 'ping', 'leases', 'servers', 'hubs')
 		ORDER BY t.name, c.cid`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the schema: %w", err)

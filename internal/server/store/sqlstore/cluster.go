@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"drover/internal/server/store"
@@ -104,6 +105,33 @@ func (db *Store) BeatServer(ctx context.Context, s store.Server,
 		return nil, fmt.Errorf("cannot register this server: %w", err)
 	}
 	return there, nil
+}
+
+// ShareHubs records addresses by which proxies reach a server, and returns those of all servers.
+func (db *Store) ShareHubs(ctx context.Context, own []string, within time.Duration) (shared []string, err error) {
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		now, err := db.clock(ctx, tx.query)
+		if err != nil {
+			return err
+		}
+		since := nanos(now.Add(-within))
+		if err := tx.exec(ctx, `DELETE FROM hubs WHERE seen < ?`, since); err != nil {
+			return err
+		}
+		for _, address := range own {
+			if err := tx.exec(ctx, `INSERT INTO hubs (address, seen) VALUES (?, ?) ON CONFLICT (address) DO UPDATE
+				SET seen = excluded.seen`, address, nanos(now)); err != nil {
+				return err
+			}
+		}
+		shared, err = all(ctx, tx.query, column[string], `SELECT address FROM hubs WHERE seen >= ?`, since)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot share the addresses for proxies: %w", err)
+	}
+	slices.Sort(shared) // databases sort by their own languages
+	return shared, nil
 }
 
 func scanServer(rows *sql.Rows) (s store.Server, err error) {

@@ -56,6 +56,22 @@ func servers(t *testing.T, s store.Store) {
 	beat(time.Minute, a, a)
 }
 
+// hubs are shared by all servers, and forgotten when no server has had them for long.
+func hubs(t *testing.T, s store.Store) {
+	share := func(within time.Duration, own []string, want ...string) {
+		t.Helper()
+		got, err := s.ShareHubs(t.Context(), own, within)
+		must(t, err)
+		same(t, "hubs", want, got)
+	}
+	share(time.Hour, []string{"b:7352", "c:7352"}, "b:7352", "c:7352")
+	share(time.Hour, []string{"a:7352"}, "a:7352", "b:7352", "c:7352")
+	share(time.Hour, []string{"b:7352"}, "a:7352", "b:7352", "c:7352")
+	share(time.Hour, nil, "a:7352", "b:7352", "c:7352")
+	share(-time.Second, []string{"b:7352"})
+	share(time.Hour, []string{"d:7352"}, "b:7352", "d:7352")
+}
+
 func identity(t *testing.T, s store.Store) {
 	first, err := s.Identify(t.Context(), map[string]string{"id": "1", "account": "A"})
 	must(t, err)

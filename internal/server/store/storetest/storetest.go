@@ -143,6 +143,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"figures", figures},
 		{"leases", leases},
 		{"servers", servers},
+		{"hubs", hubs},
 		{"identity", identity},
 		{"clock", clock},
 		{"agents changed", agentsChanged},

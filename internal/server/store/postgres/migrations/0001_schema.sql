@@ -547,6 +547,13 @@ CREATE TABLE servers (
     agents  text             -- a list of those it hears; null while it hears all other servers
 );
 
+-- The addresses by which proxies reach the servers.
+CREATE TABLE hubs (
+    address text   PRIMARY KEY,
+    seen    bigint NOT NULL -- when a server had it last
+);
+CREATE INDEX hubs_by_age ON hubs (seen);
+
 CREATE TABLE leases (
     name   text   PRIMARY KEY,
     holder text   NOT NULL,

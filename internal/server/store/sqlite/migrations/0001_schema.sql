@@ -552,6 +552,13 @@ CREATE TABLE servers (
     agents  TEXT              -- a list of those it hears; null while it hears all other servers
 ) STRICT;
 
+-- The addresses by which proxies reach the servers.
+CREATE TABLE hubs (
+    address TEXT    PRIMARY KEY,
+    seen    INTEGER NOT NULL -- when a server had it last
+) STRICT;
+CREATE INDEX hubs_by_age ON hubs (seen);
+
 CREATE TABLE leases (
     name   TEXT    PRIMARY KEY,
     holder TEXT    NOT NULL,
