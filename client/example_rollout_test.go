@@ -119,7 +119,7 @@ func ExampleClient_UndoRollout() {
 	c, stop := connect()
 	defer stop()
 
-	r, err := c.UndoRollout(context.Background(), "ro-1")
+	r, err := c.UndoRollout(context.Background(), "ro-1", nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -83,10 +83,15 @@ func (c *Client) ApproveRollout(ctx context.Context, id string) (Rollout, error)
 	return c.changeRollout(ctx, v1.RouteApproveRollout, id, nil)
 }
 
-// UndoRollout begins a rollout that takes the rollout of an apply back, and returns it.
-func (c *Client) UndoRollout(ctx context.Context, id string) (Rollout, error) {
+// UndoRollout begins a rollout that takes the rollout of an apply back, and returns it. It goes to all hosts at once,
+// unless plan has fields of RolloutPlan by their names in JSON, such as "batch": "10%".
+func (c *Client) UndoRollout(ctx context.Context, id string, plan map[string]string) (Rollout, error) {
+	query := url.Values{}
+	for name, value := range plan {
+		query.Set(name, value)
+	}
 	var r Rollout
-	err := c.within(ctx, submitTime, at(v1.RouteUndoRollout, id), nil, nil, &r)
+	err := c.within(ctx, submitTime, at(v1.RouteUndoRollout, id), query, nil, &r)
 	return r, err
 }
 

@@ -422,11 +422,13 @@ var LongServers = []Text{
 	},
 	{
 		"Take the rollout of an apply back. The hosts that it has reached get the specs that they had when it " +
-			"was accepted; a process that it has brought is stopped and removed. The undo is a rollout by the " +
-			"same plan. It skips hosts that are away; they follow when they return. A paused rollout ends. " +
-			"Nothing undoes the rollout of an operation.",
+			"was accepted; a process that it has brought is stopped and removed. The undo goes to all hosts at " +
+			"once and needs no approval, whatever plan the rollout had; --batch, --bake and so on slow it down. " +
+			"It skips hosts that are away; they follow when they return. A paused rollout ends. Nothing undoes " +
+			"the rollout of an operation.",
 		"撤销一次 apply 的分批发布。已到达的主机恢复为该发布被接受时的配置，由它新增的进程会停止并移除。\n" +
-			"撤销本身也是一次分批发布，计划相同。失联的主机会跳过，恢复连接后再撤销。已暂停的分批发布随之结束。针对操作的分批发布无法撤销。",
+			"无论原来怎样分批，撤销都同时到达全部主机，也不需要批准；--batch、--bake 等可以放慢它。\n" +
+			"失联的主机会跳过，恢复连接后再撤销。已暂停的分批发布随之结束。针对操作的分批发布无法撤销。",
 	},
 	{
 		"Exit codes: 0 done, 1 failed or declined, 2 no rollout of an apply, 6 unreachable or timed out, 7 " +

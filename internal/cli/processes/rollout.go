@@ -526,13 +526,15 @@ only on the hosts that were not connected. A rollout that is done becomes active
 
 func newRolloutUndo() *cobra.Command {
 	var a operateCommand
+	var plan rolloutFlags
 	cmd := &cobra.Command{
 		Use:   "undo ROLLOUT",
 		Short: "Take the rollout of an apply back",
 		Long: `Take the rollout of an apply back. The hosts that it has reached get the specs that they had when it was
-accepted; a process that it has brought is stopped and removed. The undo is a rollout by the same plan.
-It skips hosts that are away; they follow when they return. A paused rollout ends. Nothing undoes the
-rollout of an operation.
+accepted; a process that it has brought is stopped and removed. The undo goes to all hosts at once and
+needs no approval, whatever plan the rollout had; --batch, --bake and so on slow it down. It skips hosts
+that are away; they follow when they return. A paused rollout ends. Nothing undoes the rollout of an
+operation.
 
 Exit codes: 0 done, 1 failed or declined, 2 no rollout of an apply, 6 unreachable or timed out, 7 done on
 some hosts only, paused, or held for an approval.`,
@@ -552,8 +554,12 @@ some hosts only, paused, or held for an approval.`,
 					return err
 				}
 			}
+			slower := plan.fields()
+			if plan.at != "" {
+				slower["at"] = plan.at
+			}
 			undo, err := uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
-				return c.UndoRollout(ctx, r.ID)
+				return c.UndoRollout(ctx, r.ID, slower)
 			}, a.Again("rollout list"))
 			if err != nil {
 				return err
@@ -564,6 +570,7 @@ some hosts only, paused, or held for an approval.`,
 	}
 	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().BoolVar(&a.noWait, "no-wait", false, "print the id of the new rollout and do not wait for it")
+	plan.flags(cmd, true)
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	return cmd
 }

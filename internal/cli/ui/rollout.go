@@ -25,7 +25,12 @@ func steps() []step {
 		{"r", "resume", words.Act.Resume, waiting, (*client.Client).ResumeRollout},
 		{"a", "approve", words.Act.Approve, waiting, (*client.Client).ApproveRollout},
 		{"K", "abort", words.Act.Abort, waiting, (*client.Client).AbortRollout},
-		{"u", "undo", words.Act.Undo, begun, (*client.Client).UndoRollout},
+		{
+			"u", "undo", words.Act.Undo, begun,
+			func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
+				return c.UndoRollout(ctx, id, nil)
+			},
+		},
 		{
 			"R", "retry", words.Act.Retry, func(n client.RolloutCounts) int { return n.Failed },
 			func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {

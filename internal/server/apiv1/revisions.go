@@ -165,10 +165,17 @@ func (h *Handler) compareRevisions(ctx context.Context, c *call) (reply, error) 
 	return ok(v1.Plan{Namespace: namespace, Changes: changes})
 }
 
-// undoRollout begins a rollout that brings back the specs that hosts had before an apply, by the same plan.
+// undoRollout begins a rollout that brings back the specs that hosts had before an apply: on all hosts at once, unless
+// the parameters have a plan.
 func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	id := c.subject("id")
-	if err := c.params.done(); err != nil {
+	o, wrong := h.planOptions(&c.params)
+	if err := together(c.params.done(), wrong); err != nil {
+		return reply{}, err
+	}
+	// A host that was away has nothing to take back.
+	p, err := o.plan(&v1.RolloutPlan{Batch: v1.HostCount{Percent: 100}, SkipAway: true})
+	if err != nil {
 		return reply{}, err
 	}
 	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
@@ -212,9 +219,7 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	}
 	undo := h.newRollout(c, store.OpApply)
 	undo.Through, undo.Message, undo.Undoes = v1.ThroughUndo, "undo of "+r.ID, r.ID
-	p := r.Plan.RolloutPlan
-	p.SkipAway = true // a host that was away has nothing to take back
-	h.lay(undo, &p, time.Time{}, steps)
+	h.lay(undo, p, o.at, steps)
 	if err := h.selectAsBefore(ctx, c, undo, known); err != nil {
 		return reply{}, err
 	}

@@ -135,7 +135,7 @@ func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps [
 	}
 	h.sortHosts(hosts, p.Order)
 	made := rollout.Plan{RolloutPlan: *p, Judged: judged, Unproven: r.Plan.Unproven}
-	if h.Breadth > 0 && len(hosts) > h.Breadth {
+	if h.Breadth > 0 && len(hosts) > h.Breadth && r.Undoes == "" { // what ran before needs no second person
 		made.Breadth = h.Breadth
 	}
 	r.Rollout, r.Total = rollout.New(made, at, hosts), len(hosts)

@@ -56,6 +56,7 @@ func TestUndo(t *testing.T) {
 	same(t, "undoes", any(id), a.body["undoes"])
 	same(t, "location", "/api/v1/rollouts/"+back, a.header.Get("Location"))
 	same(t, "undo", "web-1 in 0: stop y restart x<2>1", r.steps(back))
+	same(t, "the plan of the undo", fmt.Sprint(map[string]any{"batch": "100%", "skip_away": true}), fmt.Sprint(a.body["plan"]))
 	ended := r.want(200, r.call("admin", "GET", "/rollouts/"+id, nil)).body
 	same(t, "the rollout", "aborted: undone by anna", fmt.Sprint(ended["state"], ": ", ended["reason"]))
 	r.want(409, r.call("admin", "POST", undo, nil)) // the undo is under way

@@ -336,7 +336,10 @@ func (v *view) changeRollout(ctx context.Context) error {
 	id, action := v.r.PathValue("id"), v.r.PathValue("action")
 	change := map[string]func(context.Context, string) (client.Rollout, error){
 		"pause": v.client.PauseRollout, "resume": v.client.ResumeRollout, "abort": v.client.AbortRollout,
-		"approve": v.client.ApproveRollout, "undo": v.client.UndoRollout,
+		"approve": v.client.ApproveRollout,
+		"undo": func(ctx context.Context, id string) (client.Rollout, error) {
+			return v.client.UndoRollout(ctx, id, nil)
+		},
 		"retry": func(ctx context.Context, id string) (client.Rollout, error) {
 			return v.client.RetryRollout(ctx, id, false)
 		},
