@@ -28,7 +28,8 @@ import (
 
 // Config holds the address of the server and the credentials of the caller. Exactly one of URL and Socket is set.
 type Config struct {
-	// URL is the address of the server, such as http://127.0.0.1:7350. The client keeps a path in it as a prefix.
+	// URL is the address of the server, such as http://127.0.0.1:7350. The client keeps a path in it as a prefix. Commas
+	// separate the addresses of several servers of one fleet: the client calls the first one that takes a connection.
 	URL string
 	// Socket is the path of a server's local socket. It needs no credentials, because the server asks the kernel for
 	// the caller.
@@ -90,14 +91,11 @@ func New(cfg Config) (*Client, error) {
 		c.base, c.name = "http://localhost", cfg.Socket
 		return c, nil
 	}
-	u, err := url.Parse(cfg.URL)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("server address %q is not a URL: expected http://HOST:PORT or https://HOST:PORT",
-			cfg.URL)
+	all, err := addresses(cfg.URL)
+	if err != nil {
+		return nil, err
 	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("server address holds more than scheme, host and path: credentials are given apart")
-	}
+	u := all[0]
 	if len(cfg.CA) > 0 {
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(cfg.CA) {
@@ -106,6 +104,9 @@ func New(cfg Config) (*Client, error) {
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
 	c.base, c.name, c.user = strings.TrimRight(u.String(), "/"), u.Host, cfg.User
+	for _, other := range all[1:] {
+		c.name += ", " + other.Host
+	}
 	credentials, err := json.Marshal(struct {
 		Code   string `json:"bk_app_code"`
 		Secret string `json:"bk_app_secret"`
@@ -119,7 +120,28 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Transport != nil {
 		c.http.Transport = cfg.Transport
 	}
+	if len(all) > 1 {
+		c.http.Transport = &servers{network: c.http.Transport, all: all}
+	}
 	return c, nil
+}
+
+// addresses returns the addresses of the servers in a list.
+func addresses(list string) (all []*url.URL, err error) {
+	for one := range strings.SplitSeq(list, ",") {
+		one = strings.TrimSpace(one)
+		u, err := url.Parse(one)
+		switch {
+		case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+			return nil, fmt.Errorf("server address %q is not a URL: expected http://HOST:PORT or https://HOST:PORT", one)
+		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+			return nil, errors.New("server address holds more than scheme, host and path: credentials are given apart")
+		case len(all) > 0 && strings.TrimRight(u.Path, "/") != strings.TrimRight(all[0].Path, "/"):
+			return nil, fmt.Errorf("server address %q has another path than the first one: expected servers of one fleet", one)
+		}
+		all = append(all, u)
+	}
+	return all, nil
 }
 
 // Address is the address of the server as errors name it: HOST:PORT, or the path of a socket.

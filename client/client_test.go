@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -245,5 +246,44 @@ func TestPagesAreAskedOneByOne(t *testing.T) {
 	}
 	if strings.Join(asked, "\n") != strings.Join(want, "\n") {
 		t.Errorf("asked\n%s\nwant\n%s", strings.Join(asked, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestSeveralServers: the next server gets a call if nobody listens at the first one, and none gets a call twice.
+func TestSeveralServers(t *testing.T) {
+	dead := httptest.NewServer(nil)
+	dead.Close()
+	var calls int
+	one := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		body, _ := io.ReadAll(r.Body)
+		if r.Method == http.MethodPost && len(body) == 0 {
+			t.Error("the body is lost")
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer one.Close()
+	c, err := client.New(client.Config{URL: dead.URL + ", " + one.URL, AppCode: "a", AppSecret: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err = c.CreateApp(t.Context(), client.AppChange{})
+		if refusal, ok := errors.AsType[*client.Error](err); !ok || refusal.Status != http.StatusServiceUnavailable {
+			t.Errorf("got %v, want the answer of the second server", err)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("the second server got %d calls, want 2", calls)
+	}
+	for _, list := range []string{one.URL + ",", one.URL + ",ftp://x", one.URL + "," + one.URL + "/other"} {
+		if _, err := client.New(client.Config{URL: list}); err == nil {
+			t.Errorf("%q is no error", list)
+		}
+	}
+	one.Close()
+	_, err = c.CreateApp(t.Context(), client.AppChange{})
+	if lost, ok := errors.AsType[*client.UnreachableError](err); !ok || !strings.Contains(lost.Server, ", ") {
+		t.Errorf("without any server: %v", err)
 	}
 }

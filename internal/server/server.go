@@ -108,6 +108,8 @@ type Server struct {
 	store   store.Store
 	clock   *dbclock.Clock
 	cluster *cluster // nil if there are no other servers
+	// incarnations tells whether the database was restored from a copy.
+	incarnations *incarnations
 	transport
 	directory *fleet.Directory
 	engine    *engine.Engine
@@ -198,11 +200,15 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.openIncarnations(ctx); err != nil {
+		return nil, err
+	}
 	s.audit, s.depot = audit.New(s.store, cfg.Log), depot.New(storedPackages{s.store}, cfg.Log)
 	if err := s.startBroker(ctx); err != nil {
 		return nil, err
 	}
 	s.directory = fleet.New(s.store, s.clock.Now())
+	s.directory.SetIncarnation(s.incarnations.now().ID)
 	if s.joining != nil {
 		s.directory.AdmitOnly()
 	}
@@ -220,8 +226,8 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.engine = engine.New(engine.Config{
 		Store: pulsingStore{s.store, s.pulse}, Directory: s.directory, Link: orders,
 		Identity: engine.IdentityHooks{Trust: s.trust.renew, Sealing: s.reseal, Cloned: s.cloned},
-		Now:      s.clock.Now,
-		Shared:   s.cluster.shared(), Log: cfg.Log,
+		Now:      s.clock.Now, Incarnation: s.incarnations.now,
+		Shared: s.cluster.shared(), Log: cfg.Log,
 	})
 	s.openAlarms()
 	s.metrics.Show(metrics.Sources{
@@ -354,6 +360,7 @@ func (s *Server) Run(ctx context.Context) error {
 			Now: s.clock.Wall, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "others", Run: s.cluster.run},
+		group.Part{Name: "incarnations", Run: s.incarnations.run},
 		group.Part{Name: "brokers", Run: s.runBrokers},
 		group.Part{Name: "fabric", Run: s.serveFabric},
 		group.Part{Name: "links", Run: s.watchLinks},

@@ -92,7 +92,7 @@ func ReadReport(data []byte) (*Report, error) {
 	if r.Version > Version {
 		return nil, fmt.Errorf("cannot read report: %w", ErrVersion)
 	}
-	if held := r.Trust; max(len(r.Session), len(r.Place)) > maxName || held != nil &&
+	if held := r.Trust; max(len(r.Session), len(r.Place), len(r.Incarnation)) > maxName || held != nil &&
 		len(held.Digest) > maxName {
 		return nil, fmt.Errorf("cannot read report: its session, its place or what it names is longer than %d bytes",
 			maxName)

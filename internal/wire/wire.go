@@ -147,8 +147,6 @@ type Hello struct {
 	Groups map[string]string `json:"groups,omitempty"`
 	// Disk is nil if the agent does not know the contents of its disk.
 	Disk *Disk `json:"disk,omitempty"`
-	// Told is the number of the last acknowledged report of the session that has told states; 0 without one.
-	Told int64 `json:"told,omitempty"`
 	// Name is the host's own name. Policy is the policy of the host's owner for drover in one line; empty without a
 	// policy.
 	Name   string `json:"name,omitempty"`
@@ -194,6 +192,12 @@ type Report struct {
 	// report of a session. A server takes no state from a report after a later report.
 	Session string `json:"session,omitempty"`
 	Number  int64  `json:"number,omitempty"`
+	// Told is the number of the last acknowledged report of the session that has told states; 0 without one.
+	Told int64 `json:"told,omitempty"`
+	// Incarnation is ReportAck.Incarnation as the agent knows it; empty before its first introduction. Whole is set if
+	// the servers have the states and events of the agent with this report, for the first time since an introduction.
+	Incarnation string `json:"incarnation,omitempty"`
+	Whole       bool   `json:"whole,omitempty"`
 	// At is the clock of the host, in Unix milliseconds.
 	At       int64         `json:"at,omitempty"`
 	Hello    *Hello        `json:"hello,omitempty"`
@@ -238,7 +242,12 @@ type ReportAck struct {
 	// Session is set, beside Error, if the server rejected the introduction because the agent has introduced itself
 	// in this greater session: its clock was set back. The agent must use a session beyond it.
 	Session string `json:"session,omitempty"`
-	// Known answers an introduction: the servers have all states up to Hello.Told, and only those that have changed
+	// Incarnation is the incarnation of the database. If the agent knows another one, its report counts only if it is
+	// an introduction: the database was restored from a copy, and the agent tells anew what it has. Since is the moment
+	// up to which the copy knows what agents have told, in Unix milliseconds; 0 for a database that is no copy.
+	Incarnation string `json:"incarnation,omitempty"`
+	Since       int64  `json:"since,omitempty"`
+	// Known answers an introduction: the servers have all states up to Report.Told, and only those that have changed
 	// since have to follow.
 	Known bool `json:"known,omitempty"`
 	// Desired answers an introduction; nil if the agent's records are current.

@@ -180,6 +180,7 @@ var Messages = []Text{
 	// process files
 	{"nothing to do", "无需处理"},
 	{"nothing to do; the file counts from now on", "无需处理；从现在起以文件为准"},
+	{"the host has not told what it has since the database was restored from a copy", "数据库从副本恢复以来，该主机还没有报告它有什么"},
 	{"no differences", "没有差异"},
 	{"no revisions of namespace {namespace}", "命名空间 {namespace} 没有修订版本"},
 	{"running processes not compared: {host}: {text}", "未比较正在运行的进程：{host}：{text}"},

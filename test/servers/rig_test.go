@@ -22,6 +22,7 @@ type site struct {
 	t        *testing.T
 	dir      string
 	database string
+	pg       *pgtest.Server
 	brokers  []*node
 	servers  []*node
 	client   *http.Client
@@ -100,7 +101,7 @@ func newDatabase(t *testing.T) *site {
 	if err := pg.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return &site{t: t, dir: harness.Workdir(t), database: pg.Database(t)}
+	return &site{t: t, dir: harness.Workdir(t), pg: pg, database: pg.Database(t)}
 }
 
 // startBrokers starts a cluster of brokers for the keys in a data directory.

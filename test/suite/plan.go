@@ -135,6 +135,7 @@ var atRequest = map[string][]string{
 		"TestI1_I2_I3_BadLink", "TestI1_I2_I3_CutLinks", "TestI1_I2_PartitionDuringARollout", "TestI1_I4_FullDisks",
 		"TestI2_PartitionOfAOneOf",
 	},
+	"test/servers": {"TestRestoredDatabaseOfTwentyHosts"},
 }
 
 // cut divides the packages of test/: make test runs the first whole, of the second a brief form, and nothing of the third.

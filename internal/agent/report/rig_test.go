@@ -38,6 +38,8 @@ type rig struct {
 	// events are pending; told is what was acknowledged of them.
 	events []process.Event
 	told   [][]byte
+	// followed are the incarnations of the database.
+	followed []string
 	// busy says that orders are open.
 	busy bool
 	// trusts says whether renewed trust is adopted.
@@ -117,6 +119,9 @@ func (l link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	}
 	l.r.session, l.r.number = rep.Session, rep.Number
 	rep.Session, rep.Number, rep.At = "", 0, 0
+	if rep.Incarnation == "" { // told_test.go has what concerns the states that the server has
+		rep.Told, rep.Whole = 0, false
+	}
 	l.r.got = append(l.r.got, rep)
 	l.r.sent = append(l.r.sent, time.Since(l.epoch).Seconds())
 	l.r.sizes = append(l.r.sizes, len(data))
@@ -218,6 +223,12 @@ func lines(events ...process.Event) [][]byte {
 		all[i], _ = json.Marshal(e) // a number that has no JSON would be missed
 	}
 	return all
+}
+
+func (h history) Follow(incarnation string, _ time.Time) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	h.r.followed = append(h.r.followed, incarnation)
 }
 
 func (h history) Acknowledge(events [][]byte) {

@@ -52,8 +52,12 @@ type exchange struct {
 	session string
 	number  int64
 	// told is the number of the last acknowledged report of the session that has told states; 0 without one.
-	told  int64
-	beats beats
+	told int64
+	// incarnation is that of the servers' database, as the agent knows it; empty before the first answer. lacks is set
+	// while the database lacks a part of what the agent has to tell after an introduction.
+	incarnation string
+	lacks       bool
+	beats       beats
 }
 
 // Run sends reports until ctx ends, with the states of the processes and the questions of orders, which may be nil.
@@ -110,9 +114,7 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 	b := r.gather(x.processes)
 	x.number++
 	b.report.Session, b.report.Number = x.session, x.number
-	if b.alone {
-		b.report.Hello.Told = x.told
-	}
+	b.report.Told, b.report.Incarnation = x.told, x.incarnation
 	r.gatherEvents(&b)
 	r.gatherGroups(&b)
 	if err := r.gatherDisk(&b); err != nil {
@@ -126,6 +128,8 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 		b.report.Open = x.orders.Unsure()
 	}
 	b.report.At = r.cfg.Wall().UnixMilli() // the server compares it with the time of the seal, which comes next
+	x.lacks = x.lacks || b.report.Hello != nil && !b.alone
+	b.report.Whole = x.lacks && !b.alone && !b.more
 	data, err := b.encode()
 	if err != nil {
 		r.giveBack(b)
@@ -153,6 +157,23 @@ func (r *Reporter) hasEvents() bool {
 	return len(events) > 0
 }
 
+// follow notes the incarnation of the database that an answer names, and reports whether it is another one than before.
+// A database that was restored from a copy lacks events that a former incarnation has acknowledged.
+func (x *exchange) follow(ack *wire.ReportAck) (changed bool) {
+	if ack.Incarnation == "" || ack.Incarnation == x.incarnation {
+		return false
+	}
+	if x.incarnation != "" {
+		x.reporter.cfg.Log.Warn("the database of the servers was restored from a copy, reporting everything anew",
+			"incarnation", ack.Incarnation)
+	}
+	x.incarnation, x.told = ack.Incarnation, 0
+	if x.reporter.cfg.Events != nil {
+		x.reporter.cfg.Events.Follow(ack.Incarnation, time.UnixMilli(ack.Since))
+	}
+	return true
+}
+
 // errRefused says that a server answered and rejected the report.
 var errRefused = errors.New("the server rejected it")
 
@@ -162,6 +183,11 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 	var ack wire.ReportAck
 	if err := json.Unmarshal(reply, &ack); err != nil {
 		return fmt.Errorf("cannot read answer: %w", err)
+	}
+	if ack.Error == "" && ack.Stranger == nil && x.follow(&ack) && b.report.Hello == nil {
+		r.giveBack(b) // the servers have taken nothing of this report
+		r.cfg.Standing.Outdated()
+		return nil
 	}
 	if x.orders != nil {
 		x.orders.Answered(&b.report, &ack)
@@ -193,7 +219,11 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 	if len(b.report.Observed) > 0 {
 		x.told = b.report.Number
 	}
+	if b.report.Whole {
+		x.lacks = false
+	}
 	if b.alone && !ack.Known {
+		x.told, x.lacks = 0, true
 		events := r.hasEvents()
 		r.mu.Lock()
 		r.tellAll(x.processes, events)

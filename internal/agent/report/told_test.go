@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/report"
+	"drover/internal/agent/uplink/standing"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -67,12 +68,12 @@ func (k *keeper) keep(rep *wire.Report) wire.ReportAck {
 	ack := wire.ReportAck{Version: wire.Version}
 	same := k.has.session == rep.Session
 	if hello := rep.Hello; hello != nil {
-		ack.Known = same && hello.Told != 0 && hello.Told == k.has.number
+		ack.Known = same && rep.Told != 0 && rep.Told == k.has.number
 		maps.DeleteFunc(k.has.states, func(id process.ID, _ string) bool {
 			_, has := hello.Disk.Records[id]
 			return !has
 		})
-	} else if !same {
+	} else if !same || rep.Told > k.has.number {
 		ack.Hello = true
 		return ack
 	}
@@ -195,14 +196,18 @@ func TestAllStatesArrive(t *testing.T) {
 					copies = append(copies, stored{k.has.session, k.has.number, maps.Clone(k.has.states)})
 					k.mu.Unlock()
 				case 3:
-					if len(copies) > 0 && dice.IntN(3) == 0 { // its links end with the server
-						k.standing.Lost()
+					if len(copies) > 0 && dice.IntN(3) == 0 { // its links end with the server, or at a proxy they do not
+						if dice.IntN(2) == 0 {
+							k.standing.Lost()
+						}
 						k.mu.Lock()
 						old := copies[dice.IntN(len(copies))]
 						k.has = stored{old.session, old.number, maps.Clone(old.states)}
 						copies = nil // those that are later have another past
 						k.mu.Unlock()
-						k.connect()
+						if k.standing.Now().State == standing.Offline {
+							k.connect()
+						}
 					}
 				case 4:
 					k.mu.Lock()
@@ -221,4 +226,41 @@ func TestAllStatesArrive(t *testing.T) {
 			k.wantAll("seed " + strconv.FormatUint(seed, 10))
 		})
 	}
+}
+
+// TestRestoredDatabase: an agent whose link outlives the restoration of the servers' database tells everything anew,
+// before anything that it says counts, and its events are pending again.
+func TestRestoredDatabase(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) { r.known[id("a")] = process.Status{State: "running"} }, func(t *testing.T, r *rig) {
+		incarnation := "one"
+		r.mu.Lock()
+		r.answer = func(rep wire.Report) (wire.ReportAck, error) {
+			return wire.ReportAck{Incarnation: incarnation, Since: 7, Hello: rep.Hello == nil && rep.Incarnation != incarnation}, nil
+		}
+		r.mu.Unlock()
+		r.standing.Outdated()
+		pass(time.Second)
+		r.mu.Lock()
+		incarnation, r.got = "two", nil
+		r.mu.Unlock()
+		r.set(id("a"), process.Status{State: "down"})
+		r.happen(1, 1)
+		r.Finished("item", process.Outcome{})
+		pass(time.Second)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(r.got) != 2 {
+			t.Fatalf("%d reports, want the one that did not count, and an introduction", len(r.got))
+		}
+		if again := r.got[1]; again.Hello == nil || again.Incarnation != "two" || again.Told != 0 || len(again.Observed) != 1 ||
+			len(again.Events) != 1 || len(again.Progress) != 1 || !again.Whole {
+			t.Errorf("the introduction is %+v", again)
+		}
+		if diff := cmp.Diff([]string{"one", "two"}, r.followed); diff != "" {
+			t.Errorf("incarnations (-want +got):\n%s", diff)
+		}
+		if len(r.told) != 1 || len(r.acked) != 1 {
+			t.Errorf("%d events and %d outcomes are acknowledged, want one each", len(r.told), len(r.acked))
+		}
+	})
 }

@@ -4,6 +4,7 @@ package remote
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -277,7 +278,10 @@ func (s *Session) withCredentials(server string, env config.Client, notice func(
 		if err != nil {
 			return nil, err
 		}
-		c := all.At(strings.TrimRight(server, "/"))
+		var c *Context
+		for one := range strings.SplitSeq(server, ",") { // the servers of a fleet know the same people
+			c = cmp.Or(c, all.At(strings.TrimRight(strings.TrimSpace(one), "/")))
+		}
 		if c != nil && env.AppCode+env.AppSecret == "" { // a program with half of its credentials is no person
 			s.User, s.console = c.User, c.Server
 			return c.Client(notice)

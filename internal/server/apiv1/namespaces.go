@@ -14,8 +14,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "drover/api/v1"
+	"drover/internal/idle"
 	"drover/internal/process"
 	"drover/internal/processfile"
 	"drover/internal/server/access"
@@ -132,6 +134,7 @@ func (h *Handler) known(ctx context.Context, c *call, namespace string) (all []p
 		if found && o.Spec != nil && o.Process.Namespace == namespace && reach.Covers(gate.Host(agent)) {
 			all = append(all, plan.Known{
 				Process: o.Process, Agent: o.Agent, Host: nameOf(agent), Spec: o.Spec, Status: o.Status,
+				Untold: h.Directory.Presence(o.Agent, h.Now()).Untold,
 			})
 		}
 	})
@@ -199,6 +202,7 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 	case len(f.docs) == 0:
 		return f, together(err, faulty(wrong))
 	}
+	h.awaitTold(ctx)
 	latest, known, failed := h.present(ctx, c, namespace)
 	if failed != nil {
 		return f, cmp.Or(err, failed)
@@ -222,6 +226,31 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 		return f, err
 	}
 	return f, h.readGone(ctx, c, namespace, &f)
+}
+
+const (
+	// toldTime is how long a plan waits for hosts that tell a restored database what they have, and toldLook how often it
+	// looks.
+	toldTime = 20 * time.Second
+	toldLook = 50 * time.Millisecond
+)
+
+// awaitTold waits until the connected hosts have told a restored database what they have, at most for toldTime. What the
+// database says of them before is of the time of the copy.
+func (h *Handler) awaitTold(ctx context.Context) {
+	end := h.Now().Add(toldTime)
+	for h.tellsSoon() && h.Now().Before(end) && idle.Sleep(ctx, toldLook) {
+	}
+}
+
+// tellsSoon reports whether a host is connected, or may be about to connect, that has not told what it has.
+func (h *Handler) tellsSoon() bool {
+	for a := range h.Directory.After(fleet.Place{}) {
+		if p := h.Directory.Presence(a.Key, h.Now()); p.Untold && (p.Settling || !p.Vacant) {
+			return true
+		}
+	}
+	return false
 }
 
 // readUnfiled marks the processes whose spec no file has.

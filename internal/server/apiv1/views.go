@@ -168,7 +168,7 @@ func (h *Handler) runsAt(ctx context.Context, rows []store.RecordedState, at tim
 	for key, run := range runs {
 		p := h.Directory.Presence(key, h.Now())
 		later := !p.Facts.Started.IsZero() && p.Facts.Started.UnixMilli() > run.Began+startsApart
-		if alive := p.Alive(h.Now()); run.Latest && !later && !alive.IsZero() {
+		if alive := p.Alive(h.Now()); run.Latest && !later && !alive.IsZero() && !p.Untold {
 			run.Last = max(run.Last, alive.UnixMilli())
 		}
 	}

@@ -44,6 +44,8 @@ type collector struct {
 	introduced func(ctx context.Context, agent string, groups map[string]string) error
 	// reconcile returns the answer to an agent that describes its disk; nil for no answer.
 	reconcile func(ctx context.Context, from store.ReportMark, disk *wire.Disk) (*wire.Desired, error)
+	// incarnation returns the present incarnation of the database.
+	incarnation func() store.Incarnation
 }
 
 // HandleReport stores a report that is proven to come from an agent, which sealed it at this time by the clock of the
@@ -68,6 +70,9 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, seale
 	r, err := wire.ReadReport(data)
 	if err == nil {
 		if !c.ownsKey(ctx, agent, r, sealed, now, &ack) {
+			return ack
+		}
+		if !c.knows(r, &ack) {
 			return ack
 		}
 		absence, returns := c.ended(agent, r, sealed, now)
@@ -111,6 +116,16 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, seale
 	}
 	c.ask(agent, err == nil, now, &ack)
 	return ack
+}
+
+// knows reports whether a report may count: it is for the present incarnation of the database, or an introduction. It
+// fills in the incarnation, and otherwise asks for an introduction. Whatever else an agent says after what a restored
+// database has lost would look as if the database had all of it.
+func (c *collector) knows(r *wire.Report, ack *wire.ReportAck) bool {
+	now := c.incarnation()
+	ack.Incarnation, ack.Since = now.ID, now.Known
+	ack.Hello = r.Hello == nil && r.Incarnation != now.ID
+	return !ack.Hello
 }
 
 // exchangeKeys records the key that a report announces, and answers with the keys that the agent lacks.
@@ -177,10 +192,8 @@ func (c *collector) absent(ctx context.Context, a store.Absence) {
 // reader of an outcome also sees the state and events behind it. take ignores all of an introduction that is not in its
 // turn.
 func (c *collector) take(ctx context.Context, agent string, r *wire.Report, ack *wire.ReportAck) error {
-	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number}
-	if r.Hello != nil {
-		from.Hello, from.Told = true, r.Hello.Told
-	}
+	incarnation := c.incarnation().ID
+	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil, Told: r.Told}
 	known, other := c.observe(ctx, from, r)
 	if other != nil && !errors.Is(other, store.ErrOtherSession) {
 		return other
@@ -196,9 +209,16 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report, ack 
 	if err := c.progress(ctx, agent, r.Progress); err != nil {
 		return err
 	}
+	if other == nil && r.Whole {
+		if err := c.directory.Told(ctx, agent, incarnation); err != nil {
+			return err
+		}
+	}
 	if r.Hello == nil {
 		return other
 	}
+	a, _ := c.directory.ByKey(agent)
+	known = known && r.Incarnation == incarnation && (a.Told == incarnation || incarnation == "")
 	desired, err := c.reconcile(ctx, from, r.Hello.Disk)
 	if err != nil {
 		return err

@@ -69,6 +69,8 @@ type Config struct {
 	// Now is the common time of all servers of the database; changes of the wall clock do not affect it. The default
 	// starts at the wall clock of the engine's creation and then follows the monotonic clock.
 	Now func() time.Time
+	// Incarnation returns the present incarnation of the database. The default is none, which every agent knows.
+	Incarnation func() store.Incarnation
 	// Shared connects an engine to the other engines on its database; nil means that there are none.
 	Shared *Shared
 	// Retention is how long tasks are kept after their creation (7 days), and AuditRetention how long audit rows are
@@ -126,6 +128,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Now == nil {
 		c.Now = monotonicNow()
+	}
+	if c.Incarnation == nil {
+		c.Incarnation = func() store.Incarnation { return store.Incarnation{} }
 	}
 	if c.Identity.Trust == nil {
 		c.Identity.Trust = func(context.Context, string, wire.TrustHeld) []byte { return nil }
@@ -186,7 +191,7 @@ func New(c Config) *Engine {
 			_ = c.Link.Ping(ctx, agent) // any host with the key may answer; what counts is its report
 		},
 		quotas:    newAgentQuotas(eventBurst, eventRate),
-		reconcile: (&reconciler{store: c.Store, clock: e.clock, log: c.Log}).answer,
+		reconcile: (&reconciler{store: c.Store, clock: e.clock, log: c.Log}).answer, incarnation: c.Incarnation,
 	}
 	e.clean = &cleaner{
 		store: c.Store, clock: e.clock, turn: c.Shared.Turn, log: c.Log,

@@ -59,6 +59,8 @@ type Directory struct {
 	changed func(agent string)
 	// compared is set if Compare is called.
 	compared bool
+	// incarnation is the one of the database; empty means that it does not matter.
+	incarnation string
 	// closed makes Join reject new agents.
 	closed bool
 	// lookups bounds how often Find asks the store.
@@ -176,7 +178,7 @@ func (d *Directory) AdmitOnly() { d.closed = true }
 func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
-	a.Assigned, a.SetLabels = d.assigned(a), d.setLabels(a.Key)
+	a.Assigned, a.SetLabels, a.Told = d.assigned(a), d.setLabels(a.Key), d.told(a.Key)
 	known, err := d.mayJoin(a, now)
 	if err != nil || known {
 		return err
@@ -216,7 +218,7 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time,
 ) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
-	a.Assigned = d.assigned(a)
+	a.Assigned, a.Told = d.assigned(a), d.told(a.Key)
 	if _, err := d.mayJoin(a, now); err != nil {
 		return err
 	}
@@ -474,6 +476,8 @@ func (d *Directory) Presence(key string, now time.Time) Presence {
 	defer d.mu.RUnlock()
 	_, joined := d.byKey[key]
 	p := d.links[key].presence(joined, d.started, now)
+	p.Untold = joined && d.untold(key)
+	p.Away = p.Away || p.Untold
 	p.Settling = now.Sub(d.linked) < SettleTime
 	return p
 }
@@ -490,7 +494,7 @@ func (d *Directory) Online(now time.Time) (keys []string) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for key := range d.byKey {
-		if !d.links[key].presence(true, d.started, now).Away {
+		if !d.untold(key) && !d.links[key].presence(true, d.started, now).Away {
 			keys = append(keys, key)
 		}
 	}
@@ -502,7 +506,7 @@ func (d *Directory) Count(now time.Time) (known, online int) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for key := range d.byKey {
-		if !d.links[key].presence(true, d.started, now).Away {
+		if !d.untold(key) && !d.links[key].presence(true, d.started, now).Away {
 			online++
 		}
 	}

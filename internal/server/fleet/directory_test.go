@@ -47,6 +47,15 @@ func (r *register) ChangeAgent(_ context.Context, a store.Agent) error {
 	return nil
 }
 
+func (r *register) AgentTold(_ context.Context, key, incarnation string) error {
+	i := slices.IndexFunc(r.agents, func(b store.Agent) bool { return b.Key == key })
+	if i < 0 {
+		return store.ErrNotFound
+	}
+	r.agents[i].Told = incarnation
+	return nil
+}
+
 func (r *register) LabelAgents(_ context.Context, keys []string,
 	change func(store.Agent) (map[string]*string, error),
 ) error {
@@ -489,4 +498,41 @@ func TestTrust(t *testing.T) {
 	want("one that was removed", "")
 	join()
 	want("one that joins again", "")
+}
+
+// TestUntold: an agent that has not told a restored database what it has is away, until it has.
+func TestUntold(t *testing.T) {
+	r, now := &register{}, time.Unix(1e9, 0)
+	d := fleet.New(r, now)
+	d.SetIncarnation("one")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	away := func(when string, want bool) {
+		t.Helper()
+		p := d.Presence("A", now)
+		_, online := d.Count(now)
+		if p.Away != want || p.Untold != want || (online == 0) != want || (len(d.Untold()) > 0) != want {
+			t.Errorf("%s: %+v, %d online, untold: %v", when, p, online, d.Untold())
+		}
+	}
+	must(d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1"}, now))
+	d.Seen("A", now)
+	d.Introduced("A", fleet.Facts{}, now)
+	away("a new agent", false)
+	d.SetIncarnation("two")
+	if d.Introduction("A") {
+		t.Error("it needs no introduction")
+	}
+	d.Seen("A", now)
+	d.Introduced("A", fleet.Facts{}, now)
+	must(d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Build: "2"}, now))
+	away("after an introduction", true)
+	must(d.Told(t.Context(), "A", "two"))
+	away("after it has told all", false)
+	must(d.Load(t.Context()))
+	away("by the register", false)
 }

@@ -33,8 +33,9 @@ type Presence struct {
 	Joined bool
 	// LastSeen is the time of the agent's last message; zero if there was none since the server's start.
 	LastSeen time.Time
-	// Away is whether the link is known or presumed to be lost, Vacant whether the loss is certain.
-	Away, Vacant bool
+	// Away is whether the link is known or presumed to be lost, Vacant whether the loss is certain. Untold is whether
+	// the database was restored from a copy, and the agent has not told yet what it has: then it is away, too.
+	Away, Vacant, Untold bool
 	// Since is the start of an absence: the earliest moment from which on the agent has been away without a break, and
 	// never before the server's start.
 	Since time.Time

@@ -36,6 +36,9 @@ type Known struct {
 	Selector string
 	// Unfiled tells that no file has the spec.
 	Unfiled bool
+	// Untold tells that the host has not told yet what it has, since the database was restored from a copy: Spec and
+	// Status are of the time of the copy.
+	Untold bool
 	// Gone tells that somebody has removed the process, which a file still has. Spec and Status are then empty.
 	Gone bool
 }
@@ -176,6 +179,9 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 
 const nothingToDo = "nothing to do"
 
+// untold is the reason for a change on a host of which nobody knows what it has.
+const untold = "the host has not told what it has since the database was restored from a copy"
+
 // optional returns a text as a value of a field; nil if there is none.
 func optional(text string) any {
 	if text == "" {
@@ -256,6 +262,9 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 			return v1.Change{Action: v1.ActionCreate, Reason: "new"}, process.Host
 		}
 		return v1.Change{Action: v1.ActionCreate, Reason: "new"}, process.Start
+	}
+	if k.Untold {
+		return v1.Change{Action: v1.ActionChange, Reason: untold}, process.Start
 	}
 	fields := Fields(k.Spec, spec)
 	rest := atRest(&k.Status)

@@ -31,6 +31,9 @@ type Agent struct {
 	// Name is the host's own name. Place identifies host and data directory, and changes with a reboot. Both may be
 	// empty.
 	Name, Place string
+	// Told is the incarnation of the database to which the agent has told all that it has: what the database says of
+	// its processes counts only in that incarnation. Only Agents.AgentTold changes it for a known agent.
+	Told string
 	// Host is what the agent reported of its host.
 	Host Host
 	// Replaces is the key of the agent that this agent replaces when it joins; it is not stored.
@@ -129,12 +132,14 @@ func (a *Agent) AllLabels() map[string]Label {
 
 // Agents is the register of hosts.
 type Agents interface {
-	// PutAgent inserts or replaces the record of an agent. It keeps the SetLabels of a known agent. An agent without
+	// PutAgent inserts or replaces the record of an agent. It keeps the SetLabels and Told of a known agent. An agent without
 	// process groups gets the groups of the agent that had its address before, because that is the same host after a
 	// new installation.
 	PutAgent(ctx context.Context, a Agent) error
 	// ChangeAgent is PutAgent for a known agent. It returns ErrNotFound for an unknown agent.
 	ChangeAgent(ctx context.Context, a Agent) error
+	// AgentTold changes the field Told. It returns ErrNotFound for an unknown agent.
+	AgentTold(ctx context.Context, key, incarnation string) error
 	// LabelAgents replaces the SetLabels of agents by those that change returns, of all agents or of none. change may
 	// run more than once and must not call the store; LabelAgents returns its error. It returns ErrNotFound if an agent
 	// is unknown.

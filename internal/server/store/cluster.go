@@ -50,6 +50,12 @@ type Facts interface {
 	SetFact(ctx context.Context, name, value string) error
 	// SwapFact replaces a fact if it still has the value before. It returns false if the fact has another value.
 	SwapFact(ctx context.Context, name, before, value string) (bool, error)
+	// Origin returns what tells the database from its copies: a copy that a server opens has another origin. run tells
+	// apart the runs of the database's server; it is empty if the server is its own.
+	Origin(ctx context.Context) (origin, run string, err error)
+	// KnownUntil returns the last moment of which the store knows anything, by the clock of the database; zero for an
+	// empty store.
+	KnownUntil(ctx context.Context) (time.Time, error)
 }
 
 // ReportMark is the place of a report among the reports of its agent. Each run of an agent has a session, in which
@@ -60,7 +66,7 @@ type ReportMark struct {
 	Session string // empty: the agent does not number its reports; they are accepted in any order
 	Number  int64
 	// Hello tells that the report is an introduction. Told is the number of the last acknowledged report with states
-	// before the introduction, in the same session; 0 without one.
+	// before this one, in the same session; 0 without one.
 	Hello bool
 	Told  int64
 }
@@ -69,7 +75,8 @@ type ReportMark struct {
 var (
 	// ErrOvertaken is returned for a report that is older than an accepted report.
 	ErrOvertaken = errors.New("superseded by a later report")
-	// ErrOtherSession is returned for a report of another session than the session of the agent's last introduction.
+	// ErrOtherSession is returned for a report of another session than the session of the agent's last introduction,
+	// and for a report after one that the store does not have.
 	ErrOtherSession = errors.New("the agent has introduced itself in another session")
 	// ErrEarlierSession is returned for an introduction in an earlier session than the session of the agent's last
 	// introduction.

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"context"
+	"database/sql"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,8 +33,19 @@ func dialect() *sqldb.Dialect {
 		Numbers: `SELECT num, num << 24, num << 24 FROM nextval('task_numbers') num`,
 		LockLanes: `SELECT pg_advisory_xact_lock(` + strconv.Itoa(laneLocks) +
 			`, CAST(value AS integer)) FROM numbers(?) j`,
-		Clock: `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) * 1000`,
+		Clock:  `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) * 1000`,
+		Origin: origin,
 	}
+}
+
+// origin returns the numbers of the cluster, the database and a table. A standby has those of its primary; a database
+// that was restored from a dump has others. The run is the start of the database's server.
+func origin(ctx context.Context, b sqldb.Backend) (name, run string, err error) {
+	err = b.Query(ctx, func(rows *sql.Rows) error { return rows.Scan(&name, &run) },
+		`SELECT (SELECT system_identifier FROM pg_control_system()) || ' ' ||
+			(SELECT oid FROM pg_database WHERE datname = current_database()) || ' ' ||
+			CAST(CAST('fleet' AS regclass) AS oid), CAST(pg_postmaster_start_time() AS text)`)
+	return name, run, err
 }
 
 // list returns a table of a JSON array.

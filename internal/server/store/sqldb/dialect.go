@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -42,6 +43,8 @@ type Dialect struct {
 	// Clock is a SELECT of the database's time, in Unix nanoseconds. It is empty if only this process has the database
 	// open; then its own time counts.
 	Clock string
+	// Origin works as store.Facts.Origin.
+	Origin func(ctx context.Context, b Backend) (origin, run string, err error)
 
 	spelt sync.Map // string → string
 }

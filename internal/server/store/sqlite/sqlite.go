@@ -110,6 +110,7 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 		o(&wanted)
 	}
 	b := &backend{reader: reader, dialect: dialect()}
+	b.dialect.Origin = origin(path)
 	b.writer, err = newWriter(ctx, conns, b.dialect, wanted.watch, reserve.Keep(path+".reserve", reserveSize), log)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), reader.Close(), conns.Close())

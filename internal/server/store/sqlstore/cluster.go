@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -205,6 +206,34 @@ func holds(stored, facts map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// Origin returns what tells the database from its copies.
+func (db *Store) Origin(ctx context.Context) (origin, run string, err error) {
+	origin, run, err = db.dialect.Origin(ctx, db.backend)
+	if err != nil {
+		return "", "", fmt.Errorf("cannot tell the database from its copies: %w", failed(err))
+	}
+	return origin, run, nil
+}
+
+// KnownUntil returns the last moment of which the database knows anything.
+func (db *Store) KnownUntil(ctx context.Context) (last time.Time, err error) {
+	for _, latest := range []string{
+		`SELECT created FROM tasks ORDER BY created DESC LIMIT 1`,
+		`SELECT received FROM events ORDER BY cursor DESC LIMIT 1`,
+		`SELECT received FROM states ORDER BY cursor DESC LIMIT 1`,
+		`SELECT at FROM audit ORDER BY num DESC LIMIT 1`,
+	} {
+		at, err := one(ctx, db.query, column[int64], latest)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return time.Time{}, fmt.Errorf("cannot read the latest rows: %w", err)
+		}
+		if t := moment(at); t.After(last) {
+			last = t
+		}
+	}
+	return last, nil
 }
 
 // SwapFact replaces a fact that still has the value before.

@@ -416,6 +416,8 @@ func (db *Store) admit(ctx context.Context, tx tx, reports []observedReport) err
 		// A later report may have reached the store without its answer; then the agent does not know what is stored.
 		reports[i].known = same && from.Told != 0 && from.Told == before.Number
 		switch {
+		case same && from.Told > before.Number && !from.Hello: // the database has lost what the agent told before
+			return store.ErrOtherSession
 		case from.Session == "":
 			continue
 		case same && from.Number < before.Number:

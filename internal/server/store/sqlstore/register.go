@@ -31,14 +31,14 @@ func putAgent(ctx context.Context, tx tx, a store.Agent) error {
 	}
 	return tx.exec(ctx,
 		`INSERT INTO agents (key, cloud, ip, id, assigned, build, created, token, labels, business, name, place, host,
-			set_labels, sealing)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+			set_labels, sealing, told)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
 		SET cloud = excluded.cloud, ip = excluded.ip, id = excluded.id, assigned = excluded.assigned,
 			build = excluded.build,
 		created = excluded.created, token = excluded.token, labels = excluded.labels, business = excluded.business,
 		name = excluded.name, place = excluded.place, host = excluded.host, sealing = excluded.sealing`,
 		a.Key, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, c.labels, a.Business, a.Name,
-		a.Place, c.host, c.set, a.Sealing)
+		a.Place, c.host, c.set, a.Sealing, a.Told)
 }
 
 // agentColumns are the columns of an agent that hold JSON.
@@ -83,6 +83,17 @@ func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
 	return nil
 }
 
+// AgentTold notes to which incarnation an agent has told all.
+func (db *Store) AgentTold(ctx context.Context, key, incarnation string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return affected(tx.affect(ctx, `UPDATE agents SET told = ? WHERE key = ?`, incarnation, key))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot note what agent %s has told: %w", key, err)
+	}
+	return nil
+}
+
 // LabelAgents changes the labels that people have set.
 func (db *Store) LabelAgents(ctx context.Context, keys []string,
 	change func(store.Agent) (map[string]*string, error),
@@ -119,14 +130,14 @@ func (db *Store) LabelAgents(ctx context.Context, keys []string,
 }
 
 const selectAgents = `SELECT key, cloud, ip, id, assigned, build, created, token, labels, business, name, place, host,
-		set_labels, sealing FROM agents `
+		set_labels, sealing, told FROM agents `
 
 func scanAgent(rows *sql.Rows) (store.Agent, error) {
 	var a store.Agent
 	var created int64
 	var labels, host, set sql.RawBytes
 	err := rows.Scan(&a.Key, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &a.Build, &created, &a.Token, &labels, &a.Business,
-		&a.Name, &a.Place, &host, &set, &a.Sealing)
+		&a.Name, &a.Place, &host, &set, &a.Sealing, &a.Told)
 	a.Created = moment(created)
 	if err != nil {
 		return a, err

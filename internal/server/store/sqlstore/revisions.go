@@ -395,7 +395,11 @@ func (db *Store) revise(ctx context.Context, tx tx, t *store.Task, l *layout) er
 		if !changes {
 			continue
 		}
-		if err := part.store(ctx, tx, db.dialect, t, l, latest+1); err != nil {
+		number, err := nextRevision(ctx, tx, latest)
+		if err != nil {
+			return err
+		}
+		if err := part.store(ctx, tx, db.dialect, t, l, number); err != nil {
 			return err
 		}
 	}
@@ -544,6 +548,23 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 		return err
 	}
 	return inheritFile(ctx, tx, p.namespace, number, t.Through)
+}
+
+// nextRevision returns the number of a revision after the latest one. A database that was restored from a copy does not
+// know the numbers that it gave out since.
+func nextRevision(ctx context.Context, tx tx, latest int64) (int64, error) {
+	text, err := one(ctx, tx.query, column[string], `SELECT value FROM fleet WHERE key = ?`, store.FactIncarnations)
+	if errors.Is(err, store.ErrNotFound) { // no server has opened the database yet
+		return latest + 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	all, err := store.ReadIncarnations(text)
+	if err != nil {
+		return 0, err
+	}
+	return max(latest, all[len(all)-1].FirstRevision()) + 1, nil
 }
 
 // insertRevision stores the row of a revision, which becomes the latest of its namespace.

@@ -24,7 +24,11 @@ func (db *Store) PutSelections(ctx context.Context, c store.SelectionChange, by 
 		if known != nil && latest != known.Number {
 			return store.ErrRevised
 		}
-		by.Namespace, by.Number = c.Namespace, latest+1
+		number, err := nextRevision(ctx, tx, latest)
+		if err != nil {
+			return err
+		}
+		by.Namespace, by.Number = c.Namespace, number
 		if err := insertRevision(ctx, tx, &by); err != nil {
 			return err
 		}

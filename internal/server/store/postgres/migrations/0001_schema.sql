@@ -106,6 +106,8 @@ CREATE TABLE agents (
     host     text   NOT NULL DEFAULT '{}', -- the facts and labels of the host itself, as a JSON object
     -- The labels that people have set, as a JSON object; null hides a label of another source.
     set_labels text NOT NULL DEFAULT '{}',
+    -- The incarnation of the database to which the agent has told all that it has.
+    told     text NOT NULL DEFAULT '',
     sealing  text   NOT NULL DEFAULT '' -- the public key that messages to it are sealed with
 );
 CREATE INDEX agents_address ON agents (cloud, ip, key);

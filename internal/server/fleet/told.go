@@ -1,0 +1,78 @@
+package fleet
+
+import (
+	"context"
+)
+
+// SetIncarnation sets the incarnation of the database. Agents that have not told it all that they have are away. All
+// agents have to introduce themselves again.
+func (d *Directory) SetIncarnation(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.incarnation = id
+	d.reintroduce()
+}
+
+// Reintroduce makes all agents introduce themselves again, so that each of them learns what the database knows of it.
+func (d *Directory) Reintroduce() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reintroduce()
+}
+
+// reintroduce is Reintroduce; the caller holds the lock.
+func (d *Directory) reintroduce() {
+	for key, l := range d.links {
+		l.introduced = false
+		d.links[key] = l
+	}
+}
+
+// Told notes that an agent has told an incarnation all that it has. It returns store.ErrNotFound for an unknown agent.
+func (d *Directory) Told(ctx context.Context, key, incarnation string) error {
+	d.joining.Lock()
+	defer d.joining.Unlock()
+	if a, known := d.ByKey(key); !known || a.Told == incarnation {
+		return nil
+	}
+	if err := d.agents.AgentTold(ctx, key, incarnation); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	a, known := d.byKey[key]
+	if known {
+		a.Told = incarnation
+		d.byKey[key] = a
+	}
+	d.mu.Unlock()
+	d.changed(key)
+	return nil
+}
+
+// Untold returns the agents that have not told the database all that they have.
+func (d *Directory) Untold() (keys []string) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for key := range d.byKey {
+		if d.untold(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// untold reports whether the database lacks a part of what an agent has; the caller holds the lock.
+func (d *Directory) untold(key string) bool {
+	return d.byKey[key].Told != d.incarnation && d.incarnation != ""
+}
+
+// told returns the incarnation to which an agent has told all: the present one for a new agent, of which the database
+// says nothing.
+func (d *Directory) told(key string) string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if a, known := d.byKey[key]; known {
+		return a.Told
+	}
+	return d.incarnation
+}

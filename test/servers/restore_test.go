@@ -1,0 +1,213 @@
+package servers_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"drover/internal/test/harness"
+)
+
+// TestRestoredDatabase restores the database of two servers from a dump, beside a proxy whose connections to agents
+// outlive the servers: what docs/ops/database.md says, with a release before the dump and another one after it.
+func TestRestoredDatabase(t *testing.T) {
+	t.Parallel()
+	restoredDatabase(t, 1, 2)
+}
+
+// TestRestoredDatabaseOfTwentyHosts is TestRestoredDatabase at length.
+func TestRestoredDatabaseOfTwentyHosts(t *testing.T) { restoredDatabase(t, 8, 12) }
+
+// restored is a fleet whose database is restored.
+type restored struct {
+	*site
+	hosts []string
+}
+
+func restoredDatabase(t *testing.T, direct, behind int) {
+	r := &restored{site: newDatabase(t)}
+	flags := r.together(2)
+	proxies := harness.FreeAddress(t)
+	flags[0] = append(flags[0], "--proxies", proxies)
+	flags[1] = append(flags[1], "--proxies", harness.FreeAddress(t))
+	one := r.startServer(filepath.Join(r.dir, "server1"), flags[0]...)
+	keys, second := filepath.Join(r.dir, "keys.tar"), filepath.Join(r.dir, "server2")
+	r.must("server", "keys", "export", keys, "--data-dir", one.dir)
+	r.must("server", "keys", "import", keys, "--data-dir", second)
+	r.startServer(second, flags[1]...)
+	r.trust(one.dir)
+	_, at := r.proxy("gate", 1, one)
+	for i := range direct {
+		ip := fmt.Sprintf("127.0.1.%d", i+1)
+		r.agent(fmt.Sprint("direct", i), ip, one)
+		r.hosts = append(r.hosts, "0:"+ip)
+	}
+	for i := range behind {
+		ip := fmt.Sprintf("127.0.2.%d", i+1)
+		r.agentOf(1, fmt.Sprint("behind", i), ip, one, at)
+		r.hosts = append(r.hosts, "1:"+ip)
+	}
+	r.apply("A")
+	r.runs("at first", "A")
+	dump, err := r.pg.Run("pg_dump", "--format", "custom", r.name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.apply("B")
+	r.runs("after the dump", "B")
+	r.must("stop", "shop/other", "--hosts", r.hosts[len(r.hosts)-1], "--yes", "--data-dir", one.dir)
+	newest := r.revision()
+	events := r.events()
+	r.restore(dump)
+
+	// No host has told yet what it has, or all have: nobody takes what the dump says for what there is.
+	differs := r.run("diff", "-f", r.file("A"), "--data-dir", one.dir)
+	if differs.Code != 3 || !strings.Contains(differs.Out, "RELEASE") {
+		t.Errorf("diff after the restore: exit code %d\n%s%s", differs.Code, differs.Out, differs.Errors)
+	}
+	r.runs("after the restore", "B")
+	r.apply("A")
+	r.runs("after the apply", "A")
+	for _, host := range r.hosts {
+		if told := r.must("get", "shop/web", "--hosts", host, "--data-dir", r.servers[1].dir); !strings.Contains(told, "RELEASE: A") {
+			t.Errorf("%s is told to have\n%s", host, told)
+		}
+	}
+	if again := r.revision(); again <= newest {
+		t.Errorf("revision %d comes after revision %d of the lost time", again, newest)
+	}
+	harness.Eventually(t, "the events of the lost time to come back", func() bool {
+		now := r.events()
+		return !slices.ContainsFunc(events, func(line string) bool { return !slices.Contains(now, line) })
+	})
+
+	// A mere restart is no other incarnation: nobody tells anything again.
+	for _, n := range r.servers {
+		if err := n.program().Terminate(); err != nil {
+			t.Fatal(err)
+		}
+		n.restart()
+	}
+	for _, host := range r.hosts {
+		r.servers[0].shows(host, "online")
+	}
+	for _, n := range r.servers {
+		if told := strings.Count(n.log.String(), "the database was restored from a copy"); told > 1 {
+			t.Errorf("%s found %d restorations", n.name, told)
+		}
+	}
+}
+
+// name is that of the database.
+func (r *restored) name() string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.database, "postgres://drover@/"), "?")
+	return name
+}
+
+// file writes a process file with a release.
+func (r *restored) file(release string) string {
+	var text strings.Builder
+	for i, host := range r.hosts {
+		dir := filepath.Join(r.dir, fmt.Sprint("host", i))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			r.t.Fatal(err)
+		}
+		fmt.Fprintf(&text, `---
+namespace: shop
+processes:
+  web:
+    run: sh -c 'echo $RELEASE >>runs; exec sleep 1000'
+    directory: %s
+    hosts: [%q]
+    environment: {RELEASE: %s}
+    ready: {alive: 0s}
+`, dir, host, release)
+	}
+	fmt.Fprintf(&text, `---
+namespace: shop
+processes:
+  other:
+    run: sleep 1001
+    hosts: [%q]
+    ready: {alive: 0s}
+`, r.hosts[len(r.hosts)-1])
+	path := filepath.Join(r.dir, release+".yaml")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	return path
+}
+
+func (r *restored) apply(release string) {
+	r.t.Helper()
+	r.must("apply", "-f", r.file(release), "--yes", "--data-dir", r.servers[0].dir)
+}
+
+// runs compares which release each host has started last.
+func (r *restored) runs(when, want string) {
+	r.t.Helper()
+	for i, host := range r.hosts {
+		text, err := os.ReadFile(filepath.Join(r.dir, fmt.Sprint("host", i), "runs"))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if all := strings.Fields(string(text)); len(all) == 0 || all[len(all)-1] != want {
+			r.t.Errorf("%s: %s has run %v, want %s last", when, host, all, want)
+		}
+	}
+}
+
+// revision returns the latest revision of the namespace.
+func (r *restored) revision() int {
+	r.t.Helper()
+	n, err := strconv.Atoi(strings.Fields(r.must("revisions", "shop", "--no-headers", "--data-dir", r.servers[0].dir))[0])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+// events returns what the servers tell of the past of the processes.
+func (r *restored) events() (lines []string) {
+	r.t.Helper()
+	for line := range strings.Lines(r.must("events", "shop/*", "--since", "1h", "--limit", "0", "--no-headers", "--data-dir", r.servers[0].dir)) {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// restore ends the servers, replaces their database by what was dumped, and starts them again.
+func (r *restored) restore(dump []byte) {
+	r.t.Helper()
+	var ends sync.WaitGroup
+	for _, n := range r.servers {
+		ends.Go(func() { n.program().End(syscall.SIGTERM) })
+	}
+	ends.Wait()
+	path := filepath.Join(r.pg.Dir, "dump")
+	if err := os.WriteFile(path, dump, 0o644); err != nil { //nolint:gosec // the account of the database reads it
+		r.t.Fatal(err)
+	}
+	for _, statement := range []string{
+		"ALTER DATABASE " + r.name() + " RENAME TO before_restore", "CREATE DATABASE " + r.name() + " TEMPLATE template0",
+	} {
+		if err := r.pg.Exec(statement); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if _, err := r.pg.Run("pg_restore", "--exit-on-error", "--no-owner", "--dbname", r.name(), path); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, n := range r.servers {
+		n.start()
+	}
+	for _, n := range r.servers {
+		n.program().URL()
+	}
+}
