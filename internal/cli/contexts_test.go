@@ -99,6 +99,37 @@ func TestLogoutThatTheServerCannotDo(t *testing.T) {
 	}
 }
 
+// TestSeveralServers: of several servers the first one that listens is called, with the credentials of the environment
+// or of the sign-in at any of them.
+func TestSeveralServers(t *testing.T) {
+	p := newPerson(t, "", "own")
+	dead := httptest.NewServer(nil)
+	dead.Close()
+	calls := func(what, credential string) {
+		t.Helper()
+		talk, err := p.runs("agents", "--server", dead.URL+", "+p.url)
+		select {
+		case shown := <-p.tokens:
+			if err != nil || !strings.Contains(shown, credential) {
+				t.Errorf("%s: %v, %q, with %s", what, err, talk, shown)
+			}
+		default:
+			t.Errorf("%s: the second server is not called: %v, %q", what, err, talk)
+		}
+	}
+	calls("signed in at the second one", "token-of-own")
+	if err := remote.ChangeContexts(func(all *remote.Contexts) error {
+		all.Find("own").Server = dead.URL
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	calls("signed in at the first one", "token-of-own")
+	t.Setenv("DROVER_APP_CODE", "app-of-a-program")
+	t.Setenv("DROVER_APP_SECRET", "secret")
+	calls("a program", "app-of-a-program")
+}
+
 // TestPageOfATask: who has signed in by a browser is told the page with the failures.
 func TestPageOfATask(t *testing.T) {
 	p := newPerson(t, "own", "own")

@@ -211,7 +211,12 @@ func (s *Session) inContext(name string, notice func(string)) (*client.Client, e
 
 // Client returns a client of the context's server with its token. notice may be nil.
 func (c *Context) Client(notice func(string)) (*client.Client, error) {
-	return usable(client.New(client.Config{URL: c.Server, CA: []byte(c.CA), Token: c.Token, Notice: notice}))
+	return c.clientOf(c.Server, notice)
+}
+
+// clientOf returns a client with the context's token of the servers of the same fleet, separated by commas.
+func (c *Context) clientOf(servers string, notice func(string)) (*client.Client, error) {
+	return usable(client.New(client.Config{URL: servers, CA: []byte(c.CA), Token: c.Token, Notice: notice}))
 }
 
 func usable(c *client.Client, err error) (*client.Client, error) {
@@ -284,7 +289,7 @@ func (s *Session) withCredentials(server string, env config.Client, notice func(
 		}
 		if c != nil && env.AppCode+env.AppSecret == "" { // a program with half of its credentials is no person
 			s.User, s.console = c.User, c.Server
-			return c.Client(notice)
+			return c.clientOf(server, notice)
 		}
 		return nil, &command.ExitError{Code: command.Denied, Err: fmt.Errorf("cannot call %s without credentials: "+
 			"run 'drover login %s', or set DROVER_USER_TOKEN, or DROVER_APP_CODE and DROVER_APP_SECRET", server, server)}
