@@ -275,7 +275,10 @@ func mayImport() map[string][]string {
 		"internal/server/dbclock":  {},
 		"internal/server/lease":    {"internal/idle"},
 		"internal/serverkeys":      {"internal/durable"},
-		"internal/server/fleet":    {"internal/frame", "internal/process", "internal/selector", "internal/server/store"},
+		"internal/server/fleet": {
+			"internal/frame", "internal/idle", "internal/process", "internal/selector", "internal/server/store",
+		},
+		"internal/server/incarnation": {"internal/durable", "internal/server/store"},
 		"internal/server/engine": {
 			"internal/clip", "internal/frame", "internal/idle", "internal/process", "internal/selector",
 			"internal/server/batch", "internal/server/desired", "internal/server/fleet", "internal/server/plan", "internal/server/store",
@@ -387,8 +390,8 @@ func mayImport() map[string][]string {
 			"internal/server/access", "internal/server/admission", "internal/server/apiv1", "internal/server/audit",
 			"internal/server/breaker", "internal/server/caretaker", "internal/server/dbclock",
 			"internal/server/drive", "internal/server/edge", "internal/server/engine", "internal/server/enrol",
-			"internal/server/fleet", "internal/server/gate", "internal/server/httpapi", "internal/server/keyring",
-			"internal/server/lease", "internal/server/login", "internal/server/membership",
+			"internal/server/fleet", "internal/server/gate", "internal/server/httpapi", "internal/server/incarnation",
+			"internal/server/keyring", "internal/server/lease", "internal/server/login", "internal/server/membership",
 			"internal/server/metrics", "internal/server/pairs", "internal/server/peers", "internal/server/protect", "internal/server/provider",
 			"internal/server/pulse", "internal/server/receiver", "internal/server/rollout", "internal/server/rollup", "internal/server/schedule",
 			"internal/server/store", "internal/server/store/storeopen", "internal/server/webui", "internal/wire",

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"time"
 
 	"drover/internal/depot"
@@ -28,6 +29,7 @@ import (
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
+	"drover/internal/server/incarnation"
 	"drover/internal/server/keyring"
 	"drover/internal/server/login"
 	"drover/internal/server/metrics"
@@ -109,7 +111,7 @@ type Server struct {
 	clock   *dbclock.Clock
 	cluster *cluster // nil if there are no other servers
 	// incarnations tells whether the database was restored from a copy.
-	incarnations *incarnations
+	incarnations *incarnation.Watch
 	transport
 	directory *fleet.Directory
 	engine    *engine.Engine
@@ -200,7 +202,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.openIncarnations(ctx); err != nil {
+	if s.incarnations, err = incarnation.Open(ctx, incarnation.Config{
+		Store: s.store, Path: filepath.Join(cfg.Dir, "incarnation"), Now: s.clock.Now, Log: cfg.Log,
+	}); err != nil {
 		return nil, err
 	}
 	s.audit, s.depot = audit.New(s.store, cfg.Log), depot.New(storedPackages{s.store}, cfg.Log)
@@ -208,7 +212,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.directory = fleet.New(s.store, s.clock.Now())
-	s.directory.SetIncarnation(s.incarnations.now().ID)
+	s.directory.SetIncarnation(s.incarnations.Now().ID)
 	if s.joining != nil {
 		s.directory.AdmitOnly()
 	}
@@ -226,7 +230,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.engine = engine.New(engine.Config{
 		Store: pulsingStore{s.store, s.pulse}, Directory: s.directory, Link: orders,
 		Identity: engine.IdentityHooks{Trust: s.trust.renew, Sealing: s.reseal, Cloned: s.cloned},
-		Now:      s.clock.Now, Incarnation: s.incarnations.now,
+		Now:      s.clock.Now, Incarnation: s.incarnations.Now,
 		Shared: s.cluster.shared(), Log: cfg.Log,
 	})
 	s.openAlarms()
@@ -360,7 +364,7 @@ func (s *Server) Run(ctx context.Context) error {
 			Now: s.clock.Wall, Log: s.cfg.Log,
 		}).Run)},
 		group.Part{Name: "others", Run: s.cluster.run},
-		group.Part{Name: "incarnations", Run: s.incarnations.run},
+		group.Part{Name: "incarnations", Run: s.watchIncarnations},
 		group.Part{Name: "brokers", Run: s.runBrokers},
 		group.Part{Name: "fabric", Run: s.serveFabric},
 		group.Part{Name: "links", Run: s.watchLinks},
@@ -404,6 +408,16 @@ func (p present) Presence(key string, _ time.Time) fleet.Presence {
 		found.Linked = found.Linked.Add(p.clock.Wall().Sub(now))
 	}
 	return found
+}
+
+// watchIncarnations looks until ctx ends whether the database is another one. What counts is the report that follows
+// a ping.
+func (s *Server) watchIncarnations(ctx context.Context) error {
+	return s.incarnations.Run(ctx, s.directory, func(ctx context.Context, agent string) {
+		if s.link.up() {
+			_ = s.link.Ping(ctx, agent)
+		}
+	})
 }
 
 // Introduced returns nil once the agent has introduced itself to this server, so that answers about the agent come from

@@ -243,10 +243,11 @@ type ReportAck struct {
 	// in this greater session: its clock was set back. The agent must use a session beyond it.
 	Session string `json:"session,omitempty"`
 	// Incarnation is the incarnation of the database. If the agent knows another one, its report counts only if it is
-	// an introduction: the database was restored from a copy, and the agent tells anew what it has. Since is the moment
-	// up to which the copy knows what agents have told, in Unix milliseconds; 0 for a database that is no copy.
+	// an introduction: the database was restored from a copy, and the agent tells anew what it has.
 	Incarnation string `json:"incarnation,omitempty"`
-	Since       int64  `json:"since,omitempty"`
+	// Heard answers an introduction if Incarnation is set: the last number of each of the agent's latest streams of
+	// events that the database has. The agent sends the events after them again.
+	Heard map[string]uint64 `json:"heard,omitempty"`
 	// Known answers an introduction: the servers have all states up to Report.Told, and only those that have changed
 	// since have to follow.
 	Known bool `json:"known,omitempty"`

@@ -1,7 +1,9 @@
 package servers_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +12,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/test/harness"
 )
 
@@ -62,10 +66,15 @@ func restoredDatabase(t *testing.T, direct, behind int) {
 	r.apply("B")
 	r.runs("after the dump", "B")
 	r.must("stop", "shop/other", "--hosts", r.hosts[len(r.hosts)-1], "--yes", "--data-dir", one.dir)
-	newest := r.revision()
-	events := r.events()
+	newest, moment := r.revision(), time.Now()
+	lost, was := r.events(), r.past(moment)
 	r.restore(dump)
 
+	for process, state := range r.past(moment) {
+		if state != was[process] && state != "unknown" {
+			t.Errorf("after the restore %s is said to have been %s, which was %s", process, state, was[process])
+		}
+	}
 	// No host has told yet what it has, or all have: nobody takes what the dump says for what there is.
 	differs := r.run("diff", "-f", r.file("A"), "--data-dir", one.dir)
 	if differs.Code != 3 || !strings.Contains(differs.Out, "RELEASE") {
@@ -75,16 +84,23 @@ func restoredDatabase(t *testing.T, direct, behind int) {
 	r.apply("A")
 	r.runs("after the apply", "A")
 	for _, host := range r.hosts {
-		if told := r.must("get", "shop/web", "--hosts", host, "--data-dir", r.servers[1].dir); !strings.Contains(told, "RELEASE: A") {
+		told := r.must("get", "shop/web", "--hosts", host, "--data-dir", r.servers[1].dir)
+		if !strings.Contains(told, "RELEASE: A") {
 			t.Errorf("%s is told to have\n%s", host, told)
 		}
 	}
+	r.apply("C")
+	r.runs("after another apply", "C")
 	if again := r.revision(); again <= newest {
 		t.Errorf("revision %d comes after revision %d of the lost time", again, newest)
 	}
 	harness.Eventually(t, "the events of the lost time to come back", func() bool {
 		now := r.events()
-		return !slices.ContainsFunc(events, func(line string) bool { return !slices.Contains(now, line) })
+		lost = slices.DeleteFunc(lost, func(event string) bool { return slices.Contains(now, event) })
+		return len(lost) == 0
+	})
+	harness.Eventually(t, "the states of the lost time to come back", func() bool {
+		return maps.Equal(r.past(moment), was)
 	})
 
 	// A mere restart is no other incarnation: nobody tells anything again.
@@ -166,20 +182,49 @@ func (r *restored) runs(when, want string) {
 // revision returns the latest revision of the namespace.
 func (r *restored) revision() int {
 	r.t.Helper()
-	n, err := strconv.Atoi(strings.Fields(r.must("revisions", "shop", "--no-headers", "--data-dir", r.servers[0].dir))[0])
+	told := r.must("revisions", "shop", "--no-headers", "--data-dir", r.servers[0].dir)
+	n, err := strconv.Atoi(strings.Fields(told)[0])
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return n
 }
 
-// events returns what the servers tell of the past of the processes.
-func (r *restored) events() (lines []string) {
+// events returns what the servers tell of the past of the processes, without what a restoration may change: the order
+// in which the events came, and the fields that a lost revision has changed.
+func (r *restored) events() (all []string) {
 	r.t.Helper()
-	for line := range strings.Lines(r.must("events", "shop/*", "--since", "1h", "--limit", "0", "--no-headers", "--data-dir", r.servers[0].dir)) {
-		lines = append(lines, line)
+	var rows []v1.Event
+	r.read(&rows, "events", "shop/*", "--since", "1h", "--limit", "0")
+	for _, e := range rows {
+		all = append(all, fmt.Sprint(e.At, e.Host.IP, e.Name, e.Kind, e.From, e.To, e.Actor, e.PID, e.Revision))
 	}
-	return lines
+	return all
+}
+
+// past returns what the servers tell of the processes at a moment.
+func (r *restored) past(moment time.Time) map[string]string {
+	r.t.Helper()
+	var rows []v1.Process
+	r.read(&rows, "ps", "shop/*", "--at", moment.Format(time.RFC3339Nano))
+	all := map[string]string{}
+	for _, p := range rows {
+		state := p.State
+		if p.Instance != nil {
+			state += fmt.Sprintf(" as %d", p.Instance.PID)
+		}
+		all[p.Name+"@"+p.Host.IP] = state
+	}
+	return all
+}
+
+// read decodes what a command of drover prints.
+func (r *restored) read(into any, args ...string) {
+	r.t.Helper()
+	told := r.run(append(args, "-o", "json", "--data-dir", r.servers[0].dir)...)
+	if err := json.Unmarshal([]byte(told.Out), into); err != nil {
+		r.t.Fatalf("drover %q: %v: exit code %d: %s", args, err, told.Code, told.Errors)
+	}
 }
 
 // restore ends the servers, replaces their database by what was dumped, and starts them again.

@@ -53,6 +53,8 @@ type Log struct {
 	seq      uint64
 	files    files
 	position position // everything before it is acknowledged
+	// acknowledged is the last acknowledged event since Open or Rewind.
+	acknowledged last
 	// waiting has the lines that the disk did not take yet, oldest first. lost counts the events that were dropped
 	// because there were too many.
 	waiting [][]byte

@@ -158,8 +158,11 @@ func (l *Log) Acknowledge(events [][]byte) {
 		t, err := walk(l.cfg.Dir, from, segments, has)
 		l.advance(from, t, err)
 	}
+	var latest last
+	_ = json.Unmarshal(events[len(events)-1], &latest) // Pending has returned it
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.acknowledged = latest
 	for len(l.waiting) > 0 && has(l.waiting[0]) {
 		l.waiting = l.waiting[1:]
 	}

@@ -57,9 +57,9 @@ type Events interface {
 	Pending(maxEvents, maxBytes int) (events [][]byte, more bool)
 	// Acknowledge drops events that Pending has returned.
 	Acknowledge(events [][]byte)
-	// Follow notes the incarnation of the database that acknowledges from now on. If another one has acknowledged
-	// before, the events from since on are pending again.
-	Follow(incarnation string, since time.Time)
+	// Rewind makes acknowledged events pending again that the database does not have, by the last number of each stream
+	// that it has, and reports whether there are any.
+	Rewind(heard map[string]uint64) bool
 }
 
 // Groups are the process groups of this host, by namespace.

@@ -38,8 +38,9 @@ type rig struct {
 	// events are pending; told is what was acknowledged of them.
 	events []process.Event
 	told   [][]byte
-	// followed are the incarnations of the database.
-	followed []string
+	// heard is what the history was told that the database has; lost are the events that the database lacks.
+	heard []map[string]uint64
+	lost  []process.Event
 	// busy says that orders are open.
 	busy bool
 	// trusts says whether renewed trust is adopted.
@@ -225,10 +226,12 @@ func lines(events ...process.Event) [][]byte {
 	return all
 }
 
-func (h history) Follow(incarnation string, _ time.Time) {
+func (h history) Rewind(heard map[string]uint64) bool {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
-	h.r.followed = append(h.r.followed, incarnation)
+	lost := h.r.lost
+	h.r.heard, h.r.events, h.r.lost = append(h.r.heard, heard), append(lost, h.r.events...), nil
+	return len(lost) > 0
 }
 
 func (h history) Acknowledge(events [][]byte) {

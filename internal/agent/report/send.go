@@ -158,7 +158,6 @@ func (r *Reporter) hasEvents() bool {
 }
 
 // follow notes the incarnation of the database that an answer names, and reports whether it is another one than before.
-// A database that was restored from a copy lacks events that a former incarnation has acknowledged.
 func (x *exchange) follow(ack *wire.ReportAck) (changed bool) {
 	if ack.Incarnation == "" || ack.Incarnation == x.incarnation {
 		return false
@@ -168,10 +167,20 @@ func (x *exchange) follow(ack *wire.ReportAck) (changed bool) {
 			"incarnation", ack.Incarnation)
 	}
 	x.incarnation, x.told = ack.Incarnation, 0
-	if x.reporter.cfg.Events != nil {
-		x.reporter.cfg.Events.Follow(ack.Incarnation, time.UnixMilli(ack.Since))
-	}
 	return true
+}
+
+// rewind has the events sent again that the database has lost, by the answer to an introduction. It is a copy, or the
+// copy of a standby that had lagged.
+func (x *exchange) rewind(ack *wire.ReportAck) {
+	r := x.reporter
+	if ack.Incarnation == "" || r.cfg.Events == nil || !r.cfg.Events.Rewind(ack.Heard) {
+		return
+	}
+	r.cfg.Log.Info("the database of the servers lacks events that it had, sending them again")
+	r.mu.Lock()
+	r.backlog.added++
+	r.mu.Unlock()
 }
 
 // errRefused says that a server answered and rejected the report.
@@ -221,6 +230,9 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 	}
 	if b.report.Whole {
 		x.lacks = false
+	}
+	if b.report.Hello != nil {
+		x.rewind(&ack)
 	}
 	if b.alone && !ack.Known {
 		x.told, x.lacks = 0, true

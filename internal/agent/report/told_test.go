@@ -31,6 +31,8 @@ type stored struct {
 type keeper struct {
 	*rig
 	has stored
+	// incarnation is that of its database.
+	incarnation string
 	// fate says what happens to the next reports: they arrive or not, and their answers do or not.
 	fate func() (arrives, answered bool)
 	// told counts the states that arrived, reports the reports.
@@ -65,7 +67,7 @@ func (k *keeper) Report(_ context.Context, data []byte) ([]byte, error) {
 
 func (k *keeper) keep(rep *wire.Report) wire.ReportAck {
 	k.reports++
-	ack := wire.ReportAck{Version: wire.Version}
+	ack := wire.ReportAck{Version: wire.Version, Incarnation: k.incarnation}
 	same := k.has.session == rep.Session
 	if hello := rep.Hello; hello != nil {
 		ack.Known = same && rep.Told != 0 && rep.Told == k.has.number
@@ -111,7 +113,7 @@ func keeping(t *testing.T, processes int, fn func(k *keeper)) {
 			k.known[id(strconv.Itoa(i))] = process.Status{State: "running"}
 		}
 		k.Reporter = report.New(report.Config{
-			Link: k, Standing: k.standing, Journal: k, Disk: k, Heartbeat: time.Hour,
+			Link: k, Standing: k.standing, Journal: k, Events: history{k.rig}, Disk: k, Heartbeat: time.Hour,
 			Log: slog.New(slog.DiscardHandler),
 		})
 		during(t, k.Reporter, k, nil, func() { fn(k) })
@@ -228,14 +230,42 @@ func TestAllStatesArrive(t *testing.T) {
 	}
 }
 
+// TestLostEvents: events that the database lacks are sent again after an introduction, also if it has all states.
+func TestLostEvents(t *testing.T) {
+	keeping(t, 3, func(k *keeper) {
+		pass(time.Second)
+		k.mu.Lock()
+		k.incarnation = "one"
+		k.mu.Unlock()
+		k.connect()
+		pass(time.Second)
+		k.set(id("0"), process.Status{State: "down"})
+		pass(time.Second)
+		k.mu.Lock()
+		k.told, k.reports, k.lost = 0, 0, []process.Event{{Stream: "s", Seq: 1}, {Stream: "s", Seq: 2}}
+		k.mu.Unlock()
+		k.connect()
+		pass(time.Second)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.told != 0 || k.reports != 2 || len(k.rig.told) != 2 {
+			t.Errorf("%d states and %d events in %d reports, want 2 events in 2", k.told, len(k.rig.told), k.reports)
+		}
+	})
+}
+
 // TestRestoredDatabase: an agent whose link outlives the restoration of the servers' database tells everything anew,
 // before anything that it says counts, and its events are pending again.
 func TestRestoredDatabase(t *testing.T) {
-	bubble(t, func(_ *testing.T, r *rig) { r.known[id("a")] = process.Status{State: "running"} }, func(t *testing.T, r *rig) {
+	before := func(_ *testing.T, r *rig) { r.known[id("a")] = process.Status{State: "running"} }
+	bubble(t, before, func(t *testing.T, r *rig) {
 		incarnation := "one"
 		r.mu.Lock()
 		r.answer = func(rep wire.Report) (wire.ReportAck, error) {
-			return wire.ReportAck{Incarnation: incarnation, Since: 7, Hello: rep.Hello == nil && rep.Incarnation != incarnation}, nil
+			return wire.ReportAck{
+				Incarnation: incarnation, Heard: map[string]uint64{incarnation: 7},
+				Hello: rep.Hello == nil && rep.Incarnation != incarnation,
+			}, nil
 		}
 		r.mu.Unlock()
 		r.standing.Outdated()
@@ -252,12 +282,13 @@ func TestRestoredDatabase(t *testing.T) {
 		if len(r.got) != 2 {
 			t.Fatalf("%d reports, want the one that did not count, and an introduction", len(r.got))
 		}
-		if again := r.got[1]; again.Hello == nil || again.Incarnation != "two" || again.Told != 0 || len(again.Observed) != 1 ||
+		again := r.got[1]
+		if again.Hello == nil || again.Incarnation != "two" || again.Told != 0 || len(again.Observed) != 1 ||
 			len(again.Events) != 1 || len(again.Progress) != 1 || !again.Whole {
 			t.Errorf("the introduction is %+v", again)
 		}
-		if diff := cmp.Diff([]string{"one", "two"}, r.followed); diff != "" {
-			t.Errorf("incarnations (-want +got):\n%s", diff)
+		if diff := cmp.Diff([]map[string]uint64{{"one": 7}, {"two": 7}}, r.heard); diff != "" {
+			t.Errorf("what the database has of the events (-want +got):\n%s", diff)
 		}
 		if len(r.told) != 1 || len(r.acked) != 1 {
 			t.Errorf("%d events and %d outcomes are acknowledged, want one each", len(r.told), len(r.acked))

@@ -14,10 +14,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	v1 "drover/api/v1"
-	"drover/internal/idle"
 	"drover/internal/process"
 	"drover/internal/processfile"
 	"drover/internal/server/access"
@@ -202,7 +200,7 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 	case len(f.docs) == 0:
 		return f, together(err, faulty(wrong))
 	}
-	h.awaitTold(ctx)
+	fleet.AwaitTold(ctx, h.Directory, h.Now)
 	latest, known, failed := h.present(ctx, c, namespace)
 	if failed != nil {
 		return f, cmp.Or(err, failed)
@@ -226,31 +224,6 @@ func (h *Handler) readFiled(ctx context.Context, c *call, t *store.Task, namespa
 		return f, err
 	}
 	return f, h.readGone(ctx, c, namespace, &f)
-}
-
-const (
-	// toldTime is how long a plan waits for hosts that tell a restored database what they have, and toldLook how often it
-	// looks.
-	toldTime = 20 * time.Second
-	toldLook = 50 * time.Millisecond
-)
-
-// awaitTold waits until the connected hosts have told a restored database what they have, at most for toldTime. What the
-// database says of them before is of the time of the copy.
-func (h *Handler) awaitTold(ctx context.Context) {
-	end := h.Now().Add(toldTime)
-	for h.tellsSoon() && h.Now().Before(end) && idle.Sleep(ctx, toldLook) {
-	}
-}
-
-// tellsSoon reports whether a host is connected, or may be about to connect, that has not told what it has.
-func (h *Handler) tellsSoon() bool {
-	for a := range h.Directory.After(fleet.Place{}) {
-		if p := h.Directory.Presence(a.Key, h.Now()); p.Untold && (p.Settling || !p.Vacant) {
-			return true
-		}
-	}
-	return false
 }
 
 // readUnfiled marks the processes whose spec no file has.

@@ -123,7 +123,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, seale
 // database has lost would look as if the database had all of it.
 func (c *collector) knows(r *wire.Report, ack *wire.ReportAck) bool {
 	now := c.incarnation()
-	ack.Incarnation, ack.Since = now.ID, now.Known
+	ack.Incarnation = now.ID
 	ack.Hello = r.Hello == nil && r.Incarnation != now.ID
 	return !ack.Hello
 }
@@ -226,11 +226,18 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report, ack 
 	if err := c.introduced(ctx, agent, r.Hello.Groups); err != nil {
 		return err
 	}
+	if ack.Heard, err = c.store.LastEvents(ctx, agent, heardStreams); err != nil {
+		return err
+	}
 	ack.Known, ack.Desired = known, desired
 	c.directory.Introduced(agent, factsOf(shortHello(*r.Hello), r.Place), c.clock.now())
 	c.returned(agent)
 	return nil
 }
+
+// heardStreams is of how many of its streams an agent learns the last event that the database has. It needs that of its
+// last one that the database knows; clocks that were set back change their order.
+const heardStreams = 8
 
 func factsOf(h wire.Hello, place string) fleet.Facts {
 	facts := fleet.Facts{

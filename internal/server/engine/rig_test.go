@@ -34,6 +34,8 @@ type rig struct {
 	wrap func(engine.Store) engine.Store
 	// shared is how it lives with others; nil where there are none.
 	shared *engine.Shared
+	// incarnation is that of the database; empty for none.
+	incarnation string
 	// cloned are the agents of which a second host was told.
 	cloned []string
 
@@ -185,7 +187,8 @@ func (r *rig) start() {
 	}
 	r.Engine = engine.New(engine.Config{
 		Store: state, Directory: r.directory, Link: r, Identity: r.guard(),
-		Shared: r.shared, Log: log,
+		Incarnation: func() store.Incarnation { return store.Incarnation{ID: r.incarnation} },
+		Shared:      r.shared, Log: log,
 	})
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var running sync.WaitGroup

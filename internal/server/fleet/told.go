@@ -2,7 +2,42 @@ package fleet
 
 import (
 	"context"
+	"iter"
+	"time"
+
+	"drover/internal/idle"
+	"drover/internal/server/store"
 )
+
+const (
+	// toldTime is how long AwaitTold waits at most, and toldLook how often it looks.
+	toldTime = 20 * time.Second
+	toldLook = 50 * time.Millisecond
+)
+
+// Presences are the agents and their presence.
+type Presences interface {
+	After(place Place) iter.Seq[store.Agent]
+	Presence(key string, now time.Time) Presence
+}
+
+// AwaitTold waits until the connected agents have told a restored database what they have, for some seconds at most.
+// What the database says of them before is of the time of the copy.
+func AwaitTold(ctx context.Context, agents Presences, now func() time.Time) {
+	end := now().Add(toldTime)
+	for tellsSoon(agents, now()) && now().Before(end) && idle.Sleep(ctx, toldLook) {
+	}
+}
+
+// tellsSoon reports whether an agent is connected, or may be about to connect, that has not told what it has.
+func tellsSoon(agents Presences, now time.Time) bool {
+	for a := range agents.After(Place{}) {
+		if p := agents.Presence(a.Key, now); p.Untold && (p.Settling || !p.Vacant) {
+			return true
+		}
+	}
+	return false
+}
 
 // SetIncarnation sets the incarnation of the database. Agents that have not told it all that they have are away. All
 // agents have to introduce themselves again.

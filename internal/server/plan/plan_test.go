@@ -42,6 +42,12 @@ func up(k plan.Known) plan.Known {
 	return k
 }
 
+// untold is a process of a host that has not told a restored database what it has.
+func untold(k plan.Known) plan.Known {
+	k.Untold = true
+	return k
+}
+
 // unbegun is a process that does not stay up and whose first start has waited without success.
 func unbegun(k plan.Known) plan.Known {
 	k.Status.Want, k.Status.Cause.ID = process.WantRunning, process.CauseWaitsForOthers
@@ -68,6 +74,12 @@ func TestChange(t *testing.T) {
 			"create host; new",
 		},
 		{"equal", same, []plan.Known{known("p", spec(nil), "running")}, plan.Options{}, "none; nothing to do"},
+		{
+			"equal by what the host had at the time of a copy", same,
+			[]plan.Known{untold(known("p", spec(nil), "running"))},
+			plan.Options{},
+			"change start; the host has not told what it has since the database was restored from a copy",
+		},
 		{
 			"equal but for its number", same,
 			[]plan.Known{known("p", spec(nil).Numbered(7), "running")},

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -50,12 +52,12 @@ type Facts interface {
 	SetFact(ctx context.Context, name, value string) error
 	// SwapFact replaces a fact if it still has the value before. It returns false if the fact has another value.
 	SwapFact(ctx context.Context, name, before, value string) (bool, error)
+	// SkipCursors makes the cursors of later events greater than the given one, so that a reader who remembers a cursor
+	// misses none of them.
+	SkipCursors(ctx context.Context, to int64) error
 	// Origin returns what tells the database from its copies: a copy that a server opens has another origin. run tells
 	// apart the runs of the database's server; it is empty if the server is its own.
 	Origin(ctx context.Context) (origin, run string, err error)
-	// KnownUntil returns the last moment of which the store knows anything, by the clock of the database; zero for an
-	// empty store.
-	KnownUntil(ctx context.Context) (time.Time, error)
 }
 
 // ReportMark is the place of a report among the reports of its agent. Each run of an agent has a session, in which
@@ -82,3 +84,36 @@ var (
 	// introduction.
 	ErrEarlierSession = errors.New("the agent has introduced itself in a later session")
 )
+
+// FactIncarnations is the fact that has the incarnations of the database, in the form of EncodeIncarnations.
+const FactIncarnations = "incarnations"
+
+// Incarnation is the time of a database from its creation, or from its restoration from a copy, to the next one. What
+// servers and agents know of a database counts in one incarnation only.
+type Incarnation struct {
+	// ID is random.
+	ID string `json:"id"`
+	// Origin is Facts.Origin of the database.
+	Origin string `json:"origin"`
+	// Began is when the servers noticed the restoration, in Unix milliseconds; 0 for the first incarnation.
+	Began int64 `json:"began,omitempty"`
+}
+
+// FirstRevision is less than every number of a revision that is made in the incarnation, and not less than any that was
+// given out before: the time in Unix seconds at which it began.
+func (i Incarnation) FirstRevision() int64 { return i.Began / 1000 }
+
+// EncodeIncarnations returns the text of a list of incarnations, oldest first.
+func EncodeIncarnations(all []Incarnation) string {
+	text, _ := json.Marshal(all) // texts and numbers always encode
+	return string(text)
+}
+
+// ReadIncarnations reads the text of a list, which must not be empty.
+func ReadIncarnations(text string) ([]Incarnation, error) {
+	var all []Incarnation
+	if err := json.Unmarshal([]byte(text), &all); err != nil || len(all) == 0 {
+		return nil, fmt.Errorf("cannot read the incarnations of the database in %.100q", text)
+	}
+	return all, nil
+}

@@ -80,6 +80,8 @@ type Events interface {
 
 // EventShares counts and limits the events of each agent.
 type EventShares interface {
+	// LastEvents returns the last stored number of each of the latest runs of an agent, by their streams.
+	LastEvents(ctx context.Context, agent string, runs int) (map[string]uint64, error)
 	// CountEvents returns the number of events of each agent.
 	CountEvents(ctx context.Context) (map[string]int, error)
 	// TrimEvents removes up to limit events of an agent that are older than the newest keep events. It also deletes the

@@ -220,14 +220,18 @@ func (v *view) processSpec(ctx context.Context, body map[string]any) error {
 		return err
 	}
 	var list []revisedProcess
-	for _, r := range all {
+	for n, r := range all {
 		i := slices.IndexFunc(r.Changes, func(c client.RevisionChange) bool { return c.Process == name })
 		if i < 0 {
 			continue
 		}
 		one := revisedProcess{Revision: r, Change: r.Changes[i]}
 		if r.Number == chosen && chosen > 1 {
-			if one.Changes, err = v.revision(ctx, namespace, name, chosen); err != nil {
+			former := chosen - 1
+			if n+1 < len(all) { // the numbers skip some after a restoration of the database
+				former = all[n+1].Number
+			}
+			if one.Changes, err = v.revision(ctx, namespace, name, former, chosen); err != nil {
 				return err
 			}
 		}
@@ -250,9 +254,10 @@ func (v *view) processSpec(ctx context.Context, body map[string]any) error {
 	return err
 }
 
-// revision returns what a revision has changed of a process; nothing if the server has forgotten one of both.
-func (v *view) revision(ctx context.Context, namespace, name string, number int64) ([]planRow, error) {
-	diff, err := v.client.Compare(ctx, namespace, number-1, number)
+// revision returns what a revision has changed of a process since the former one; nothing if the server has forgotten
+// one of both.
+func (v *view) revision(ctx context.Context, namespace, name string, former, number int64) ([]planRow, error) {
+	diff, err := v.client.Compare(ctx, namespace, former, number)
 	if known, ok := errors.AsType[*client.Error](err); ok && known.Status == http.StatusNotFound {
 		return nil, nil
 	}

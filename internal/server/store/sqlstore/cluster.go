@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -215,25 +214,6 @@ func (db *Store) Origin(ctx context.Context) (origin, run string, err error) {
 		return "", "", fmt.Errorf("cannot tell the database from its copies: %w", failed(err))
 	}
 	return origin, run, nil
-}
-
-// KnownUntil returns the last moment of which the database knows anything.
-func (db *Store) KnownUntil(ctx context.Context) (last time.Time, err error) {
-	for _, latest := range []string{
-		`SELECT created FROM tasks ORDER BY created DESC LIMIT 1`,
-		`SELECT received FROM events ORDER BY cursor DESC LIMIT 1`,
-		`SELECT received FROM states ORDER BY cursor DESC LIMIT 1`,
-		`SELECT at FROM audit ORDER BY num DESC LIMIT 1`,
-	} {
-		at, err := one(ctx, db.query, column[int64], latest)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return time.Time{}, fmt.Errorf("cannot read the latest rows: %w", err)
-		}
-		if t := moment(at); t.After(last) {
-			last = t
-		}
-	}
-	return last, nil
 }
 
 // SwapFact replaces a fact that still has the value before.

@@ -205,6 +205,23 @@ func (a *arrivals) streamOf(ctx context.Context, tx tx, name string) (*stream, e
 	return s, err
 }
 
+// LastEvents returns the last number of each of the latest runs of an agent.
+func (db *Store) LastEvents(ctx context.Context, agent string, runs int) (map[string]uint64, error) {
+	last := map[string]uint64{}
+	err := db.query(ctx, func(r *sql.Rows) error {
+		var stream string
+		var seq int64
+		err := r.Scan(&stream, &seq)
+		last[stream] = uint64(seq) //nolint:gosec // it was one
+		return err
+	}, `SELECT stream, seq FROM event_streams INDEXED BY event_streams_runs WHERE agent = ? AND began > 0
+		ORDER BY began DESC LIMIT ?`, agent, max(runs, 0))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the last events of an agent: %w", err)
+	}
+	return last, nil
+}
+
 // store stores what was added.
 func (a *arrivals) store(ctx context.Context, tx tx) error {
 	var streams []any
@@ -249,6 +266,17 @@ func (db *Store) LastCursor(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("cannot read the last cursor: %w", err)
 	}
 	return last, nil
+}
+
+// SkipCursors makes the cursors of later events greater than the given one.
+func (db *Store) SkipCursors(ctx context.Context, to int64) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return tx.exec(ctx, `UPDATE counters SET value = ?1 WHERE name = 'events' AND value < ?1`, to)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot skip cursors: %w", err)
+	}
+	return nil
 }
 
 // PruneEvents removes the oldest events if they are too old, and deletes the records of streams that ended long ago.

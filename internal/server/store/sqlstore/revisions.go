@@ -263,7 +263,8 @@ func (db *Store) OpenRevision(ctx context.Context, namespace string) (string, er
 	return tasks[0], nil
 }
 
-// PruneRevisions removes old revisions, and what only they need.
+// PruneRevisions removes old revisions, and what only they need. It counts them: after a restoration their numbers are
+// not consecutive. The comparison with the latest number is only cheaper.
 func (db *Store) PruneRevisions(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
 		removed = 0
@@ -271,8 +272,10 @@ func (db *Store) PruneRevisions(ctx context.Context, before time.Time, limit int
 			err = r.Scan(&v.Namespace, &v.Number)
 			return v, err
 		}, `SELECT r.namespace, r.number FROM revisions r CROSS JOIN namespaces n ON n.namespace = r.namespace
-			WHERE r.at < ?1 AND r.number <= n.revision - ?2 ORDER BY r.at LIMIT ?3`,
-			nanos(before), store.KeptRevisions, limit)
+			WHERE r.at < ?1 AND r.number <= n.revision - ?2
+				AND r.number <= (SELECT k.number FROM revisions k WHERE k.namespace = r.namespace
+					ORDER BY k.number DESC LIMIT 1 OFFSET ?2)
+			ORDER BY r.at LIMIT ?3`, nanos(before), store.KeptRevisions, limit)
 		if err != nil {
 			return err
 		}
@@ -281,7 +284,9 @@ func (db *Store) PruneRevisions(ctx context.Context, before time.Time, limit int
 				err = r.Scan(&v.Namespace, &v.Number)
 				return v, err
 			}, `SELECT r.namespace, r.number FROM namespaces n CROSS JOIN revisions r ON r.namespace = n.namespace
-				AND r.number <= n.revision - ?1 WHERE n.revision > ?1 ORDER BY r.at LIMIT ?2`,
+				AND r.number <= (SELECT k.number FROM revisions k WHERE k.namespace = n.namespace
+					ORDER BY k.number DESC LIMIT 1 OFFSET ?1)
+				WHERE n.revision > ?1 ORDER BY r.at LIMIT ?2`,
 				store.MostRevisions, limit-len(old))
 			if err != nil {
 				return err

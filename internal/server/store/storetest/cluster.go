@@ -336,3 +336,117 @@ func ReportLife(b *testing.B, s store.Store, together int) {
 	})
 	b.ReportMetric(float64((cpu()-before).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
 }
+
+// revisionsOfIncarnations: numbers of a further incarnation are above its first one, and pruning counts revisions, not
+// their numbers.
+func revisionsOfIncarnations(t *testing.T, s store.Store) {
+	must(t, s.PutAgent(t.Context(), store.Agent{Key: "x", IP: "10.0.0.1"}))
+	begin := func(began ...int64) {
+		t.Helper()
+		var all []store.Incarnation
+		for n, at := range began {
+			all = append(all, store.Incarnation{ID: fmt.Sprint(n), Origin: "o", Began: at})
+		}
+		must(t, s.SetFact(t.Context(), store.FactIncarnations, store.EncodeIncarnations(all)))
+	}
+	made := 0
+	revise := func() {
+		t.Helper()
+		made++
+		createAt(t, s, fmt.Sprint(made), at(time.Duration(made)*time.Hour), asked(process.Start, "a", fmt.Sprint(made), "x"))
+	}
+	begin(0)
+	revise()
+	revise()
+	begin(0, 5_000_123)
+	revise()
+	revise()
+	begin(0, 5_000_123, 5_001_000) // the time of the numbers that were given out before
+	revise()
+	begin(0, 5_000_123, 5_001_000, 900_000_000_000)
+	revise()
+	must(t, s.PutSelections(t.Context(), store.SelectionChange{Namespace: "ns"}, store.Revision{At: at(7 * time.Hour)},
+		nil, store.AuditRow{At: epoch, Action: "apply"}))
+	want := []string{
+		"1; a >1 1", "2; a 1>2 1", "5001; a 2>3 1", "5002; a 3>4 1", "5003; a 4>5 1", "900000001; a 5>6 1", "900000002",
+	}
+	same(t, "numbers", want, revisionsOf(t, s, store.RevisionFilter{Namespace: "ns"}))
+	n, err := s.PruneRevisions(t.Context(), at(1000*time.Hour), 1000)
+	must(t, err)
+	same(t, "pruned of a few revisions", 0, n)
+	for made < store.KeptRevisions+10 {
+		revise()
+	}
+	before := len(revisionsOfMany(t, s))
+	n, err = s.PruneRevisions(t.Context(), at(1000*time.Hour), 1000)
+	must(t, err)
+	same(t, "pruned", before-store.KeptRevisions, n)
+	same(t, "kept", store.KeptRevisions, len(revisionsOfMany(t, s)))
+}
+
+// revisionsOfMany returns the revisions of the namespace.
+func revisionsOfMany(t *testing.T, s store.Store) []store.Revision {
+	t.Helper()
+	rows, _, err := s.ListRevisions(t.Context(), store.RevisionFilter{Namespace: "ns"}, 2*store.KeptRevisions)
+	must(t, err)
+	return rows
+}
+
+// tellingAnew: what a database knows of what agents have told: the incarnation to which each has told all, the last
+// events of each, and that it has lost the report before.
+func tellingAnew(t *testing.T, s store.Store) {
+	origin, run, err := s.Origin(t.Context())
+	must(t, err)
+	if again, rerun, err := s.Origin(t.Context()); err != nil || again != origin || rerun != run || origin == "" {
+		t.Errorf("the origin is %q %q, and then %q %q, %v", origin, run, again, rerun, err)
+	}
+	told := func(what, want string) {
+		t.Helper()
+		got, err := s.GetAgents(t.Context(), []string{"x"})
+		must(t, err)
+		same(t, what, want, got[0].Told)
+	}
+	a := store.Agent{Key: "x", IP: "10.0.0.1", Told: "one"}
+	must(t, s.PutAgent(t.Context(), a))
+	told("a new agent", "one")
+	must(t, s.AgentTold(t.Context(), "x", "two"))
+	must(t, s.PutAgent(t.Context(), a))
+	must(t, s.ChangeAgent(t.Context(), a))
+	told("a known agent that joins again", "two")
+	if err := s.AgentTold(t.Context(), "nobody", "two"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown agent: %v", err)
+	}
+
+	lasts := func(what string, runs int, want map[string]uint64) {
+		t.Helper()
+		got, err := s.LastEvents(t.Context(), "x", runs)
+		must(t, err)
+		same(t, what, want, got)
+	}
+	lasts("an agent without events", 2, map[string]uint64{})
+	for n, stream := range []string{"p", "q", "r"} {
+		began := event(stream, 1, n, process.EventState, "ns/web")
+		began.Shown = &process.Shown{}
+		putEvents(t, s, "x", 3, began, event(stream, 2, 9-n, process.EventExited, "ns/web"),
+			event(stream, 5, 9, process.EventExited, "ns/web"))
+	}
+	for _, to := range []int64{5_000, 4_000} {
+		must(t, s.SkipCursors(t.Context(), to))
+	}
+	putEvents(t, s, "x", 1, event("of servers", 1, 99, process.EventExited, "ns/web"))
+	if found := upwards(t, s, store.EventFilter{}, 3); len(found) != 7 || found[5].Cursor > 6 || found[6].Cursor != 5_001 {
+		t.Errorf("the last of the events is not the first one beyond cursor 5,000: %+v", found)
+	}
+	lasts("two runs", 2, map[string]uint64{"q": 5, "r": 5})
+	lasts("all runs", 9, map[string]uint64{"p": 5, "q": 5, "r": 5})
+
+	mark := store.ReportMark{Agent: "x", Session: "one", Number: 4}
+	rows := []store.Observed{{Agent: "x", Process: process.ID{Namespace: "n", Name: "p"}}}
+	must(t, s.PutObserved(t.Context(), mark, rows, nil))
+	mark.Number, mark.Told = 6, 4
+	must(t, s.PutObserved(t.Context(), mark, rows, nil))
+	mark.Number, mark.Told = 9, 8
+	if err := s.PutObserved(t.Context(), mark, rows, nil); !errors.Is(err, store.ErrOtherSession) {
+		t.Errorf("a report after one that the store has lost: %v", err)
+	}
+}

@@ -112,6 +112,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"revisions at once", revisionsAtOnce},
 		{"revisions paged", revisionsPaged},
 		{"revisions pruned", pruneRevisions},
+		{"revisions of incarnations", revisionsOfIncarnations},
+		{"telling anew", tellingAnew},
 		{"open revision", openRevision},
 		{"selections", selections},
 		{"selections with a task", selectionsWithTask},

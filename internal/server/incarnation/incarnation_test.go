@@ -1,13 +1,15 @@
-package server
+package incarnation_test
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"drover/internal/server/dbclock"
+	"drover/internal/server/incarnation"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 )
@@ -20,20 +22,33 @@ func life(t *testing.T, dir, database string) []store.Incarnation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{cfg: Config{Dir: dir, Log: log}, store: db, clock: dbclock.Alone(time.Now), transport: transport{link: &agentLink{}}}
-	if err := s.openIncarnations(t.Context()); err != nil {
+	w, err := incarnation.Open(t.Context(), incarnation.Config{
+		Store: db, Path: filepath.Join(dir, "incarnation"), Now: time.Now, Log: log,
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.incarnations.mark(t.Context()); err != nil { // as at its end
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := w.Run(ended, nil, nil); err != nil {
 		t.Fatal(err)
+	}
+	facts, err := db.Identify(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := store.ReadIncarnations(facts[store.FactIncarnations])
+	if err != nil || all[len(all)-1] != w.Now() {
+		t.Fatalf("%+v, %v, and now is %+v", all, err, w.Now())
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return s.incarnations.list()
+	return all
 }
 
-// TestIncarnations: a server notices that its database went back to a copy, however that was done, and never without it.
+// TestIncarnations: a server notices that its database went back to a copy, however that was done, and never without
+// that.
 func TestIncarnations(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "drover.db")
@@ -80,18 +95,22 @@ func TestIncarnations(t *testing.T) {
 	}
 	want("the same data in another file", 3)
 	record := filepath.Join(dir, "incarnation")
+	ahead := time.Now().Add(time.Hour).UnixMilli()
+	write(record, fmt.Appendf(nil, `{"server":"s","marks":["another"],"at":%d}`, ahead))
+	if all := want("a clock that was set back since", 4); all[3].Began <= ahead {
+		t.Errorf("the last incarnation has begun at %d, and not after %d", all[3].Began, ahead)
+	}
 	if err := os.Remove(record); err != nil {
 		t.Fatal(err)
 	}
-	want("a server that keeps no record", 3)
+	want("a server that keeps no record", 4)
 	write(record, []byte("{"))
 	db, err := sqlite.Open(t.Context(), path, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
-	s := &Server{cfg: Config{Dir: dir}, store: db, clock: dbclock.Alone(time.Now)}
-	if err := s.openIncarnations(t.Context()); err == nil {
+	if _, err := incarnation.Open(t.Context(), incarnation.Config{Store: db, Path: record, Now: time.Now}); err == nil {
 		t.Error("a damaged record is no error")
 	}
 }
