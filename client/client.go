@@ -29,8 +29,9 @@ import (
 
 // Config holds the address of the server and the credentials of the caller. Exactly one of URL and Socket is set.
 type Config struct {
-	// URL is the address of the server, such as http://127.0.0.1:7350. The client keeps a path in it as a prefix. Commas
-	// separate the addresses of several servers of one fleet: the client calls the first one that takes a connection.
+	// URL is the address of the server, such as http://127.0.0.1:7350. The client keeps a path in it as a prefix.
+	// Commas separate the addresses of several servers of one fleet: the client calls the first one that takes a
+	// connection.
 	URL string
 	// Socket is the path of a server's local socket. It needs no credentials, because the server asks the kernel for
 	// the caller.

@@ -170,6 +170,26 @@ func (x *exchange) follow(ack *wire.ReportAck) (changed bool) {
 	return true
 }
 
+// accepted notes what the database has after a report that the server has taken, and what it still lacks.
+func (x *exchange) accepted(b batch, ack *wire.ReportAck) {
+	if len(b.report.Observed) > 0 {
+		x.told = b.report.Number
+	}
+	if b.report.Whole {
+		x.lacks = false
+	}
+	if b.report.Hello != nil {
+		x.rewind(ack)
+	}
+	if r := x.reporter; b.alone && !ack.Known {
+		x.told, x.lacks = 0, true
+		events := r.hasEvents()
+		r.mu.Lock()
+		r.tellAll(x.processes, events)
+		r.mu.Unlock()
+	}
+}
+
 // rewind has the events sent again that the database has lost, by the answer to an introduction. It is a copy, or the
 // copy of a standby that had lagged.
 func (x *exchange) rewind(ack *wire.ReportAck) {
@@ -225,22 +245,7 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 		}
 	}
 	x.beats.ask(ack.Beat, time.Now())
-	if len(b.report.Observed) > 0 {
-		x.told = b.report.Number
-	}
-	if b.report.Whole {
-		x.lacks = false
-	}
-	if b.report.Hello != nil {
-		x.rewind(&ack)
-	}
-	if b.alone && !ack.Known {
-		x.told, x.lacks = 0, true
-		events := r.hasEvents()
-		r.mu.Lock()
-		r.tellAll(x.processes, events)
-		r.mu.Unlock()
-	}
+	x.accepted(b, &ack)
 	switch {
 	case b.report.Hello != nil:
 		r.cfg.Standing.Accepted(x.orders != nil && x.orders.Introduced(ack.Desired))

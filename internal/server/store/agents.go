@@ -132,9 +132,9 @@ func (a *Agent) AllLabels() map[string]Label {
 
 // Agents is the register of hosts.
 type Agents interface {
-	// PutAgent inserts or replaces the record of an agent. It keeps the SetLabels and Told of a known agent. An agent without
-	// process groups gets the groups of the agent that had its address before, because that is the same host after a
-	// new installation.
+	// PutAgent inserts or replaces the record of an agent. It keeps the SetLabels and Told of a known agent. An agent
+	// without process groups gets the groups of the agent that had its address before, because that is the same host
+	// after a new installation.
 	PutAgent(ctx context.Context, a Agent) error
 	// ChangeAgent is PutAgent for a known agent. It returns ErrNotFound for an unknown agent.
 	ChangeAgent(ctx context.Context, a Agent) error
