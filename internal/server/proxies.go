@@ -30,8 +30,8 @@ const (
 	proxiesEvery = 5 * time.Second
 	// proxyAwayAfter is how long after its last message a proxy counts as offline.
 	proxyAwayAfter = 15 * time.Second
-	// hubsEvery is the interval at which servers exchange their addresses for proxies. An address that no server has had
-	// for hubsKept is forgotten: until then the server may come back, and find proxies that know only this address.
+	// hubsEvery is the interval at which servers exchange their addresses for proxies. An address that no server has
+	// had for hubsKept is forgotten: until then the server may come back, and find proxies that know only this address.
 	hubsEvery = 15 * time.Second
 	hubsKept  = 30 * 24 * time.Hour
 )

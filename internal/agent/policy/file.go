@@ -192,7 +192,10 @@ func (r *rules) summary() string {
 		name string
 		list []entry
 	}{
-		{"users", r.users}, {"paths", r.paths}, {"variables", r.variables}, {"namespaces", r.namespaces},
+		{"users", r.users},
+		{"paths", r.paths},
+		{"variables", r.variables},
+		{"namespaces", r.namespaces},
 		{"operations", r.operations},
 	} {
 		if len(list.list) > 0 {

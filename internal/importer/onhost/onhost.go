@@ -270,7 +270,8 @@ func Supervisord(ctx context.Context, configuration string) int {
 	return max(answer(out, err), 0)
 }
 
-// accountOf returns the name of the account of a process, or its number if it has no name; empty if there is no process.
+// accountOf returns the name of the account of a process, or its number if it has no name; empty if there is no
+// process.
 func accountOf(pid int) string {
 	info, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
 	if pid <= 0 || err != nil {
