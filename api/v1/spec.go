@@ -164,6 +164,8 @@ type Log struct {
 	Keep     *int      `json:"keep,omitempty"`
 	MaxAge   *Duration `json:"max_age,omitempty"`
 	Compress *bool     `json:"compress,omitempty"`
+	// Pipe gives the process pipes to write to.
+	Pipe bool `json:"pipe,omitempty"`
 }
 
 // ConfigFile is a file whose checksum drover compares.

@@ -162,7 +162,8 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/inotify": {},
 		"internal/agent/logs": {
-			"internal/agent/inotify", "internal/agent/trail", "internal/clip", "internal/pattern", "internal/process", "internal/wire",
+			"internal/agent/inotify", "internal/agent/trail", "internal/clip", "internal/idle", "internal/pattern", "internal/process",
+			"internal/wire",
 		},
 		"internal/agent/pidfd":       {},
 		"internal/agent/procfs":      {"internal/process"},

@@ -51,10 +51,14 @@ func (s *Spec) StartDigest() string {
 	e := s.Execution
 	e.StrictLimits = false
 	e.RLimits = RLimits{StackSize: e.RLimits.StackSize}
-	text, _ := json.Marshal([]any{ // it always encodes
+	fields := []any{
 		s.Commands.Run, s.Commands.Start, s.Identity.PIDPath, s.Identity.ProcName, s.Identity.SetupPath,
 		s.Identity.User, s.Policy.Kind == SingleRun, e,
-	})
+	}
+	if s.Log.Pipe { // younger than agents that have stored digests
+		fields = append(fields, "log.pipe")
+	}
+	text, _ := json.Marshal(fields) // it always encodes
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }

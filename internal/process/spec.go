@@ -223,6 +223,8 @@ type LogPolicy struct {
 	MaxAge  int64 `json:"max_age,omitempty"`
 	// Plain keeps rotated files uncompressed.
 	Plain bool `json:"plain,omitempty"`
+	// Pipe gives the process pipes, which the agent reads, in place of files. It counts from the next start.
+	Pipe bool `json:"pipe,omitempty"`
 }
 
 // Limits are upper limits, in percent of the whole machine or as counts. Zero means no limit.

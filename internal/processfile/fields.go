@@ -473,14 +473,16 @@ func fieldsOfLog() []Field {
 			Text: "What drover keeps of the standard output and the standard error.",
 		},
 		{Path: "log.max_size", Value: "size", Default: "10MiB", Class: Live, Text: "A larger file is rotated."},
-		{
-			Path: "log.keep", Value: "number from 1 to 1000", Default: "5", Class: Live,
-			Text: "How many files drover keeps.",
-		},
+		{Path: "log.keep", Value: "number from 1 to 1000", Default: "5", Class: Live, Text: "How many files remain."},
 		{Path: "log.max_age", Value: "duration", Default: "30d", Class: Live, Text: "drover removes older files."},
 		{
 			Path: "log.compress", Value: "true or false", Default: "true", Class: Live,
 			Text: "drover compresses files that are rotated.",
+		},
+		{
+			Path: "log.pipe", Value: "true or false", Default: "false", Class: AtRestart,
+			Text: "The run command writes to pipes, not to files: for a program that opens /dev/stdout or /dev/stderr by " +
+				"name. While no agent runs, it waits when a pipe is full, at 1 MiB.",
 		},
 		{
 			Path: "log_file", Value: "absolute path", Default: "none", Class: Live,

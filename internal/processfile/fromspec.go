@@ -232,7 +232,7 @@ func logOf(p process.LogPolicy) *v1.Log {
 	if p == (process.LogPolicy{}) {
 		return nil
 	}
-	l := &v1.Log{Keep: p.Keep, MaxAge: duration(p.MaxAge)}
+	l := &v1.Log{Keep: p.Keep, MaxAge: duration(p.MaxAge), Pipe: p.Pipe}
 	if p.MaxSize != 0 {
 		size := v1.Size(p.MaxSize)
 		l.MaxSize = &size

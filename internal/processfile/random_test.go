@@ -77,6 +77,7 @@ func randomProcess(seed uint64) v1.Spec {
 		Log: maybe(r, v1.Log{
 			MaxSize: maybe(r, v1.Size(pick(r, 10<<20, 1, 7<<30))), Keep: maybe(r, 4+r.IntN(3)),
 			MaxAge: maybe(r, r.duration(24*time.Hour, 29, 31)), Compress: maybe(r, r.yes()),
+			Pipe: r.yes(),
 		}),
 		Thresholds: maybe(r, v1.Thresholds{Memory: some(r, v1.Percent(80.5)), CPU: some(r, v1.Percent(100))}),
 	}

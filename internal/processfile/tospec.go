@@ -305,6 +305,7 @@ func setLogs(f v1.Spec, s *process.Spec) {
 	}
 	s.Log.MaxAge = unlessDefault(l.MaxAge, defaultMaxAge)
 	s.Log.Plain = l.Compress != nil && !*l.Compress
+	s.Log.Pipe = l.Pipe
 }
 
 // labels returns the labels as JSON, with the label that is a field of its own.

@@ -288,9 +288,14 @@ var Fields = []Text{
 	{"The version command.", "版本命令。"},
 	{"What drover keeps of the standard output and the standard error.", "drover 保存的标准输出和标准错误。"},
 	{"A larger file is rotated.", "文件超过该大小时轮转。"},
-	{"How many files drover keeps.", "drover 保留的文件数。"},
+	{"How many files remain.", "drover 保留的文件数。"},
 	{"drover removes older files.", "drover 删除更旧的文件。"},
 	{"drover compresses files that are rotated.", "drover 压缩已轮转的文件。"},
+	{
+		"The run command writes to pipes, not to files: for a program that opens /dev/stdout or /dev/stderr by " +
+			"name. While no agent runs, it waits when a pipe is full, at 1 MiB.",
+		"run 命令写入管道而不是文件：用于按名称打开 /dev/stdout 或 /dev/stderr 的程序。没有 Agent 运行时，管道写满（1 MiB）后它会等待。",
+	},
 	{
 		"A log that the process writes itself: a file, or a directory whose newest file counts. drover shows " +
 			"it, and never rotates or removes it.",

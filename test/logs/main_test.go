@@ -16,7 +16,7 @@ var binaries struct{ drover, agent string }
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{
 		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent,
-	}))
+	}, harness.Need{Test: "TestPipes", Accounts: true}))
 }
 
 // place is a drover, and a directory for the processes of one namespace.
@@ -70,4 +70,18 @@ func (p *place) held() (bytes int64) {
 		p.T.Fatal(err)
 	}
 	return bytes
+}
+
+// remove removes a file of the directory, if it is there.
+func (p *place) remove(name string) {
+	p.T.Helper()
+	if err := os.Remove(filepath.Join(p.Dir, name)); err != nil && !os.IsNotExist(err) {
+		p.T.Fatal(err)
+	}
+}
+
+// has reports whether a file of the directory is there.
+func (p *place) has(name string) bool {
+	_, err := os.Stat(filepath.Join(p.Dir, name))
+	return err == nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"drover/internal/agent/host"
@@ -57,6 +58,33 @@ func TestOutputOfAProcess(t *testing.T) {
 	h.Sweep(nothing)
 	if got := h.Output(run); got != "to stdout\nto stderr" {
 		t.Errorf("after a sweep the process wrote %q", got)
+	}
+}
+
+// TestOutputToPipes: a process of another account may open its output by name. When it has ended, nothing that it has
+// written is missing.
+func TestOutputToPipes(t *testing.T) {
+	dir := t.TempDir()
+	keeper, err := logs.Open(filepath.Join(dir, "log"), slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := open(t, filepath.Join(dir, "output"), func(c *host.Config) { c.Logs = keeper })
+	id := process.ID{Namespace: "shop", Name: "api"}
+	for n, account := range []string{"root", "nobody"} {
+		s := spec("/", account, "")
+		s.Log.Pipe = true
+		s.Commands.Run = "echo one > /dev/stdout; echo two | tee /dev/stderr; exec > /dev/stdout 2> /dev/stderr; " +
+			"sleep 0.01; echo three; exec /bin/echo four >&2"
+		run := process.Hash(id)[:12] + "-" + strconv.Itoa(n)
+		child, err := h.Launch(id, run, process.Replacing(s.Commands.Run), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, child) // nobody reads before it has ended
+		if got, want := h.Output(run), "one\ntwo\nthree\ntwo\nfour"; got != want {
+			t.Errorf("%s: %q, want %q", account, got, want)
+		}
 	}
 }
 

@@ -214,13 +214,29 @@ func (h *Host) openOutput(of process.ID, id, line string, spec *process.Spec,
 	c *launch.Command,
 ) (output *launch.Output, err error) {
 	if h.logs != nil && spec.Foreground() && line == process.Replacing(spec.Commands.Run) {
-		if c.Output, c.Errors, err = h.logs.Begin(of, id, spec); err == nil {
+		if err = h.beginLog(of, id, spec, c); err == nil {
 			return nil, nil //nolint:nilnil // the log keeps its files
 		}
 		h.log.Warn("cannot open log of process", "process", of, "error", err)
 	}
 	output, c.Output, err = h.createOutput(id)
 	return output, err
+}
+
+// beginLog opens the log of a process for a command. Pipes become the account's, which may then open them by name.
+func (h *Host) beginLog(of process.ID, id string, spec *process.Spec, c *launch.Command) (err error) {
+	if c.Output, c.Errors, err = h.logs.Begin(of, id, spec); err != nil || !spec.Log.Pipe {
+		return err
+	}
+	c.Pipes = true
+	for _, end := range []*os.File{c.Output, c.Errors} {
+		err = errors.Join(err, end.Chown(int(c.Account.UID), -1))
+	}
+	if err != nil {
+		closeOutput(c)
+		c.Output, c.Errors, c.Pipes = nil, nil, false
+	}
+	return err
 }
 
 // closeOutput closes the files that only the command needs.

@@ -14,13 +14,14 @@ import (
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
+	"drover/internal/test/harness"
 )
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(sayVariable); text != "" {
 		say(text)
 	}
-	os.Exit(pidns.Run(m))
+	os.Exit(harness.Main(m, nil, harness.Need{Test: "TestOutputToPipes", Accounts: true}))
 }
 
 // TestWatchOfACommandThatWasQuick: a command that was over, and reaped as an orphan, before anybody watched it still

@@ -11,6 +11,9 @@ import (
 	"drover/internal/process"
 )
 
+// keptAt is the least number of the descriptors by which a command keeps its pipes open. Shells use those from 10 on.
+const keptAt = 100
+
 // scriptFor returns the arguments of a command and what its gate does until the command runs. The gate enters the
 // directory: the fork itself must not, because until a child executes a program, nothing else of this process goes on.
 // The account may own the file system, and that file system may never answer.
@@ -44,6 +47,7 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 	for _, fd := range []int{r.proofAt(), r.nullAt(), r.programAt()} {
 		must(unix.SYS_CLOSE, "close a file", gate.Number(fd))
 	}
+	keepPipes(&s, c)
 	r.become(&s, c.Account)
 	if limits.Processes != nil { // before, the account's other processes would keep it from executing a program
 		limit(processes, *limits.Processes)
@@ -68,6 +72,15 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 	s.Exit(127)
 	script, err = s.Encode()
 	return argv, script, err
+}
+
+// keepPipes adds the calls that keep the pipes of a command open. A command with few descriptors goes without.
+func keepPipes(s *gate.Script, c Command) {
+	for _, fd := range []int{1, 2} {
+		if c.Pipes {
+			s.May(unix.SYS_FCNTL, gate.Number(fd), gate.Number(unix.F_DUPFD), gate.Number(keptAt))
+		}
+	}
 }
 
 const notAsUser = "drover: cannot run as its user\n"

@@ -67,6 +67,9 @@ type Command struct {
 	Mark string
 	// Output receives stdout, and stderr if Errors is nil. Errors receives stderr. Start does not keep them.
 	Output, Errors *os.File
+	// Pipes says that Output and Errors are pipes, open for reading, too. The command keeps both open under further
+	// numbers, so that it never gets SIGPIPE after it has opened them by name.
+	Pipes bool
 	// Proof receives an empty line when the command passes its gate. Start does not keep it. See CreateProof.
 	Proof *os.File
 	// Signal is open in the command at the descriptor SignalFD, from 3 to process.MaxNotifyFD; nil for none. Start does

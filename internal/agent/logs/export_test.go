@@ -23,6 +23,11 @@ func (k *Keeper) ForbidHoles() {
 	k.punch = func(*os.File, int64, int64) error { return unix.EOPNOTSUPP }
 }
 
+// ForbidSplice makes the file system one that cannot take text from a pipe by itself.
+func (k *Keeper) ForbidSplice() {
+	k.splice = func(int, int, int64) (int, error) { return 0, unix.EINVAL }
+}
+
 // MaxMarks is the size of a file of marks from which it is thinned.
 const MaxMarks = maxMarks
 

@@ -103,10 +103,13 @@ type Keeper struct {
 	// files bounds how many log files of processes are read at the same time: a file system may hang.
 	files    chan struct{}
 	rotating sync.WaitGroup
+	pumping  sync.WaitGroup
 	stopping atomic.Bool
 	tidied   time.Time // of Sweep
 	// punch frees a part of a file.
 	punch func(file *os.File, from, to int64) error
+	// splice moves text from a pipe to a place of a file.
+	splice func(from, to int, at int64) (int, error)
 
 	mu sync.Mutex
 	// logs has the logs by the first twelve letters of the hash of the process.
@@ -116,7 +119,8 @@ type Keeper struct {
 	woken   []*stream
 	queue   []*stream // to rotate
 	working bool
-	running bool // Run has begun and not ended
+	running bool            // Run has begun and not ended
+	during  context.Context //nolint:containedctx // of Run
 }
 
 // processLog is the log of one process.
@@ -125,7 +129,7 @@ type processLog struct {
 	streams [streams]*stream
 
 	names sync.Mutex // for the names of the files
-	mu    sync.Mutex // for the files of bound and marks
+	mu    sync.Mutex // for the files of bound and marks, and all below
 	bound bound
 	// known says that number and run are those of the last run.
 	known  bool
@@ -135,6 +139,8 @@ type processLog struct {
 	marked [streams]int64
 	// marks is the size of the file of marks.
 	marks int64
+	// pipes are those that somebody may still write to.
+	pipes []*pipe
 }
 
 // Open takes over the logs in a directory, which it makes. It cuts at once a file that holds more than a log with all
@@ -145,7 +151,8 @@ func Open(dir string, log *slog.Logger) (*Keeper, error) {
 	}
 	k := &Keeper{
 		dir: dir, log: log, logs: map[string]*processLog{}, watched: map[int]*stream{},
-		punch: punch, reading: make(chan struct{}, maxReading), searching: make(chan struct{}, 1), searchFor: searchFor,
+		punch: punch, splice: splice, reading: make(chan struct{}, maxReading),
+		searching: make(chan struct{}, 1), searchFor: searchFor,
 		waiting: make(chan struct{}, maxWaiting), files: make(chan struct{}, maxFiles),
 	}
 	entries, err := os.ReadDir(dir)
@@ -158,6 +165,9 @@ func Open(dir string, log *slog.Logger) (*Keeper, error) {
 		} else {
 			k.logs[prefix(e.Name())] = l
 			k.adopt(l)
+			if err := l.resumePipes(); err != nil {
+				log.Warn("cannot read what a process writes", "log", e.Name(), "error", err)
+			}
 		}
 	}
 	return k, nil
@@ -223,16 +233,21 @@ func (k *Keeper) adopt(l *processLog) {
 	}
 }
 
-// Begin notes that a run of a process begins, and returns the files for its output, open for appending only. The caller
-// closes them.
+// Begin notes that a run of a process begins, and returns the files for its output: files open for appending only, or
+// pipes if the spec wants them. The caller closes them.
 func (k *Keeper) Begin(id process.ID, run string, spec *process.Spec) (out, errs *os.File, err error) {
 	l, err := k.logFor(process.Hash(id), boundOf(spec.Log, spec.Execution.RLimits.FileSize))
 	if err != nil {
 		return nil, nil, err
 	}
 	var files [streams]*os.File
+	k.drain(l) // before the marks of the run
+	open := k.open
+	if spec.Log.Pipe {
+		open = func(s *stream) (*os.File, error) { return k.pipeTo(s, run) }
+	}
 	for i, s := range l.streams {
-		if files[i], err = k.open(s); err != nil {
+		if files[i], err = open(s); err != nil {
 			if i > 0 {
 				_ = files[0].Close()
 			}
@@ -348,15 +363,17 @@ func (k *Keeper) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { k.stopping.Store(true) })
 	defer stop()
 	k.mu.Lock()
-	k.events, k.running = events, true
+	k.events, k.running, k.during = events, true, ctx
 	for _, l := range k.logs {
 		k.woken = append(k.woken, l.streams[:]...)
 	}
 	k.mu.Unlock()
+	k.everyPipe(k.startPump)
 	defer func() {
 		k.mu.Lock()
-		defer k.mu.Unlock()
 		k.events, k.running = nil, false
+		k.mu.Unlock()
+		k.haltPumps()
 	}()
 	ended := make(chan error, 1)
 	go func() { ended <- k.watch(ctx, events) }()
@@ -391,6 +408,9 @@ func (k *Keeper) Sweep(known []process.ID) {
 
 // unused reports whether nobody has written to a log for some time, and nobody can write now.
 func (l *processLog) unused() bool {
+	if len(l.openPipes()) > 0 {
+		return false
+	}
 	for _, s := range l.streams {
 		if info, err := os.Stat(s.path); err == nil &&
 			(time.Since(info.ModTime()) < unusedFor || stillWritten(s.path)) {

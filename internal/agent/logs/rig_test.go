@@ -14,13 +14,14 @@ import (
 	"testing"
 
 	"drover/internal/agent/logs"
-	"drover/internal/agent/pidns"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 	"drover/internal/wire"
 )
 
-func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(harness.Main(m, nil, harness.Need{Test: "TestPipeThatItsProcessHoldsUp", Accounts: true}))
+}
 
 // api is the process of the tests.
 func api() process.ID { return process.ID{Namespace: "shop", Name: "api"} }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +41,8 @@ type stream struct {
 	// oneName says that the file system has no links, missing since when the file is gone, in Unix milliseconds.
 	oneName atomic.Bool
 	missing atomic.Int64
+	// writing is held while the agent moves text of pipes to the end of the file, or truncates it.
+	writing sync.Mutex
 
 	// The watching thread alone uses these. stamped is the length in the last mark of a time; grown and marked are the
 	// times of the last growth and of that mark.
@@ -131,7 +134,8 @@ func (s *stream) held(st *unix.Stat_t) int64 {
 func (k *Keeper) keepWithin(s *stream, st *unix.Stat_t) {
 	limits := s.log.limits()
 	if now := s.base.Load() + st.Size; now < s.size.Load() { // the process has truncated it
-		k.rebase(s, s.size.Load())
+		k.emptied(s)
+		_ = unix.Stat(s.path, st) // it has a line more; if it is gone, the next look finds that
 	}
 	s.size.Store(s.base.Load() + st.Size)
 	room := max(s.room.Load(), 0)
@@ -190,6 +194,10 @@ func (k *Keeper) punchFile(s *stream, from, to int64) error {
 
 // truncate empties a file. A write at that very moment is lost, too, and not counted.
 func (k *Keeper) truncate(s *stream) {
+	if !s.writing.TryLock() {
+		return // the next look truncates it: text arrives, or its process holds up the pipe
+	}
+	defer s.writing.Unlock()
 	end := s.base.Load()
 	if info, err := os.Stat(s.path); err == nil {
 		end += info.Size()

@@ -19,6 +19,7 @@ func (k *Keeper) Text(run string) string {
 	if l == nil {
 		return ""
 	}
+	k.drain(l)
 	l.mu.Lock()
 	all, err := readMarks(l.dir)
 	l.mu.Unlock()
