@@ -8,7 +8,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # The go command does not combine a workspace with another module file.
 TOOL := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
 
-.PHONY: help run build quick test test-rest test-deps race steady lint prose fmt generate check fuzz chaos netns failover servers upgrade hostile browser scale bench bench-peers bench-fleet package release clean
+.PHONY: help run build quick test test-rest test-deps race steady lint prose fmt generate check fuzz chaos netns failover servers upgrade hostile browser scale bench bench-peers bench-fleet package agent-size release clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,6 +130,10 @@ package: ## build packages (deb, rpm, archive), images and SBOMs for amd64 and a
 	rm -rf dist
 	tools/package.sh '$(VERSION)' amd64 dist
 	tools/package.sh '$(VERSION)' arm64 dist
+
+agent-size: ## tell what the packaged agents consist of
+	@tools/agent-size.sh amd64
+	@tools/agent-size.sh arm64
 
 release: ## make a release: CHANGELOG.md out of changes/unreleased, commit, tag, 'make package', signature by KEY; VERSION=1.2.3 KEY=FILE
 	tools/release.sh --key '$(abspath $(KEY))' '$(VERSION)'
