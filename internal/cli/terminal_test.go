@@ -31,22 +31,28 @@ func run(t *testing.T, s *harness.Server, args ...string) string {
 func registered(t *testing.T, s *harness.Server, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		dir := harness.Workdir(t)
-		file := filepath.Join(dir, "spec.yaml")
-		// The start check takes long enough for a test to come in between.
-		spec := strings.Replace(tickSpec(dir), "start_check_begin: 1", "start_check_begin: 3", 1)
-		if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		run(t, s, "register", name, "--hosts", harness.Agent, "--file", file)
+		registeredAs(t, s, name, tickSpec(harness.Workdir(t)))
 	}
+}
+
+// registeredAs makes a process known with a spec.
+func registeredAs(t *testing.T, s *harness.Server, name, spec string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "spec.yaml")
+	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s, "register", name, "--hosts", harness.Agent, "--file", file)
 }
 
 // TestInterruptLeavesTheTask: Ctrl-C ends the waiting, says how to come back, and the operation goes on.
 func TestInterruptLeavesTheTask(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
-	registered(t, s, "ctrl/c")
+	dir := harness.Workdir(t)
+	start := "start: " + binaries.tickd + " start"
+	registeredAs(t, s, "ctrl/c", strings.Replace(tickSpec(dir), start,
+		"start: until [ -e go ]; do sleep 0.05; done; "+binaries.tickd+" start", 1))
 	cmd := exec.Command(binaries.drover, "start", "ctrl/c", "--data-dir", s.DataDir)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -65,6 +71,9 @@ func TestInterruptLeavesTheTask(t *testing.T) {
 	if want := fmt.Sprintf("%[1]s continues; follow it with: drover task watch %[1]s --data-dir %[2]s\n", id,
 		s.DataDir); stderr.String() != want {
 		t.Errorf("said %q, want %q", stderr.String(), want)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if out := run(t, s, "task", "watch", id); !strings.Contains(out, "start: 1 ok, 0 failed") {
 		t.Errorf("the task ended with %q", out)
