@@ -53,8 +53,8 @@ type Config struct {
 }
 
 // Client calls one server. Any goroutine may call its methods. Each method blocks until the server has answered, ctx
-// ends, or the time for an answer is over: 30 s, or 60 s for a call that begins an operation. A method returns an
-// *Error if the server rejects the call, and an *UnreachableError if there was no answer.
+// ends, or the time for an answer is over: 30 s, 60 s for a call that begins an operation, or 5 min for a part of a
+// package. A method returns an *Error if the server rejects the call, and an *UnreachableError if there was no answer.
 type Client struct {
 	base   string
 	name   string
@@ -69,6 +69,7 @@ const (
 	dialTime   = 5 * time.Second
 	answerTime = 30 * time.Second
 	submitTime = 60 * time.Second
+	uploadTime = 5 * time.Minute // of a piece of a package, over a slow line
 	maxReply   = 64 << 20
 )
 

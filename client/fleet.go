@@ -23,13 +23,14 @@ func (c *Client) RemoveProxy(ctx context.Context, proxy string) error {
 // repeated.
 func (c *Client) AddPackage(ctx context.Context, signed string) (Package, error) {
 	var p Package
-	err := c.do(ctx, at(v1.RouteAddPackage), nil, v1.PackageRequest{Signed: signed}, &p)
+	err := c.within(ctx, uploadTime, at(v1.RouteAddPackage), nil, v1.PackageRequest{Signed: signed}, &p)
 	return p, err
 }
 
 // PutPiece sends a piece of a package.
 func (c *Client) PutPiece(ctx context.Context, version, arch string, piece int, data []byte) error {
-	return c.do(ctx, at(v1.RoutePutPiece, version, arch, strconv.Itoa(piece)), nil, v1.PackagePiece{Data: data}, nil)
+	return c.within(ctx, uploadTime, at(v1.RoutePutPiece, version, arch, strconv.Itoa(piece)), nil,
+		v1.PackagePiece{Data: data}, nil)
 }
 
 // Packages lists the versions of the agent that the server has, by version and architecture.

@@ -33,8 +33,9 @@ type liar struct {
 	session   string
 	events    uint64
 
-	mu      sync.Mutex
-	reports int64
+	mu          sync.Mutex
+	reports     int64
+	incarnation string // of the database, as the server has named it
 	// answered are the times after which the server has answered reports.
 	answered []time.Duration
 }
@@ -80,6 +81,7 @@ func (l *liar) next(r wire.Report) ([]byte, error) {
 	defer l.mu.Unlock()
 	l.reports++
 	r.Version, r.Session, r.Number, r.At = wire.Version, l.session, l.reports, time.Now().UnixMilli()
+	r.Incarnation, r.Whole = l.incarnation, r.Hello == nil
 	return wire.EncodeReport(r, r.Events)
 }
 
@@ -120,6 +122,9 @@ func (l *liar) tell(r wire.Report) wire.ReportAck {
 	l.must(err)
 	var ack wire.ReportAck
 	l.must(json.Unmarshal(opened, &ack))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.incarnation = ack.Incarnation
 	return ack
 }
 

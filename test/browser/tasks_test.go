@@ -3,6 +3,7 @@ package browser_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -211,8 +212,9 @@ func TestCancel(t *testing.T) {
 namespace: shop
 defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR, ready: {alive: 0s}}
 processes:
-  slow: {run: "exec sleep 1000", ready: {alive: 10s}}
+  slow: {run: "exec sleep 1000", before_start: {run: "while [ -e held ]; do sleep 0.05; done", timeout: 5m}}
 `)
+	held := p.Write("held", "") // from now on no start is over before it is gone
 	b := open(t, p.S.URL, browser{})
 	b.signIn(p)
 	begin := func() string {
@@ -227,6 +229,9 @@ processes:
 	begin() // it waits for the first
 	b.click("form[action$='/cancel'] button")
 	b.shows(words.State("cancelled").In(words.English))
+	if err := os.Remove(held); err != nil {
+		t.Fatal(err)
+	}
 	b.load(first)
 	b.await("the end of the first task", "document.querySelector('[data-region=progress] .counts').innerText.startsWith('1/1')")
 }

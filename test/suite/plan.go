@@ -174,12 +174,12 @@ func (p *plan) test() ([]stage, error) {
 	return []stage{
 		{
 			Name: "the product and the built program", Packages: first(slices.Concat(p.product, whole), longest),
-			Beside: 5,
-			Flags:  []string{stripped, "-timeout", "15m"},
+			Beside: 3,
+			Flags:  []string{stripped, "-timeout", "20m"},
 		},
 		{
-			Name: "the built program in brief", Packages: briefly, Beside: 5,
-			Flags: []string{stripped, "-timeout", "15m", "-run", pattern(brief)},
+			Name: "the built program in brief", Packages: briefly, Beside: 3,
+			Flags: []string{stripped, "-timeout", "20m", "-run", pattern(brief)},
 		},
 	}, nil
 }
@@ -189,7 +189,7 @@ func (p *plan) rest() ([]stage, error) {
 	_, briefly, later := p.cut()
 	raced, err := p.raced()
 	return append([]stage{{
-		Name: "the built program at length", Packages: first(slices.Concat(briefly, later), longestAtLength), Beside: 4,
+		Name: "the built program at length", Packages: first(slices.Concat(briefly, later), longestAtLength), Beside: 2,
 		Flags: []string{stripped, "-timeout", "25m", "-skip", pattern(brief, atRequest)},
 	}}, raced...), err
 }
@@ -205,7 +205,7 @@ func (p *plan) rest() ([]stage, error) {
 // goroutines that outlive their owner: they wait for them.
 func (p *plan) raced() ([]stage, error) {
 	s := stage{
-		Name: "the product under the race detector", Beside: 5,
+		Name: "the product under the race detector", Beside: 3,
 		Flags: []string{
 			"-race", "-gcflags=modernc.org/sqlite/lib=-race=false", stripped, "-timeout", "20m", "-skip",
 			"TestTranscripts|TestEachCommandEnds|TestTerminalIsRestored|" +

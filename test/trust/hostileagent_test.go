@@ -32,6 +32,8 @@ type hostile struct {
 	subject string
 	conn    *nats.Conn
 	number  int64
+	// incarnation is that of the database, as the server has named it: reports for another one do not count.
+	incarnation string
 }
 
 // turn makes an agent that does not run hostile.
@@ -85,6 +87,7 @@ func (h *hostile) tell(r wire.Report) (ack wire.ReportAck) {
 	h.t.Helper()
 	h.number++
 	r.Version, r.Session, r.Number = wire.Version, "s9", h.number
+	r.Incarnation, r.Whole = h.incarnation, r.Hello == nil
 	data, err := wire.EncodeReport(r, r.Events)
 	if err != nil {
 		h.t.Fatal(err)
@@ -101,6 +104,7 @@ func (h *hostile) tell(r wire.Report) (ack wire.ReportAck) {
 	if err := json.Unmarshal(answer, &ack); err != nil {
 		h.t.Fatalf("%q: %v", answer, err)
 	}
+	h.incarnation = ack.Incarnation
 	return ack
 }
 

@@ -36,6 +36,8 @@ type host struct {
 	session string
 	reports int64
 	events  uint64
+	// incarnation is that of the database, as the server has named it.
+	incarnation string
 }
 
 // agents join, and are many hosts then.
@@ -117,13 +119,16 @@ func (h *host) reconnect() (err error) {
 
 // send seals a report and sends it; where asked, it waits for the answer.
 func (h *host) send(report []byte, wait bool) error {
-	data, _, err := h.pair.Seal(frame.Report, time.Now(), frame.Nonce{}, report)
+	data, nonce, err := h.pair.Seal(frame.Report, time.Now(), frame.Nonce{}, report)
 	if err != nil {
 		return err
 	}
 	subject := wire.ReportSubject(h.enrolment.Cloud, h.public)
 	if wait {
-		_, err = h.conn.Request(subject, data, 5*time.Second)
+		answer, err := h.conn.Request(subject, data, 5*time.Second)
+		if err == nil {
+			h.learn(answer.Data, nonce)
+		}
 		return err
 	}
 	if err := h.conn.PublishRequest(subject, h.conn.NewRespInbox(), data); err != nil {
@@ -132,10 +137,19 @@ func (h *host) send(report []byte, wait bool) error {
 	return h.conn.FlushTimeout(5 * time.Second)
 }
 
+// learn takes the incarnation of the database from an answer: reports for another one do not count.
+func (h *host) learn(answer []byte, nonce frame.Nonce) {
+	var ack wire.ReportAck
+	if _, text, err := h.pair.Open(frame.Ack, answer, nonce); err == nil && json.Unmarshal(text, &ack) == nil {
+		h.incarnation = ack.Incarnation
+	}
+}
+
 // tell sends a report as the next one of a session.
 func (h *host) tell(r wire.Report, wait bool) error {
 	h.reports++
 	r.Version, r.Session, r.Number, r.At = wire.Version, h.session, h.reports, time.Now().UnixMilli()
+	r.Incarnation, r.Whole = h.incarnation, r.Hello == nil
 	data, err := wire.EncodeReport(r, r.Events)
 	if err != nil {
 		return err
