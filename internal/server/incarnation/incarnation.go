@@ -80,7 +80,10 @@ func Open(ctx context.Context, cfg Config) (*Watch, error) {
 	if _, _, err := w.look(ctx); err != nil {
 		return nil, err
 	}
-	return w, w.mark(ctx)
+	if err := w.mark(ctx); err != nil { // on a full disk the former mark stays, here and in the database
+		cfg.Log.WarnContext(ctx, "cannot leave a mark in the database", "error", err)
+	}
+	return w, nil
 }
 
 // Now returns the present incarnation.
