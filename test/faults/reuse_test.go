@@ -112,22 +112,11 @@ func (r *reuser) batch() {
 	}
 }
 
-// one tries one pid. A thread of the test may have taken it: then the round does not count.
+// one tries one pid.
 func (r *reuser) one(owner procfs.Identity) {
-	if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", strconv.AppendInt(nil, int64(owner.PID-1), 10),
-		0); err != nil {
-		r.t.Fatal(err)
-	}
-	cmd := exec.Command(r.victim, "1000")
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it says that it was killed
-	}()
-	victim, err := r.fs.Identify(cmd.Process.Pid)
-	if err != nil || victim.PID != owner.PID || victim == owner {
+	victim, end := r.successor(owner)
+	defer end()
+	if victim.PID != owner.PID || victim == owner {
 		return
 	}
 	r.done++
@@ -161,4 +150,32 @@ func (r *reuser) one(owner procfs.Identity) {
 	if state := harness.Stat(victim.PID); len(state) == 0 || state[0] != "S" && state[0] != "R" && state[0] != "D" {
 		r.t.Errorf("the victim at pid %d was signalled: state %v", victim.PID, state)
 	}
+}
+
+// successor starts a victim with the pid of a process that has ended. A thread of the test that begins in between takes
+// the pid for a moment or for good, so it tries some times; the identity that it returns may have another pid.
+func (r *reuser) successor(owner procfs.Identity) (victim procfs.Identity, end func()) {
+	last := strconv.AppendInt(nil, int64(owner.PID-1), 10)
+	for range 5 {
+		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", last, 0); err != nil {
+			r.t.Fatal(err)
+		}
+		cmd := exec.Command(r.victim, "1000")
+		if err := cmd.Start(); err != nil {
+			r.t.Fatal(err)
+		}
+		end = func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // it says that it was killed
+		}
+		var err error
+		if victim, err = r.fs.Identify(cmd.Process.Pid); err != nil {
+			r.t.Fatal(err)
+		}
+		if victim.PID == owner.PID {
+			break
+		}
+		end()
+	}
+	return victim, end
 }

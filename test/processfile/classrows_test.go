@@ -61,6 +61,9 @@ func rowsOfCommand() map[string]classRow {
 			from: "", to: "process_name: sleep",
 		},
 		"directory":            simple("directory", "/", "DIR", ""),
+		"preflight":            {from: "", to: "preflight: {run: \"true\"}"},
+		"preflight.run":        within("preflight", "run", "\"true\"", "exit 0", ""),
+		"preflight.timeout":    within("preflight", "timeout", "9s", "8s", "run: \"true\""),
 		"before_start":         {from: "", to: "before_start: {run: \"true\"}"},
 		"before_start.run":     within("before_start", "run", "\"true\"", "exit 0", ""),
 		"before_start.timeout": within("before_start", "timeout", "9s", "8s", "run: \"true\""),
@@ -97,6 +100,7 @@ func limited(field, from, to, line, value string) classRow {
 func rowsOfLimits() map[string]classRow {
 	return map[string]classRow{
 		"limits":               limited("open_files", "", "400", "Max open files", "400"),
+		"limits.strict":        within("limits", "strict", "false", "true", "open_files: 444"),
 		"limits.memory":        within("limits", "memory", "512MiB", "600MiB", ""),
 		"limits.cpu":           within("limits", "cpu", "150%", "120%", ""),
 		"limits.tasks":         within("limits", "tasks", "100", "90", ""),
@@ -225,6 +229,7 @@ func rowsOfRest() map[string]classRow {
 		"log":                 {from: "", to: "log: {keep: 4}"},
 		"log.max_size":        within("log", "max_size", "10MiB", "9MiB", ""),
 		"log.keep":            within("log", "keep", "5", "4", ""),
+		"log.pipe":            within("log", "pipe", "false", "true", ""),
 		"log.max_age":         within("log", "max_age", "30d", "20d", ""),
 		"log.compress":        within("log", "compress", "true", "false", ""),
 		"log_file":            simple("log_file", "DIR/a.conf", "DIR/b.conf", ""),
