@@ -34,6 +34,8 @@ type Order struct {
 	// Ordered tells that the operation comes from drover's own API: it waits for those on other processes, as the
 	// specs say (process.Spec.After), and a start does not begin a second copy (process.Beside).
 	Ordered bool `json:"ordered,omitempty"`
+	// Removes tells that the operation is the first part of a removal: what starts later in the namespace waits for it.
+	Removes bool `json:"removes,omitempty"`
 }
 
 // ErrVersion rejects a message of a newer version.

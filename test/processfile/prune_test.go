@@ -45,3 +45,32 @@ processes:
 		gone("beside a job that failed")
 	}
 }
+
+// TestRenamed: a process that has another name in its file starts once the former one has ended: both need the same
+// lock.
+func TestRenamed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	apply := func(name string) {
+		t.Helper()
+		file := p.Write("file.yaml", `
+namespace: shop
+defaults: {hosts: ["0:127.0.0.1"], user: root, directory: DIR, ready: {alive: 1s}}
+processes:
+  `+name+`:
+    run: |
+      mkdir lock || { echo beside >>starts; exit 1; }
+      echo alone >>starts
+      trap 'sleep 2; rmdir lock; exit 0' TERM
+      while :; do sleep 0.1; done
+`)
+		if r := p.CLI("apply", "-f", file, "--prune", "--yes"); r.Code != 0 {
+			t.Fatalf("apply of %s: %+v", name, r)
+		}
+	}
+	apply("former")
+	apply("latter")
+	if got := p.read("starts"); got != "alone\nalone" {
+		t.Errorf("the starts were %q, want two that were alone", got)
+	}
+}

@@ -212,7 +212,7 @@ func entriesOf(m *wire.Manifest, orders []wire.Order, now time.Time, boot time.D
 	for _, o := range orders {
 		e := specstore.Entry{
 			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor,
-			Ordered: o.Ordered, BeginBy: boot + life, Expires: now.Add(life),
+			Ordered: o.Ordered, Removes: o.Removes, BeginBy: boot + life, Expires: now.Add(life),
 		}
 		if e.Beside = o.Op.Beside(); e.Beside != process.Refuse {
 			e.Op = process.Start

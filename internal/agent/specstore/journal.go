@@ -28,6 +28,8 @@ type Entry struct {
 	// Ordered tells that the operation comes from drover's own API: it waits for those on other processes, as the
 	// specs say (process.Spec.After), and a start does not begin a second copy (process.Beside).
 	Ordered bool `json:"ordered,omitempty"`
+	// Removes tells that the operation is the first part of a removal: what starts later in the namespace waits for it.
+	Removes bool `json:"removes,omitempty"`
 	// Beside is the wish of a start that uses the stored spec.
 	Beside process.Beside `json:"beside,omitempty"`
 	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is

@@ -81,6 +81,36 @@ func TestCopiesWaitForEachOther(t *testing.T) {
 	})
 }
 
+// TestRemovalsComeFirst: what starts waits for what is being removed from its namespace, which may be the same process
+// under another name. It does not wait for another stop.
+func TestRemovalsComeFirst(t *testing.T) {
+	for _, removes := range []bool{true, false} {
+		bubble(t, func(t *testing.T, r *rig) {
+			first := r.copy("old", 0)
+			first.Commands.Stop, first.Stop.Timeout = "stop it", 6000
+			r.Script("stop it", operationtest.Script{Takes: 5 * time.Second})
+			r.do(process.Start, "old", first)
+			stop, start := r.accept(process.Stop, "old", nil), r.accept(process.Start, "fresh", r.copy("fresh", 0))
+			stop.Ordered, start.Ordered, stop.Removes = true, true, removes
+			r.Submit([]specstore.Entry{stop, start})
+			r.pass(3 * time.Second)
+			if removes {
+				r.ran("exec ./old", "stop it")
+			} else {
+				r.state("fresh", "running", true)
+			}
+			r.pass(10 * time.Second)
+			r.state("fresh", "running", true)
+			r.state("old", "stopped", false)
+			next := r.accept(process.Start, "next", r.copy("next", 0)) // the removal is over
+			next.Ordered = true
+			r.Submit([]specstore.Entry{next})
+			r.pass(time.Second)
+			r.state("next", "running", true)
+		})
+	}
+}
+
 // TestCopiesReplace: a start waits for the stop of what it replaces: of the process by its copies, and of the copies by
 // the process. Each needs the same port.
 func TestCopiesReplace(t *testing.T) {

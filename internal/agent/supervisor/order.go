@@ -25,6 +25,8 @@ type order struct {
 	waiting           map[process.ID]map[*waiter]bool
 	// copies has the processes with the name of a copy, in the order of their numbers.
 	copies map[process.ID][]process.ID
+	// leaving has, by namespace, the processes whose last operation is the first part of a removal.
+	leaving map[string]map[process.ID]bool
 }
 
 // copyOf returns the process whose copy has this name.
@@ -73,6 +75,36 @@ func (o *order) copiesOf(id process.ID) []process.ID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.copies[id]
+}
+
+// removal notes whether the last operation of a process is the first part of its removal.
+func (o *order) removal(id process.ID, removes bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.leaving[id.Namespace]
+	switch {
+	case !removes:
+		if delete(all, id); len(all) == 0 {
+			delete(o.leaving, id.Namespace)
+		}
+		return
+	case o.leaving == nil:
+		o.leaving = map[string]map[process.ID]bool{}
+	}
+	if all == nil {
+		all = map[process.ID]bool{}
+		o.leaving[id.Namespace] = all
+	}
+	all[id] = true
+}
+
+// leavingFrom returns the processes of a namespace whose removal has begun, sorted.
+func (o *order) leavingFrom(namespace string) []process.ID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	ids := slices.Collect(maps.Keys(o.leaving[namespace]))
+	process.SortIDs(ids)
+	return ids
 }
 
 type waiter struct{ call func() }
@@ -290,14 +322,24 @@ func (s *Supervisor) called(id process.ID) (all []*runner) {
 	return all
 }
 
-// replaced looks at the stops of what this process replaces: copies replace the process, and the process its copies.
+// replaced looks at the stops of what this process replaces: copies replace the process, and the process its copies. It
+// may have another name now, so it also replaces what is being removed from its namespace.
 func (s *Supervisor) replaced(id process.ID) (w wait) {
 	others := s.order.copiesOf(id)
 	if of, number := copyOf(id); number > 0 {
 		others = []process.ID{of}
 	}
+	stopping := func(other process.ID) bool {
+		r := s.runner(other)
+		return r != nil && (r.queues(process.Stop) || r.shared.load().Active.Op == process.Stop)
+	}
+	for _, other := range s.order.leavingFrom(id.Namespace) {
+		if other != id && !slices.Contains(others, other) {
+			others = append(slices.Clip(others), other)
+		}
+	}
 	for _, other := range others {
-		if r := s.runner(other); r != nil && (r.queues(process.Stop) || r.shared.load().Active.Op == process.Stop) {
+		if stopping(other) {
 			w.on, w.unmet, w.busy = append(w.on, other), append(w.unmet, other.String()+" is not stopped"), true
 		}
 	}

@@ -165,6 +165,7 @@ func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	for _, e := range open {
 		r := s.runnerOf(e.Process)
 		s.operator.Adopt(e.Item)
+		s.noteRemoval(&e)
 		r.queue(task{entry: e, adopted: true, behind: r.operationPending(), begun: s.operator.Begun(e.Item)})
 	}
 }
@@ -227,8 +228,18 @@ func (s *Supervisor) goRun(r *runner) {
 func (s *Supervisor) Submit(entries []specstore.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for i := range entries {
+		s.noteRemoval(&entries[i])
+	}
 	for _, e := range entries {
 		s.runnerOf(e.Process).queue(task{entry: e})
+	}
+}
+
+// noteRemoval notes whether an operation begins a removal, before the operation is queued.
+func (s *Supervisor) noteRemoval(e *specstore.Entry) {
+	if e.Op != process.Query {
+		s.order.removal(e.Process, e.Removes)
 	}
 }
 
@@ -268,6 +279,7 @@ func (s *Supervisor) retire(r *runner) bool {
 	}
 	delete(s.runners, r.id)
 	s.order.unknown(r.id)
+	s.order.removal(r.id, false)
 	delete(s.byPrefix, operation.RunPrefix(r.id))
 	return true
 }

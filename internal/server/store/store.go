@@ -242,8 +242,8 @@ type Item struct {
 	Created  time.Time
 	// Deadline is the time at which the item ends without a report of the agent.
 	Deadline time.Time
-	// Ordered and Asks are those of the task.
-	Ordered, Asks bool
+	// Ordered and Asks are those of the task, Removes is that of the request.
+	Ordered, Asks, Removes bool
 }
 
 // Items is the part of the store for the engine.

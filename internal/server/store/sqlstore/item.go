@@ -57,7 +57,7 @@ func laneOf(id process.ID) int64 { return hash(id.Namespace + "\x00" + id.Name) 
 // selectItems reads items for scanItem; its conditions follow.
 const selectItems = `
 	SELECT i.num, i.nonce, t.id, i.agent, coalesce(r.spec_of, r.num), r.namespace, r.name, r.op, i.state, i.attempts,
-		t.created, i.deadline, t.app, t."user", t.reason, t.ordered, t.asks, i.revision
+		t.created, i.deadline, t.app, t."user", t.reason, t.ordered, r.removes, t.asks, i.revision
 	FROM items i CROSS JOIN requests r ON r.num = i.request CROSS JOIN tasks t ON t.num = i.task `
 
 // scanItem reads a row of selectItems, and returns which spec the item has. The row has no spec, because many
@@ -68,7 +68,7 @@ func scanItem(rows *sql.Rows) (it store.Item, of itemSpec, err error) {
 	var state int
 	err = rows.Scan(&id.num, &id.nonce, &it.Task, &it.Agent, &of.request, &it.Process.Namespace, &it.Process.Name,
 		&it.Op, &state, &it.Attempts, &created, &deadline, &it.App, &it.User, &it.Reason, &it.Ordered,
-		&it.Asks, &of.revision)
+		&it.Removes, &it.Asks, &of.revision)
 	it.ID, it.State, it.Created, it.Deadline = id.String(), task.State(state), moment(created), moment(deadline)
 	return it, of, err
 }
@@ -319,7 +319,7 @@ func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []
 			Agent:   l.items[i].target.Agent,
 			Process: r.Process, Op: r.Op, Spec: specs.of(r.Spec, l.items[i].revision),
 			SpecSize: sizeOfSpec(len(l.specs[l.items[i].request].text.String), l.items[i].revision),
-			Created:  created, Deadline: deadline, Ordered: t.Ordered, Asks: t.Asks,
+			Created:  created, Deadline: deadline, Ordered: t.Ordered, Removes: r.Removes, Asks: t.Asks,
 		})
 	}
 	return list

@@ -125,19 +125,19 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 
 func insertRequests(ctx context.Context, tx tx, t *store.Task, l layout, base itemBase) error {
 	none := &process.Spec{}
-	args := make([]any, 0, 10*len(t.Requests))
+	args := make([]any, 0, 11*len(t.Requests))
 	for i := range t.Requests {
 		r, laid := &t.Requests[i], &l.specs[i]
 		spec := cmp.Or(r.Spec, r.Stored, none)
 		text := optional(laid.text.String, laid.text.Valid && laid.of == i)
 		args = append(args, base.request+int64(i), string(r.Op), r.Process.Namespace, r.Process.Name,
 			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text,
-			optional(base.request+int64(laid.of), laid.of != i))
+			optional(base.request+int64(laid.of), laid.of != i), r.Removes)
 	}
 	return rowValues{
 		head: `INSERT INTO requests (task, num, op, namespace, name, proc_name, setup_path, func_id, instance_id,
-			spec, spec_of) VALUES `,
-		row:    `(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			spec, spec_of, removes) VALUES `,
+		row:    `(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		shared: []any{base.task},
 	}.run(ctx, tx, args)
 }

@@ -55,11 +55,12 @@ func createLeased(t *testing.T, s store.Store) {
 	known := request(process.Start, "a", "k")
 	known.Targets[0].Outcome = &process.Outcome{Fault: process.AgentUnavailable}
 	now := at(time.Second)
+	removal := request(process.Stop, "a", "x", "y")
+	removal.Removes = true
 	items, err := s.CreateTask(t.Context(), &store.Task{
 		ID: "t", App: "app", User: "user", Created: now, Ordered: true,
 		Requests: []store.Request{
-			known, request(process.Stop, "a", "x", "y"), request(process.Start, "b", "x", "y", "z"),
-			request(process.Query, "b", "x"),
+			known, removal, request(process.Start, "b", "x", "y", "z"), request(process.Query, "b", "x"),
 		},
 	}, store.AuditRow{At: now, Action: "operate"}, now.Add(time.Hour), 3)
 	must(t, err)
@@ -67,6 +68,7 @@ func createLeased(t *testing.T, s store.Store) {
 	same(t, "the rest", []string{"start y:b", "start z:b"}, brief(lease(t, s, now, 10)))
 	same(t, "keys", 6, len(views(t, s, "t")))
 	same(t, "ordered", []bool{false, true}, []bool{earlier.Ordered, items[0].Ordered})
+	same(t, "removals", []bool{true, false}, []bool{items[0].Removes, items[1].Removes})
 
 	again, err := s.LeaseItems(t.Context(), now.Add(time.Hour), now.Add(2*time.Hour), 10)
 	must(t, err)

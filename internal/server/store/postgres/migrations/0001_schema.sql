@@ -43,7 +43,8 @@ CREATE TABLE requests (
     instance_id text   NOT NULL,
     spec        text,
     -- The request that holds the spec, where another one has brought it.
-    spec_of     bigint
+    spec_of     bigint,
+    removes     boolean NOT NULL
 );
 CREATE INDEX requests_task ON requests (task, num);
 

@@ -37,7 +37,8 @@ CREATE TABLE requests (
     instance_id TEXT    NOT NULL,
     spec        TEXT,
     -- The request of the same task that holds the spec, where another one has brought it.
-    spec_of     INTEGER
+    spec_of     INTEGER,
+    removes     INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX requests_task ON requests (task);
 
