@@ -118,7 +118,7 @@ func TestFloodThroughAPipe(t *testing.T) {
 	p.apply(`
   flood:
     hosts: ["0:127.0.0.1"]
-    run: yes a line of a flood
+    run: yes a line through a pipe
     log: {max_size: 1MiB, keep: 2, pipe: true}
 `)
 	pid := p.PID("flood")

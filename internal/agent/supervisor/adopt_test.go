@@ -83,6 +83,24 @@ func TestAdoptDead(t *testing.T) {
 	})
 }
 
+// TestAdoptALaunchThatHasNotBegun: the agent died after it had counted the last relaunch that the policy allows, and
+// before it had begun it. The next agent begins it.
+func TestAdoptALaunchThatHasNotBegun(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		spec := r.spec("a")
+		r.do(process.Start, "a", spec)
+		r.kill()
+		r.Kill(file("a"))
+		rt := r.disk.runtime(id("a"))
+		rt.Attempts, rt.Process, rt.RetryAt = spec.Restarts().GiveUpAfter, nil, 0
+		r.disk.putRuntime(id("a"), rt)
+		r.begin()
+		r.pass(time.Minute)
+		r.ran("start a", "start a")
+		r.state("a", "running", true)
+	})
+}
+
 // TestAdoptKeepsTheBudget: an agent that is started anew goes on counting where the last one was.
 func TestAdoptKeepsTheBudget(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

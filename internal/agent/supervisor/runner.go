@@ -209,6 +209,9 @@ func (r *runner) stopTimers() {
 func (r *runner) begin(ctx context.Context) {
 	var actions []lifecycle.Action
 	attempts := r.proc.Runtime.Attempts
+	if rt := &r.proc.Runtime; attempts > 0 && rt.Process == nil && rt.RetryAt == 0 && !r.sup.operator.Relaunching(r.id) {
+		attempts-- // the earlier agent ended before its last relaunch had begun
+	}
 	if r.proc.Record != nil && r.proc.Record.GivenUp {
 		attempts = max(attempts, r.proc.Record.Spec.Restarts().GiveUpAfter)
 	}
