@@ -26,6 +26,7 @@ need mount /sbin/losetup /usr/sbin/losetup
 need iproute2 /sbin/ip /usr/sbin/ip /bin/ip
 need iptables /sbin/iptables /usr/sbin/iptables
 need curl /usr/bin/curl
+need strace /usr/bin/strace
 need python3-minimal /usr/bin/python3
 need rpm /usr/bin/rpm
 need cpio /usr/bin/cpio /bin/cpio

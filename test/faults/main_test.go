@@ -11,7 +11,7 @@ import (
 	"drover/internal/test/harness"
 )
 
-var binaries struct{ drover, oddd string }
+var binaries struct{ drover, oddd, herald string }
 
 // The test binary is also the drover that dies: TestMain turns into one when this names a part.
 const roleVariable = "DROVER_TEST_ROLE"
@@ -24,9 +24,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd},
+	os.Exit(harness.Main(m, map[string]*string{
+		"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd, "./test/readiness/herald": &binaries.herald,
+	},
 		harness.Need{Test: "TestOrdinaryUser", Accounts: true},
 		harness.Need{Test: "TestI1_I2_I3_I7_PowerCut", Accounts: true},
+		harness.Need{Test: "TestEverythingHeldIsOnThePage", Accounts: true, Program: "/usr/bin/strace"},
+		harness.Need{Test: "TestThingsThatAreTakenAway", Accounts: true},
 		harness.Need{Test: "TestOperationTimeoutEndsEverything/storm", Groups: true},
 	))
 }

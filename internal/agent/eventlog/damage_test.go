@@ -188,3 +188,34 @@ func FuzzSegment(f *testing.F) {
 		}
 	})
 }
+
+// TestRemovedDirectory: somebody removes the directory while the log writes to it. The events that were written and not
+// acknowledged stay pending, also for the next agent.
+func TestRemovedDirectory(t *testing.T) {
+	for _, what := range []string{"directory", "segment"} {
+		t.Run(what, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "events")
+			l := open(t, dir)
+			appendAll(l, 1, 4)
+			lines := pending(t, l)
+			l.Acknowledge(lines[:2])
+			remove := dir
+			if what == "segment" {
+				remove = segments(t, dir)[0]
+			}
+			must(t, os.RemoveAll(remove))
+			appendAll(l, 5, 6)
+			same(t, "pending", []int{3, 4, 5, 6}, pids(pending(t, l)))
+			l.Acknowledge(pending(t, l)[:3])
+			must(t, l.Close())
+			next := open(t, dir)
+			appendAll(next, 7, 7)
+			same(t, "pending for the next agent", []int{6, 7}, pids(pending(t, next)))
+			must(t, os.RemoveAll(dir))
+			next.Acknowledge(pending(t, next))
+			same(t, "pending after all", []int{}, pids(pending(t, next)))
+			appendAll(next, 8, 8)
+			same(t, "pending at last", []int{8}, pids(pending(t, next)))
+		})
+	}
+}

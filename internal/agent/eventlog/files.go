@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"drover/internal/durable"
 )
 
 // limits bound the log. segment is the size of one file in bytes; the other sizes are for all files together.
@@ -29,6 +32,7 @@ func standard(age time.Duration) limits {
 
 // file is an open segment.
 type file interface {
+	io.ReaderAt
 	Write(line []byte) (int, error)
 	Truncate(size int64) error
 	Sync() error
@@ -36,7 +40,7 @@ type file interface {
 }
 
 func create(path string) (file, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+	return durable.Open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // segment is one file. It has events of one stream, one line of JSON each. Later streams never write to it.
@@ -141,6 +145,27 @@ func (f *files) retire() {
 		f.full = append(f.full, f.open)
 	}
 	f.open, f.written = nil, false
+}
+
+// removed reports whether somebody has removed the open segment, or its directory. It takes such a segment off the list
+// and returns what was written to it after an offset. The next line makes another segment.
+func (f *files) removed(p position) (text []byte, removed bool) {
+	if f.open == nil {
+		return nil, false
+	}
+	last := f.all[len(f.all)-1]
+	if _, err := os.Lstat(last.path(f.dir)); !errors.Is(err, fs.ErrNotExist) {
+		return nil, false
+	}
+	from := int64(0)
+	if p.segment == last.number {
+		from = p.offset
+	}
+	text = make([]byte, last.size-from)
+	n, _ := f.open.ReadAt(text, from) // whole lines: the rest is lost
+	f.retire()
+	f.all = f.all[:len(f.all)-1]
+	return text[:n], true
 }
 
 // unsynced returns what needs a sync, and resets that. The caller must close the full segments.

@@ -95,6 +95,12 @@ func (f *positionFile) write(p position) {
 	}
 }
 
+// reopen makes the file again after somebody has removed it.
+func (f *positionFile) reopen() {
+	_ = f.close() // nothing that was written to it counts any more
+	*f = *openMarks(filepath.Dir(f.path), f.log)
+}
+
 // logFailure logs the first failure.
 func (f *positionFile) logFailure(err error) {
 	if !f.failing {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
@@ -123,6 +124,8 @@ func (l *Log) Pending(maxEvents, maxBytes int) (events [][]byte, more bool) {
 		switch {
 		case short(err):
 			return events, false // later events must wait too
+		case l.restore(err):
+			return l.Pending(maxEvents, maxBytes)
 		case len(events) == 0 && !more:
 			l.advance(from, t, err) // only damage: do not read it again
 		}
@@ -133,6 +136,26 @@ func (l *Log) Pending(maxEvents, maxBytes int) (events [][]byte, more bool) {
 		}
 	}
 	return events, more
+}
+
+// restore writes the events of the open segment again if a walk has failed because somebody has removed the segment.
+// The events that the server has are sent again, and it drops them.
+func (l *Log) restore(failure error) (restored bool) {
+	if !errors.Is(failure, fs.ErrNotExist) {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text, removed := l.files.removed(l.position)
+	if !removed {
+		return false
+	}
+	l.cfg.Log.Warn("somebody has removed events: writing them again", "directory", l.cfg.Dir)
+	lines := slices.Collect(bytes.Lines(text))
+	l.waiting = slices.Concat(lines, l.waiting)
+	l.drain()
+	l.marks.reopen()
+	return true
 }
 
 // unread returns the position, the segments with unacknowledged data, and the waiting lines.
@@ -155,8 +178,9 @@ func (l *Log) Acknowledge(events [][]byte) {
 	has := func(line []byte) bool { return told[string(line[:len(line)-1])] }
 	from, segments, _ := l.unread()
 	if len(segments) > 0 {
-		t, err := walk(l.cfg.Dir, from, segments, has)
-		l.advance(from, t, err)
+		if t, err := walk(l.cfg.Dir, from, segments, has); !l.restore(err) {
+			l.advance(from, t, err)
+		}
 	}
 	var latest last
 	_ = json.Unmarshal(events[len(events)-1], &latest) // Pending has returned it

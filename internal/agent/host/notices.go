@@ -15,6 +15,7 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/notify"
 	"drover/internal/agent/procfs"
+	"drover/internal/durable"
 	"drover/internal/process"
 )
 
@@ -77,7 +78,7 @@ func (h *Host) admit(c *launch.Command, run string, spec *process.Spec) (signal 
 	}
 	err = h.urgent(func() error {
 		const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | os.O_TRUNC | unix.O_NOFOLLOW
-		signal, err = os.OpenFile(h.readyFile(run), flags, 0o600)
+		signal, err = durable.Open(h.readyFile(run), flags, 0o600)
 		return err
 	})
 	if err != nil {

@@ -3,7 +3,9 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -63,7 +65,11 @@ func (h *Host) runnable(account launch.Account, line, dir string, variables map[
 // room fails if the directory of what commands write takes nothing more.
 func (h *Host) room() error {
 	var system unix.Statfs_t
-	switch err := unix.Statfs(h.outputs, &system); {
+	err := unix.Statfs(h.outputs, &system)
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed it: a start makes it again
+		err = unix.Statfs(filepath.Dir(h.outputs), &system)
+	}
+	switch {
 	case err != nil:
 		return fmt.Errorf("cannot write to the directory of its output: %w", &os.PathError{
 			Op: "open", Path: h.outputs, Err: err,

@@ -70,6 +70,8 @@ func (d *runtimeDirs) make(id process.ID, name string, account launch.Account) (
 	}
 	if d.names[key] != name {
 		d.drop(key)
+	}
+	if _, err := os.Lstat(filepath.Join(d.marks, key)); err != nil { // also if somebody has removed the mark
 		if err := d.note(key, name); err != nil {
 			return "", err
 		}
@@ -85,6 +87,9 @@ func (d *runtimeDirs) make(id process.ID, name string, account launch.Account) (
 
 // note makes a mark. The caller holds the lock.
 func (d *runtimeDirs) note(key, name string) error {
+	if err := os.MkdirAll(d.marks, 0o700); err != nil {
+		return fmt.Errorf("cannot note %s: %w", filepath.Join(d.root, name), err)
+	}
 	if err := durable.Replace(filepath.Join(d.marks, key), []byte(name), 0o600); err != nil {
 		return fmt.Errorf("cannot note %s: %w", filepath.Join(d.root, name), err)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/clip"
+	"drover/internal/durable"
 )
 
 // keep is how many bytes drover keeps of each end of an output.
@@ -37,14 +38,14 @@ type Output struct {
 }
 
 // CreateOutput makes an empty file that only this user can read. It empties an existing file. name is one path
-// element.
+// element. CreateOutput makes a directory again that somebody has removed.
 func CreateOutput(dir, name string) (*Output, error) {
 	if name == "" || name == "." || name == ".." || strings.ContainsRune(name, '/') {
 		return nil, fmt.Errorf("cannot create output file: %q is not a file name", name)
 	}
 	path := filepath.Join(dir, name)
 	// Read and write: Text reads through the same descriptor, even if the name is gone.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	f, err := durable.Open(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create output file: %w", err)
 	}

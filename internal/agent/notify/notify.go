@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/procfs"
@@ -88,8 +89,10 @@ const (
 
 // Keeper listens. It is safe for concurrent use.
 type Keeper struct {
-	cfg   Config
+	cfg Config
+	// conn is the socket at the path, file the path's file.
 	conn  *net.UnixConn
+	file  os.FileInfo
 	began time.Duration
 	wake  chan struct{}
 	// closing has an entry for each message whose descriptors are being closed.
@@ -109,9 +112,10 @@ type Keeper struct {
 	ignored int64
 	// barriers are closed when the message of their name is read.
 	barriers map[string]chan struct{}
-	// busySince is since when messages wait without a break; 0 if none does. deafUntil is the end of the last such time
-	// that was longer than deafAfter.
-	busySince, deafUntil time.Duration
+	// busySince is since when messages wait without a break at a socket; it has no entry if none does. deafUntil is the
+	// end of the last such time that was longer than deafAfter.
+	busySince map[*net.UnixConn]time.Duration
+	deafUntil time.Duration
 }
 
 // talk is one run.
@@ -135,13 +139,13 @@ type sender struct {
 func Open(cfg Config) (*Keeper, error) {
 	k := &Keeper{
 		cfg: cfg, began: cfg.Clock(), wake: make(chan struct{}, 1), runs: map[string]*talk{},
-		senders: map[int]sender{}, news: map[string]bool{}, barriers: map[string]chan struct{}{},
+		senders: map[int]sender{}, news: map[string]bool{}, barriers: map[string]chan struct{}{}, busySince: map[*net.UnixConn]time.Duration{},
 		closing: make(chan struct{}, maxClosing),
 	}
 	failed := func(err error) (*Keeper, error) {
 		return nil, fmt.Errorf("cannot listen for notifications: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(cfg.Path), 0o755); err != nil { //nolint:gosec // every account may send
+	if err := makeRoom(cfg.Path); err != nil {
 		return failed(err)
 	}
 	inherited, err := k.inherit()
@@ -158,6 +162,9 @@ func Open(cfg Config) (*Keeper, error) {
 			return failed(err)
 		}
 	}
+	if k.file, err = os.Lstat(cfg.Path); err != nil {
+		return failed(errors.Join(err, k.conn.Close()))
+	}
 	if cfg.Kept == "" {
 		return k, nil
 	}
@@ -169,6 +176,11 @@ func Open(cfg Config) (*Keeper, error) {
 		cfg.Log.Warn("what processes have said while no agent ran is lost", "error", err)
 	}
 	return k, nil
+}
+
+// makeRoom makes the directory of the socket.
+func makeRoom(path string) error {
+	return os.MkdirAll(filepath.Dir(path), 0o755) //nolint:gosec // every account may send
 }
 
 // listen makes a datagram socket that tells who has sent a message, and when. It takes its path over at once: there is
@@ -232,9 +244,9 @@ func (k *Keeper) Close() error {
 	if k.agent != nil {
 		return errors.Join(k.conn.Close(), k.agent.Close())
 	}
-	err := os.Remove(k.cfg.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	var err error
+	if file, gone := os.Lstat(k.cfg.Path); gone == nil && os.SameFile(file, k.file) {
+		err = os.Remove(k.cfg.Path)
 	}
 	return errors.Join(k.conn.Close(), err)
 }
@@ -263,23 +275,24 @@ func (k *Keeper) Said(run string) (said Said, changed <-chan struct{}) {
 
 // deaf returns until when silence is no evidence. The caller holds the lock.
 func (k *Keeper) deaf(now time.Duration) time.Duration {
-	if k.busySince != 0 && now-k.busySince >= deafAfter {
-		k.deafUntil = now
+	for _, since := range k.busySince {
+		if now-since >= deafAfter {
+			k.deafUntil = now
+		}
 	}
 	return k.deafUntil
 }
 
-// waits notes whether a message waits.
-func (k *Keeper) waits(waits bool) {
+// waits notes whether a message waits at a socket.
+func (k *Keeper) waits(conn *net.UnixConn, waits bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.cfg.Clock()
-	switch {
-	case waits && k.busySince == 0:
-		k.busySince = now
-	case !waits:
+	if !waits {
 		k.deaf(now)
-		k.busySince = 0
+		delete(k.busySince, conn)
+	} else if _, busy := k.busySince[conn]; !busy {
+		k.busySince[conn] = now
 	}
 }
 
@@ -384,11 +397,72 @@ func (k *Keeper) remember(s sender) {
 	k.senders[s.id.PID] = s
 }
 
-// Run receives until ctx ends.
+// lookEvery is how often Run looks for the file of the socket. maxFormer bounds the sockets whose file is gone.
+const (
+	lookEvery = 2 * time.Second
+	maxFormer = 8
+)
+
+// Run receives until ctx ends. It listens again if somebody has removed or replaced the file of the socket. A process
+// that is connected to a former socket is heard there while this agent lives and keeps the socket.
 func (k *Keeper) Run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { _ = k.conn.SetReadDeadline(time.Unix(1, 0)) })
+	ears, ctx := errgroup.WithContext(ctx)
+	open := []*net.UnixConn{k.conn}
+	ears.Go(func() error { return k.hear(ctx, open[0]) })
+	ears.Go(func() error {
+		for told := false; idle.Sleep(ctx, lookEvery); {
+			next, err := k.listenAgain()
+			if err != nil && !told {
+				k.cfg.Log.Error("cannot listen for notifications", "error", err)
+			}
+			told = err != nil
+			if next == nil {
+				continue
+			}
+			ears.Go(func() error { return k.hear(ctx, next) })
+			if open = append(open, next); len(open) > maxFormer {
+				_ = open[0].Close() // who speaks there has to connect again
+				open = open[1:]
+			}
+		}
+		return nil
+	})
+	err := ears.Wait()
+	for _, former := range open[:len(open)-1] {
+		_ = former.Close() // nobody finds it
+	}
+	return err
+}
+
+// listenAgain returns a new socket at the path if somebody has removed or replaced the file of the last one; nil if
+// not.
+func (k *Keeper) listenAgain() (next *net.UnixConn, err error) {
+	k.standIn.Lock()
+	defer k.standIn.Unlock()
+	if file, err := os.Lstat(k.cfg.Path); err == nil && os.SameFile(file, k.file) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err := makeRoom(k.cfg.Path); err != nil {
+		return nil, err
+	}
+	if next, err = listen(k.cfg.Path); err != nil {
+		return nil, err
+	}
+	file, err := os.Lstat(k.cfg.Path)
+	if err != nil {
+		return nil, errors.Join(err, next.Close())
+	}
+	k.cfg.Log.Warn("somebody has removed the socket for notifications: listening again", "path", k.cfg.Path)
+	k.conn, k.file = next, file
+	return next, k.moveStandIn()
+}
+
+// hear receives from a socket until ctx ends, or until the socket is closed.
+func (k *Keeper) hear(ctx context.Context, conn *net.UnixConn) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	raw, err := k.conn.SyscallConn()
+	defer k.waits(conn, false)
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -402,11 +476,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 		err := raw.Read(func(fd uintptr) bool {
 			n, c, flags, _, failed = syscall.Recvmsg(int(fd), message, control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC) //nolint:gosec // descriptors are small
 			waits := !errors.Is(failed, unix.EAGAIN)
-			k.waits(waits)
+			k.waits(conn, waits)
 			return waits
 		})
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, errors.Is(err, net.ErrClosed):
 			return nil
 		case errors.Is(failed, unix.EINTR):
 			continue

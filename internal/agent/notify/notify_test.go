@@ -460,6 +460,51 @@ func (r *rig) isKept(text string) {
 	})
 }
 
+// TestSocketThatACleanerRemoves: the keeper listens again, hears those that are connected to the former socket, and the
+// stand-in hears what comes to the new one.
+func TestSocketThatACleanerRemoves(t *testing.T) {
+	r := gap(t)
+	run := r.openIdle()
+	if notify.StandsIn(r.kept) == 0 {
+		t.Fatal("nobody stands in")
+	}
+	former, err := net.Dial("unixgram", r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer former.Close() //nolint:errcheck // the test is over
+	r.mu.Lock()
+	r.runs[os.Getpid()] = "former"
+	r.mu.Unlock()
+	if err := os.RemoveAll(filepath.Dir(r.path)); err != nil {
+		t.Fatal(err)
+	}
+	run()
+	harness.Eventually(t, "the socket", func() bool {
+		_, err := os.Stat(r.path)
+		return err == nil
+	})
+	harness.Eventually(t, "somebody who stands in", func() bool { return notify.StandsIn(r.kept) != 0 })
+	r.sender("a", "stay", "READY=1")
+	r.said("a", ready)
+	if _, err := former.Write([]byte("READY=1")); err != nil {
+		t.Fatal(err)
+	}
+	r.said("former", ready)
+	if err := os.WriteFile(r.path+".other", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(r.path+".other", r.path); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the socket in place of a file", func() bool {
+		info, err := os.Stat(r.path)
+		return err == nil && info.Mode().Type() == os.ModeSocket
+	})
+	r.sender("b", "stay", "READY=1")
+	r.said("b", ready)
+}
+
 // TestConnection: a connection to the socket lasts over the end of an agent, and over the next one. The word that the
 // stand-in has heard last is never lost, whenever the stand-in is ended.
 func TestConnection(t *testing.T) {

@@ -51,6 +51,28 @@ const (
 func (k *Keeper) StandIn() error {
 	k.standIn.Lock()
 	defer k.standIn.Unlock()
+	return k.standInLocked()
+}
+
+// moveStandIn has the stand-in, if there is one, listen at the new socket. The caller holds the lock.
+func (k *Keeper) moveStandIn() error {
+	if k.agent == nil {
+		return nil
+	}
+	kept, err := k.openOld()
+	if kept != nil {
+		defer kept.Close() //nolint:errcheck // nothing was written
+		if pid := standsIn(kept); pid != 0 {
+			err = k.relieve(kept, nil, pid)
+		}
+	}
+	err = errors.Join(err, k.agent.Close())
+	k.agent = nil
+	return errors.Join(err, k.standInLocked())
+}
+
+// standInLocked is StandIn for a caller who holds the lock.
+func (k *Keeper) standInLocked() error {
 	if k.agent != nil || k.cfg.Kept == "" {
 		return nil
 	}
