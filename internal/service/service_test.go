@@ -76,7 +76,9 @@ func TestLastWords(t *testing.T) {
 			t.Errorf("it waited for %s", waited)
 		}
 		close(to.open)
+		synctest.Wait() // the first word arrives after all
 		service.Say(to, "yes\n")
+		synctest.Wait()
 		if got := to.got.String(); !strings.Contains(got, "yes\n") {
 			t.Errorf("a reader gets %q", got)
 		}
