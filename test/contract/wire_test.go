@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -195,5 +196,42 @@ func TestATypoLocksNoProcess(t *testing.T) {
 	if entry := operateJob(t, s, info); entry["error_code"] != 65535.0 ||
 		!strings.HasPrefix(entry["error_msg"].(string), "account: ") {
 		t.Errorf("JOB's start is answered %v", entry)
+	}
+}
+
+// TestRestartThatCannotStart: a start or restart of a process that could not start again ends nothing. Its error is 65535, because
+// 836 would say that the process was started in vain. The flag and the stored spec stay.
+func TestRestartThatCannotStart(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	p, dir := odd(t, s, "kept")
+	if r := p.Operate(0); r.Code != 0 || !r.Hosted {
+		t.Fatalf("the start is answered %+v", r)
+	}
+	before := p.Query()
+	kept := *p
+	kept.Identity = maps.Clone(p.Identity)
+	for _, c := range []struct {
+		op           int
+		field, value string
+	}{
+		{0, "user", "nosuch"}, {7, "user", "nosuch"}, {7, "setup_path", "/no/such"},
+	} {
+		p.Identity[c.field] = c.value
+		r := p.Operate(c.op)
+		p.Identity[c.field] = kept.Identity[c.field]
+		if r.Code != 65535 || !strings.Contains(r.Msg, "nothing was done: pid "+strconv.Itoa(before.PID)+" runs on") {
+			t.Errorf("%+v is answered %d %q", c, r.Code, r.Msg)
+		}
+		if now := kept.Query(); now.PID != before.PID || !now.Hosted || harness.Starts(t, dir) != 1 {
+			t.Errorf("after %+v it is pid %d, hosted %v, started %d times; want pid %d (%v), once", c, now.PID,
+				now.Hosted, harness.Starts(t, dir), before.PID, harness.Stat(before.PID))
+		}
+	}
+	if r := p.Operate(7); r.Code != 0 || r.Hosted != before.Hosted {
+		t.Errorf("a restart that can start is answered %+v", r)
+	}
+	if now := p.Query(); now.PID == before.PID || now.PID <= 1 {
+		t.Errorf("after it: %+v", now)
 	}
 }

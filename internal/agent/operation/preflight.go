@@ -16,12 +16,33 @@ func (n *session) preflight(running instance.Sighting) error {
 	if n.force {
 		return nil
 	}
-	if running.Alive() {
-		if err := n.couldStart(false); err != nil {
-			return n.runsOn(err)
-		}
+	if err := n.mayEnd(running); err != nil {
+		return err
 	}
 	return n.runsOn(n.preflightCommand())
+}
+
+// mayEnd fails if the operation would end an instance for a start that is known to fail. A start ends one, too: that of
+// a former spec, as a leftover.
+func (n *session) mayEnd(running instance.Sighting) error {
+	if n.force || n.living(running) == 0 {
+		return nil
+	}
+	return n.runsOn(n.couldStart(false))
+}
+
+// living returns the pid of the instance that the operation would end; 0 if there is none. Where the look by the spec
+// finds none, that is the instance on record: the spec may have another account, directory or pid file now.
+func (n *session) living(seen instance.Sighting) (pid int) {
+	if seen.Alive() {
+		return seen.ID.PID
+	}
+	if recorded := n.subject.Runtime.Process; recorded != nil {
+		if alive, _ := n.Processes.Glance(*recorded); alive {
+			return recorded.PID
+		}
+	}
+	return 0
 }
 
 // couldStart returns why the commands that bring the process up could not run now; nil if nothing is known that
@@ -66,8 +87,8 @@ func (n *session) runsOn(err error) error {
 		return err
 	}
 	fate := "the process does not run"
-	if seen := n.look(); seen.Alive() {
-		fate = fmt.Sprintf("pid %d runs on", seen.ID.PID)
+	if pid := n.living(n.look()); pid != 0 {
+		fate = fmt.Sprintf("pid %d runs on", pid)
 	}
 	return refused(known, "nothing was done: "+fate)
 }

@@ -244,7 +244,10 @@ func (n *session) mayStart(before instance.Sighting) error {
 	if field, line := n.spec.Starter(); line == "" {
 		return n.emptyCommand(field)
 	}
-	return n.mayHost("")
+	if err := n.mayHost(""); err != nil {
+		return err
+	}
+	return n.mayEnd(before)
 }
 
 // bringUp runs a command that must leave the process running, as the step of that name, and waits for the check time.
