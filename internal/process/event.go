@@ -106,6 +106,16 @@ const (
 	EventScheduleFailed EventKind = "schedule-failed"      // a run of a schedule failed, first on this host
 	// the schedule whose failed run was told of this host has succeeded, or nobody schedules it any more
 	EventScheduleRecovered EventKind = "schedule-recovered"
+	// events of a rollout, on its first host with its first process: it begins no batch until somebody resumes it
+	EventRolloutPaused EventKind = "rollout-paused"
+	EventRolloutHeld   EventKind = "rollout-held" // it waits for an approval
+	// somebody has resumed, approved or retried it
+	EventRolloutResumed EventKind = "rollout-resumed"
+	EventRolloutDone    EventKind = "rollout-done"
+	EventRolloutAborted EventKind = "rollout-aborted"
+	// events of a host: its agent has not been connected for a minute, or has been connected again for a minute
+	EventHostAway EventKind = "host-away"
+	EventHostBack EventKind = "host-back"
 	// events of a host: another version of its agent is in use, or was refused or has not proven itself
 	EventAgentUpgraded EventKind = "agent-upgraded"
 	EventAgentKept     EventKind = "agent-upgrade-failed"
@@ -124,7 +134,9 @@ func EventKinds() []EventKind {
 		EventNotReady, EventReady,
 		EventDrifted, EventRestored,
 		EventFlapping, EventSteady, EventBreakerOpened, EventBreakerClosed,
-		EventScheduleFailed, EventScheduleRecovered, EventAgentUpgraded, EventAgentKept, EventsLost,
+		EventScheduleFailed, EventScheduleRecovered,
+		EventRolloutPaused, EventRolloutHeld, EventRolloutResumed, EventRolloutDone, EventRolloutAborted,
+		EventHostAway, EventHostBack, EventAgentUpgraded, EventAgentKept, EventsLost,
 	}
 }
 

@@ -226,10 +226,13 @@ func (t tellingStore) CreateRollouts(ctx context.Context, list []*store.Rollout,
 }
 
 // ChangeRollout implements store.Rollouts.
-func (t tellingStore) ChangeRollout(ctx context.Context, id, app string, change func(*rollout.Rollout) error) (
-	*store.Rollout, error,
-) {
-	r, err := t.Store.ChangeRollout(ctx, id, app, change)
+func (t tellingStore) ChangeRollout(ctx context.Context, id, app string, by store.RolloutChange,
+	change func(*rollout.Rollout) error,
+) (*store.Rollout, error) {
+	r, err := t.Store.ChangeRollout(ctx, id, app, by, change)
+	if err == nil {
+		t.happened()
+	}
 	return r, t.told(err)
 }
 

@@ -351,7 +351,7 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "audit", Run: s.audit.Run},
 		group.Part{Name: "engine", Run: s.engine.Run},
 		group.Part{Name: "pulse", Run: s.runPulse},
-		group.Part{Name: "alarms", Run: s.cluster.underLease("alarms", s.sender.Run)},
+		group.Part{Name: "alarms", Run: s.cluster.underLease("alarms", s.raise)},
 		group.Part{Name: "news", Run: s.runAlarms},
 		group.Part{Name: "rollouts", Run: s.cluster.underLease("rollouts", s.drive)},
 		group.Part{Name: "upkeep", Run: s.cluster.underLease("upkeep", caretaker.New(caretaker.Config{
@@ -379,13 +379,24 @@ func (s *Server) Run(ctx context.Context) error {
 	)
 }
 
+// raise tells which hosts are away, and delivers alarms, until ctx ends.
+func (s *Server) raise(ctx context.Context) error {
+	return group.Run(ctx,
+		group.Part{Name: "absences", Run: fleet.NewTeller(fleet.TellerConfig{
+			Store: s.store, Directory: s.directory, Happened: s.engine.EventsStored, Now: s.clock.Now, Wall: s.clock.Wall,
+			Log: s.cfg.Log,
+		}).Run},
+		group.Part{Name: "alarms", Run: s.sender.Run},
+	)
+}
+
 // drive drives rollouts and schedules until ctx ends. Both have one lease, because a run of a schedule may be a
 // rollout.
 func (s *Server) drive(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "rollouts", Run: drive.New(drive.Config{
-			Store: s.store, Engine: s.engine, Presence: s.directory, Woken: s.work.rollouts, Now: s.clock.Now,
-			Wall: s.clock.Wall, Log: s.cfg.Log,
+			Store: s.store, Engine: s.engine, Presence: s.directory, Woken: s.work.rollouts,
+			Happened: s.engine.EventsStored, Now: s.clock.Now, Wall: s.clock.Wall, Log: s.cfg.Log,
 		}).Run},
 		group.Part{Name: "schedules", Run: schedule.New(schedule.Config{
 			Store: s.store, Beginner: s.api, Rights: s.gate, Hosts: s.directory, Happened: s.engine.EventsStored,

@@ -19,9 +19,13 @@ type Event struct {
 	IP    string
 	// ID names a host without an address.
 	ID string
+	// Ends tells that the event only ends alarms: the receiver does not get the alarm that the event is.
+	Ends bool
 }
 
 func (e *Event) target() string { return e.IP + "|" + strconv.Itoa(e.Cloud) }
+
+func (e *Event) host() string { return cmp.Or(e.IP, e.ID) }
 
 // Message is one delivery, in the form of GSE's event channel.
 type Message struct {
@@ -33,12 +37,14 @@ type Message struct {
 type Alarm struct {
 	Name string `json:"event_name"`
 	// Kind is the kind of the event, and Schedule the schedule of an alarm about one.
-	Kind      process.EventKind `json:"-"`
-	Schedule  string            `json:"-"`
-	Target    string            `json:"target"` // "ip|cloud"
-	Timestamp int64             `json:"timestamp"`
-	Dimension Dimension         `json:"dimension"`
-	Event     Content           `json:"event"`
+	Kind     process.EventKind `json:"-"`
+	Schedule string            `json:"-"`
+	// Host names the host of the alarm.
+	Host      string    `json:"-"`
+	Target    string    `json:"target"` // "ip|cloud"
+	Timestamp int64     `json:"timestamp"`
+	Dimension Dimension `json:"dimension"`
+	Event     Content   `json:"event"`
 	// Count is how many events the entry represents; 0 means one.
 	Count int `json:"count,omitempty"`
 	// ReportID is the alarm id of the process's spec (warn_report_policy.report_id).
@@ -94,6 +100,19 @@ func nameOf(kind process.EventKind) string {
 		return "process_breaker_opened"
 	case process.EventScheduleFailed:
 		return "process_schedule_failed"
+
+	case process.EventRolloutPaused:
+		return "rollout_paused"
+	case process.EventRolloutHeld:
+		return "rollout_held"
+	case process.EventRolloutDone:
+		return "rollout_done"
+	case process.EventRolloutAborted:
+		return "rollout_aborted"
+	case process.EventHostAway:
+		return "host_away"
+	case process.EventHostBack:
+		return "host_back"
 	default:
 		return ""
 	}
@@ -113,19 +132,21 @@ func Of(e Event) (a Alarm, ok bool) {
 	if name == "" {
 		return Alarm{}, false
 	}
-	return Alarm{
-		Name: name, Kind: e.Kind, Schedule: e.Schedule, Target: e.target(), Timestamp: e.At, ReportID: e.ReportID,
-		Dimension: Dimension{
-			Cloud: strconv.Itoa(e.Cloud), IP: e.IP, Group: e.Process.Namespace,
-			Index: e.Process.Namespace + ":" + e.Process.Name, Name: e.Process.Name,
-		},
-		Event: Content{Content: content(e), Cause: e.Cause.ID},
-	}, true
+	a = Alarm{
+		Name: name, Kind: e.Kind, Schedule: e.Schedule, Host: e.host(), Target: e.target(), Timestamp: e.At,
+		ReportID:  e.ReportID,
+		Dimension: Dimension{Cloud: strconv.Itoa(e.Cloud), IP: e.IP, Group: e.Process.Namespace, Name: e.Process.Name},
+		Event:     Content{Content: content(e), Cause: e.Cause.ID},
+	}
+	if e.Process != (process.ID{}) { // else the alarm is about the host
+		a.Dimension.Index = e.Process.Namespace + ":" + e.Process.Name
+	}
+	return a, true
 }
 
 // content returns the text of an alarm. For a relaunch it uses GSE's words.
 func content(e Event) string {
-	name, why := e.Process.Name, e.Cause.Text
+	name, why := cmp.Or(e.Process.Name, e.host()), e.Cause.Text
 	switch e.Kind {
 	case process.EventRelaunched:
 		return with(fmt.Sprintf("check %s not running, and restart it success", name), why)
@@ -154,7 +175,9 @@ const maxEntries = 50
 // latest, with a count. If more than 50 entries are left, the alarms of the same name and namespace become one entry
 // without a process.
 func Fold(alarms []Alarm) Message {
-	entries := merge(alarms, func(a Alarm) any { return [4]string{a.Name, a.Target, a.Dimension.Index, a.Schedule} },
+	entries := merge(alarms, func(a Alarm) any {
+		return [5]string{a.Name, a.Target, a.Host, a.Dimension.Index, a.Schedule}
+	},
 		func(last Alarm, _ int) Alarm { return last })
 	if len(entries) > maxEntries {
 		entries = merge(entries, func(a Alarm) any { return [2]string{a.Name, a.Dimension.Group} }, storm)
@@ -169,7 +192,10 @@ func storm(last Alarm, processes int) Alarm {
 	}
 	text := fmt.Sprintf("%d processes of %s, %d events; the last one: %s on %s: %s", processes, last.Dimension.Group,
 		max(last.Count, 1), last.Dimension.Name, last.Target, last.Event.Content)
-	last.Target, last.ReportID = "", 0
+	if last.Dimension.Group == "" {
+		text = fmt.Sprintf("%d hosts, %d events; the last one: %s", processes, max(last.Count, 1), last.Event.Content)
+	}
+	last.Target, last.Host, last.ReportID = "", "", 0
 	last.Dimension = Dimension{Group: last.Dimension.Group}
 	last.Event.Content = text
 	return last

@@ -1,7 +1,7 @@
 package alarm
 
 import (
-	"cmp"
+	"maps"
 	"strconv"
 	"time"
 
@@ -29,15 +29,15 @@ func Alerts(events []Event, now time.Time) []Alert {
 	type key struct {
 		kind    process.EventKind
 		process process.ID
-		target  string
+		target  [2]string
 		// schedule separates the schedules that have failed with the same process on the same host.
 		schedule string
 	}
 	list, places := []Alert{}, map[key]int{}
 	put := func(kind process.EventKind, e *Event, a Alert) {
-		k := key{kind, e.Process, e.target(), e.Schedule}
-		if e.Schedule != "" {
-			k.target = ""
+		k := key{kind, e.Process, [2]string{e.target(), e.host()}, e.Schedule}
+		if ofFleet(e) {
+			k.target = [2]string{}
 		}
 		if place, met := places[k]; met {
 			list[place] = a
@@ -52,7 +52,7 @@ func Alerts(events []Event, now time.Time) []Alert {
 		for _, kind := range Ended(e.Kind) {
 			put(kind, e, Alert{Labels: e.labels(kind), StartsAt: at, EndsAt: at})
 		}
-		if !Is(e.Kind) {
+		if e.Ends || !Is(e.Kind) {
 			continue
 		}
 		a := Alert{Labels: e.labels(e.Kind), StartsAt: at, EndsAt: now.Add(momentary).UTC()}
@@ -69,17 +69,28 @@ func Alerts(events []Event, now time.Time) []Alert {
 	return list
 }
 
-// labels returns the labels of an alarm of that kind about the process of the event. An alarm about a schedule does not
-// name the host: another run may end it when the host has another address, or is gone.
+// ofFleet reports whether an event is about a schedule or a rollout: its host is only the one that it is told of.
+func ofFleet(e *Event) bool {
+	switch e.Kind {
+	case process.EventRolloutPaused, process.EventRolloutHeld, process.EventRolloutResumed, process.EventRolloutDone,
+		process.EventRolloutAborted:
+		return true
+	default:
+		return e.Schedule != ""
+	}
+}
+
+// labels returns the labels of an alarm of that kind about the process of the event; those that are empty are left out.
+// An alarm about a schedule or a rollout does not name the host: it may end when the host has another address, or is
+// gone. A process has one active rollout, so that its alarms need no other name.
 func (e *Event) labels(kind process.EventKind) map[string]string {
 	labels := map[string]string{
 		"alertname": "drover-" + string(kind), "severity": string(SeverityOf(kind)), "namespace": e.Process.Namespace,
-		"process": e.Process.Name,
+		"process": e.Process.Name, "schedule": e.Schedule,
 	}
-	if e.Schedule != "" {
-		labels["schedule"] = e.Schedule
-		return labels
+	if !ofFleet(e) {
+		labels["host"], labels["area"] = e.host(), strconv.Itoa(e.Cloud)
 	}
-	labels["host"], labels["area"] = cmp.Or(e.IP, e.ID), strconv.Itoa(e.Cloud)
+	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
 	return labels
 }

@@ -1,6 +1,7 @@
 package alarm_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -111,5 +112,48 @@ func TestEveryEndedAlarmLasts(t *testing.T) {
 		if alarm.Holds(kind, nil) || alarm.Holds(kind, &process.Status{Known: true, Instance: process.Instance{PID: 1}}) {
 			t.Errorf("%s holds for a process that is well or unknown", kind)
 		}
+	}
+}
+
+// TestAlertsOfRolloutsAndHosts: an alert about a rollout ends with it, whatever host it was told of, and that of a host
+// names no process.
+func TestAlertsOfRolloutsAndHosts(t *testing.T) {
+	now := time.UnixMilli(9000)
+	paused, done := event(process.EventRolloutPaused, "cart", 1000), event(process.EventRolloutDone, "cart", 2000)
+	done.IP = ""
+	list := alarm.Alerts([]alarm.Event{paused, done}, now)
+	want := map[string]string{
+		"alertname": "drover-rollout-paused", "severity": "warning", "namespace": "nodeman", "process": "cart",
+	}
+	if len(list) != 3 || !maps.Equal(list[0].Labels, want) || list[0].EndsAt.After(now) ||
+		!list[2].EndsAt.After(now) {
+		t.Errorf("the alerts of a rollout are %+v", list)
+	}
+	done.Ends = true
+	if list = alarm.Alerts([]alarm.Event{done}, now); len(list) != 2 || list[0].EndsAt.After(now) {
+		t.Errorf("an event that only ends alarms makes %+v", list)
+	}
+	away := event(process.EventHostAway, "", 1000)
+	away.Process, away.IP, away.ID = process.ID{}, "", "web-1"
+	list = alarm.Alerts([]alarm.Event{away}, now)
+	want = map[string]string{"alertname": "drover-host-away", "severity": "warning", "host": "web-1", "area": "0"}
+	if len(list) != 1 || !maps.Equal(list[0].Labels, want) || !list[0].EndsAt.After(now) ||
+		list[0].Annotations["summary"] != "web-1: host-away" {
+		t.Errorf("the alert of a host is %+v", list)
+	}
+}
+
+// TestManyHostsAway: many hosts that are away become one entry, which speaks of hosts.
+func TestManyHostsAway(t *testing.T) {
+	var alarms []alarm.Alarm
+	for i := range 60 {
+		e := event(process.EventHostAway, "", 1000)
+		e.Process, e.IP, e.ID = process.ID{}, "", fmt.Sprintf("web-%d", i)
+		a, _ := alarm.Of(e)
+		alarms = append(alarms, a)
+	}
+	got := alarm.Fold(alarms).Data
+	if len(got) != 1 || got[0].Count != 60 || got[0].Event.Content != "60 hosts, 60 events; the last one: web-59: host-away" {
+		t.Errorf("folded are %+v", got)
 	}
 }

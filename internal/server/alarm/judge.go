@@ -12,7 +12,8 @@ func SeverityOf(kind process.EventKind) why.Severity {
 	switch kind {
 	case process.EventGivenUp, process.EventBreakerOpened, process.EventRelaunchFailed, process.EventFlapping:
 		return why.Critical
-	case process.EventRelaunched, process.EventDrifted, process.EventRunMissed:
+	case process.EventRelaunched, process.EventDrifted, process.EventRunMissed, process.EventRolloutHeld,
+		process.EventRolloutDone, process.EventRolloutAborted, process.EventHostBack:
 		return why.Notice
 	default:
 		return why.Warning
@@ -53,7 +54,14 @@ func Lasts(kind process.EventKind) bool {
 }
 
 // OnlyTold reports whether only an event tells the end of an alarm, because no status of a process shows its condition.
-func OnlyTold(kind process.EventKind) bool { return kind == process.EventScheduleFailed }
+func OnlyTold(kind process.EventKind) bool {
+	switch kind {
+	case process.EventScheduleFailed, process.EventRolloutPaused, process.EventRolloutHeld, process.EventHostAway:
+		return true
+	default:
+		return false
+	}
+}
 
 // Ended returns the kinds of alarms that an event ends.
 func Ended(by process.EventKind) []process.EventKind {
@@ -68,6 +76,10 @@ func Ended(by process.EventKind) []process.EventKind {
 		return []process.EventKind{process.EventBreakerOpened}
 	case process.EventScheduleRecovered:
 		return []process.EventKind{process.EventScheduleFailed}
+	case process.EventRolloutResumed, process.EventRolloutDone, process.EventRolloutAborted:
+		return []process.EventKind{process.EventRolloutPaused, process.EventRolloutHeld}
+	case process.EventHostBack:
+		return []process.EventKind{process.EventHostAway}
 	case process.EventRunEnded:
 		return []process.EventKind{process.EventRunFailed}
 	case process.EventStarted, process.EventRestarted, process.EventFound, process.EventRelaunched:

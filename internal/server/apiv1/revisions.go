@@ -207,7 +207,7 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 		return reply{}, h.nothingToUndo(ctx, c, id)
 	}
 	if r.State.Active() {
-		_, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), func(now *rollout.Rollout) error {
+		_, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), h.changeBy(c), func(now *rollout.Rollout) error {
 			if !slices.EqualFunc(now.Hosts, r.Hosts, func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) }) {
 				return problemf(http.StatusConflict, "rollout %s went on meanwhile: undo it again", id)
 			}

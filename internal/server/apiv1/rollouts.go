@@ -517,7 +517,7 @@ func (h *Handler) changeRollout(ctx context.Context, c *call, change func(*rollo
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	answer, err := h.change(ctx, id, c.app(), change)
+	answer, err := h.change(ctx, c, id, c.app(), change)
 	return answer, h.onlyOwn(ctx, c, id, err)
 }
 
@@ -534,12 +534,18 @@ func (h *Handler) onlyOwn(ctx context.Context, c *call, id string, err error) er
 }
 
 // change changes a rollout of an app; an empty app is any.
-func (h *Handler) change(ctx context.Context, id, app string, change func(*rollout.Rollout) error) (reply, error) {
-	r, err := h.Rollouts.ChangeRollout(ctx, id, app, change)
+func (h *Handler) change(ctx context.Context, c *call, id, app string, do func(*rollout.Rollout) error) (reply, error) {
+	r, err := h.Rollouts.ChangeRollout(ctx, id, app, h.changeBy(c), do)
 	if err != nil {
 		return reply{}, refusedRollout(err, id)
 	}
 	return ok(viewRollout(r))
+}
+
+// changeBy says that the caller changes a rollout now.
+func (h *Handler) changeBy(c *call) store.RolloutChange {
+	by := process.Actor{Kind: process.ActorCaller, App: c.Principal.App, User: c.Principal.User}
+	return store.RolloutChange{At: h.Now(), By: by}
 }
 
 func (h *Handler) pauseRollout(ctx context.Context, c *call) (reply, error) {
@@ -589,5 +595,5 @@ func (h *Handler) approveRollout(ctx context.Context, c *call) (reply, error) {
 	if r.State == rollout.Held && r.User == c.Principal.User {
 		return reply{}, problemf(http.StatusForbidden, "%s began rollout %s: another person must approve it", r.User, r.ID)
 	}
-	return h.change(ctx, id, r.App, func(r *rollout.Rollout) error { return r.Approve(c.Principal.User, h.Now()) })
+	return h.change(ctx, c, id, r.App, func(r *rollout.Rollout) error { return r.Approve(c.Principal.User, h.Now()) })
 }

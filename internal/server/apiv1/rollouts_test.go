@@ -174,7 +174,7 @@ func rolloutsOf(a answer) (ids []string) {
 // step drives a rollout by facts about all of its hosts.
 func (r *rig) step(id string, f rollout.Fact) {
 	r.t.Helper()
-	_, err := r.store.ChangeRollout(r.t.Context(), id, "", func(ro *rollout.Rollout) error {
+	_, err := r.store.ChangeRollout(r.t.Context(), id, "", store.RolloutChange{}, func(ro *rollout.Rollout) error {
 		facts := map[string]rollout.Fact{}
 		for _, h := range ro.Hosts {
 			f.Batch = h.Batch
@@ -255,7 +255,7 @@ func TestSelectionsOfARollout(t *testing.T) {
 	finish := func(ids []string) {
 		t.Helper()
 		for _, id := range ids {
-			_, err := r.store.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
+			_, err := r.store.ChangeRollout(t.Context(), id, "", store.RolloutChange{}, func(ro *rollout.Rollout) error {
 				for i := range ro.Hosts {
 					ro.Hosts[i].State, ro.Hosts[i].Begun = rollout.Succeeded, time.Now()
 				}

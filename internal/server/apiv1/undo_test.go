@@ -28,7 +28,7 @@ func TestUndo(t *testing.T) {
 	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/pause", nil))
 	r.want(409, r.call("admin", "POST", undo, nil)) // a host is under way
 	r.step(id, rollout.Fact{Done: true, Health: rollout.Well})
-	_, err := r.store.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
+	_, err := r.store.ChangeRollout(t.Context(), id, "", store.RolloutChange{}, func(ro *rollout.Rollout) error {
 		for i := range ro.Hosts { // web-1 is the host that was reached
 			ro.Hosts[i].State, ro.Hosts[i].Begun = rollout.Waiting, time.Time{}
 			if ro.Hosts[i].Name == "web-1" {
@@ -84,7 +84,7 @@ func TestUndoLeavesWhatWasLeft(t *testing.T) {
 	r.place("x", plain, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
 	file := `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"],"environment":{"A":"2"}}}}`
 	id := rolloutsOf(r.want(202, r.call("admin", "PUT", "/namespaces/a?batch=2", file)))[0]
-	_, err := r.store.ChangeRollout(t.Context(), id, "", func(ro *rollout.Rollout) error {
+	_, err := r.store.ChangeRollout(t.Context(), id, "", store.RolloutChange{}, func(ro *rollout.Rollout) error {
 		for i := range ro.Hosts {
 			ro.Hosts[i].State, ro.Hosts[i].Begun = rollout.Succeeded, time.Now()
 		}

@@ -542,14 +542,14 @@ func TestRollout(t *testing.T) {
 	r.carried = nil
 	r.label("b", "web")
 	for _, state := range []rollout.State{rollout.Scheduled, rollout.Running, rollout.Paused, rollout.Held} {
-		_, err := r.ChangeRollout(t.Context(), "ro", "", func(r *rollout.Rollout) error {
+		_, err := r.ChangeRollout(t.Context(), "ro", "", store.RolloutChange{}, func(r *rollout.Rollout) error {
 			r.State = state
 			return nil
 		})
 		r.must(err)
 		r.rounds("while the rollout is " + string(state))
 	}
-	_, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
+	_, err := r.ChangeRollout(t.Context(), "ro", "", store.RolloutChange{}, (*rollout.Rollout).Abort)
 	r.must(err)
 	r.rounds("after the rollout", "start b 2")
 }

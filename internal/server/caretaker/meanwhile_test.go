@@ -49,7 +49,7 @@ func (r *rig) rollOut(step store.RolloutStep) *store.Rollout {
 // aborted the rollout.
 func (r *rig) returns(ro *store.Rollout, state rollout.State, left string) {
 	r.t.Helper()
-	_, err := r.ChangeRollout(r.t.Context(), ro.ID, "", func(ro *rollout.Rollout) error {
+	_, err := r.ChangeRollout(r.t.Context(), ro.ID, "", store.RolloutChange{}, func(ro *rollout.Rollout) error {
 		ro.State = state
 		return nil
 	})

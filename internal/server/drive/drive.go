@@ -43,7 +43,8 @@ type Rollouts interface {
 	GetRollout(ctx context.Context, id, app string) (*store.Rollout, error)
 	RolloutSteps(ctx context.Context, id string) ([]store.RolloutStep, error)
 	OpenRollouts(ctx context.Context, now time.Time) (open []string, next time.Time, err error)
-	ChangeRollout(ctx context.Context, id, app string, change func(*rollout.Rollout) error) (*store.Rollout, error)
+	ChangeRollout(ctx context.Context, id, app string, by store.RolloutChange, change func(*rollout.Rollout) error) (
+		*store.Rollout, error)
 }
 
 // Results has the tasks of batches, and the states of processes.
@@ -84,6 +85,8 @@ type Config struct {
 	Presence Presence
 	// Woken receives when a rollout was created or changed. nil never does.
 	Woken <-chan struct{}
+	// Happened is called when there are new events.
+	Happened func()
 	// Now is the common time of all servers of the database.
 	Now func() time.Time
 	// Wall is the time for people, in which a rollout has the time at which it begins.
@@ -171,7 +174,8 @@ func (d *Driver) Step(ctx context.Context, id string) error {
 		return nil
 	}
 	before := r.Rollout
-	r, err = d.Store.ChangeRollout(ctx, id, "", func(r *rollout.Rollout) error {
+	by := store.RolloutChange{At: d.Wall(), By: process.Actor{Kind: process.ActorPolicy}}
+	r, err = d.Store.ChangeRollout(ctx, id, "", by, func(r *rollout.Rollout) error {
 		*r = step(*r)
 		return nil
 	})
@@ -181,6 +185,9 @@ func (d *Driver) Step(ctx context.Context, id string) error {
 	if r.State != before.State || r.Batch != before.Batch {
 		d.Log.InfoContext(ctx, "rollout proceeds", "rollout", id, "state", r.State, "reason", r.Reason,
 			"batch", r.Batch)
+	}
+	if r.State != before.State {
+		d.Happened()
 	}
 	return d.order(ctx, r)
 }

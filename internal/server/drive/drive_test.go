@@ -57,7 +57,7 @@ func rigOf(t *testing.T, plan v1.RolloutPlan, op process.Op, steps []store.Rollo
 	t.Cleanup(func() { _ = db.Close() })
 	r := &rig{DB: db, t: t, now: time.Unix(1_800_000_000, 0), away: map[string]bool{}, id: "ro"}
 	r.driver = drive.New(drive.Config{
-		Store: r, Engine: r, Presence: r, Now: func() time.Time { return r.now },
+		Store: r, Engine: r, Presence: r, Happened: func() {}, Now: func() time.Time { return r.now },
 		Wall: func() time.Time { return r.now.Add(-r.behind) }, Log: slog.New(slog.DiscardHandler),
 	})
 	var hosts []rollout.Host
@@ -218,7 +218,7 @@ func TestAbortOfABatchWithoutTask(t *testing.T) {
 	r.before = true
 	r.step()
 	r.before = false
-	_, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
+	_, err := r.ChangeRollout(t.Context(), "ro", "", store.RolloutChange{}, (*rollout.Rollout).Abort)
 	r.must(err)
 	r.step()
 	r.wants(r.step(), rollout.Aborted, 0, rollout.Skipped, rollout.Skipped)
@@ -234,7 +234,7 @@ func TestAbortOfABatchWithoutTask(t *testing.T) {
 func TestAbortCancelsTheBatch(t *testing.T) {
 	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, "a", "b")
 	r.step()
-	_, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
+	_, err := r.ChangeRollout(t.Context(), "ro", "", store.RolloutChange{}, (*rollout.Rollout).Abort)
 	r.must(err)
 	r.step()
 	r.wants(r.step(), rollout.Aborted, 0, rollout.Skipped, rollout.Skipped)
@@ -249,7 +249,7 @@ func TestAbortCancelsOnce(t *testing.T) {
 	r.step()
 	items, err := r.LeaseItems(t.Context(), r.now, r.now.Add(time.Hour), 100)
 	r.must(err)
-	_, err = r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
+	_, err = r.ChangeRollout(t.Context(), "ro", "", store.RolloutChange{}, (*rollout.Rollout).Abort)
 	r.must(err)
 	for range 20 {
 		r.wants(r.step(), rollout.Aborted, 0, rollout.Begun, rollout.Skipped)
@@ -471,7 +471,7 @@ func TestRevisionBesideABatch(t *testing.T) {
 // TestTimeForPeople: a scheduled rollout begins by the clock of the machine, and not by the clock of the database.
 func TestTimeForPeople(t *testing.T) {
 	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, "a")
-	if _, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort); err != nil {
+	if _, err := r.ChangeRollout(t.Context(), "ro", "", store.RolloutChange{}, (*rollout.Rollout).Abort); err != nil {
 		t.Fatal(err)
 	}
 	r.behind = 8 * time.Hour // somebody has set the machine's clock back since the server began

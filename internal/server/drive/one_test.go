@@ -87,7 +87,7 @@ func TestTouchedHost(t *testing.T) {
 func oneOfRig(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}})
-	_, err := r.ChangeRollout(t.Context(), "ro", "", (*rollout.Rollout).Abort)
+	_, err := r.ChangeRollout(t.Context(), "ro", "", store.RolloutChange{}, (*rollout.Rollout).Abort)
 	r.must(err)
 	r.must(r.CreateRollouts(t.Context(), []*store.Rollout{{
 		ID: "one", App: "app", User: "anna", Created: r.now, Op: process.Restart,

@@ -390,8 +390,15 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 
 // ofServers reports whether only servers tell events of a kind.
 func ofServers(kind process.EventKind) bool {
-	return kind == process.EventBreakerOpened || kind == process.EventBreakerClosed ||
-		kind == process.EventScheduleFailed || kind == process.EventScheduleRecovered
+	switch kind {
+	case process.EventBreakerOpened, process.EventBreakerClosed, process.EventScheduleFailed,
+		process.EventScheduleRecovered, process.EventRolloutPaused, process.EventRolloutHeld,
+		process.EventRolloutResumed, process.EventRolloutDone, process.EventRolloutAborted, process.EventHostAway,
+		process.EventHostBack:
+		return true
+	default:
+		return false
+	}
 }
 
 // revised completes the event of a changed spec with the fields that the revision of the event has changed.

@@ -114,12 +114,14 @@ func (f *filter) selected(e *store.StoredEvent) bool {
 
 // wantsKind reports whether the receiver gets alarms of a kind, or the ends of such alarms.
 func (f *filter) wantsKind(kind process.EventKind) bool {
-	kinds := append([]process.EventKind{kind}, f.ended(kind)...)
-	return slices.ContainsFunc(kinds, func(kind process.EventKind) bool {
-		m := &f.to.Match
-		return (len(m.Kinds) == 0 || slices.Contains(m.Kinds, kind)) &&
-			(len(m.Severities) == 0 || slices.Contains(m.Severities, string(alarm.SeverityOf(kind))))
-	})
+	return f.wants(kind) || slices.ContainsFunc(f.ended(kind), f.wants)
+}
+
+// wants reports whether the receiver gets alarms of a kind.
+func (f *filter) wants(kind process.EventKind) bool {
+	m := &f.to.Match
+	return (len(m.Kinds) == 0 || slices.Contains(m.Kinds, kind)) &&
+		(len(m.Severities) == 0 || slices.Contains(m.Severities, string(alarm.SeverityOf(kind))))
 }
 
 func (f *filter) matches(m expressions, e *store.StoredEvent) bool {

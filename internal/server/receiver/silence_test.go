@@ -311,3 +311,20 @@ func TestManyWithheld(t *testing.T) {
 		q.delivered("given-up x ×20000", "given-up x ×4500")
 	})
 }
+
+// TestSilencedRolloutsAndHosts: what is withheld of a rollout or a host arrives after the silence, unless it has ended.
+func TestSilencedRolloutsAndHosts(t *testing.T) {
+	t.Parallel()
+	silenced(t, func(_ *testing.T, q *quiet) {
+		q.silence("s", store.Silence{}, time.Hour)
+		for _, name := range []string{"web", "well"} {
+			q.event(process.EventRolloutPaused, name)
+			q.event(process.EventHostAway, name)
+		}
+		q.event(process.EventRolloutDone, "well")
+		q.event(process.EventHostBack, "well")
+		q.delivered()
+		time.Sleep(time.Hour)
+		q.delivered("paused web away web")
+	})
+}

@@ -31,7 +31,7 @@ type Letter struct {
 type Entry struct {
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"`
-	// Process and Host are empty in an entry of many processes.
+	// Process and Host are empty in an entry of many processes, and Namespace and Process in one of hosts.
 	Namespace string    `json:"namespace"`
 	Process   string    `json:"process,omitempty"`
 	Host      string    `json:"host,omitempty"`
@@ -45,10 +45,12 @@ type Entry struct {
 
 // The default templates.
 const (
-	defaultSubject = `{{with index .Alarms 0}}[drover {{.Severity}}] {{.Namespace}}/{{.Process}} {{.Kind}}{{end}}` +
+	defaultSubject = `{{with index .Alarms 0}}[drover {{.Severity}}] ` +
+		`{{if .Namespace}}{{.Namespace}}/{{.Process}} {{else}}{{with .Host}}{{.}} {{end}}{{end}}{{.Kind}}{{end}}` +
 		`{{if gt (len .Alarms) 1}} and {{len (slice .Alarms 1)}} more{{end}}`
-	defaultBody = `{{range .Alarms}}{{.At.Format "2006-01-02T15:04:05Z07:00"}} {{.Severity}} {{.Kind}} ` +
-		`{{.Namespace}}/{{.Process}}{{with .Host}} on {{.}}{{end}}{{if gt .Count 1}} ({{.Count}} times){{end}}
+	defaultBody = `{{range .Alarms}}{{.At.Format "2006-01-02T15:04:05Z07:00"}} {{.Severity}} {{.Kind}}` +
+		`{{if .Namespace}} {{.Namespace}}/{{.Process}}{{end}}{{with .Host}} on {{.}}{{end}}` +
+		`{{if gt .Count 1}} ({{.Count}} times){{end}}
   {{.Text}}{{with .Cause}} [{{.}}]{{end}}
 {{end}}`
 )
@@ -110,10 +112,9 @@ func letterOf(alarms []alarm.Alarm) (letter Letter, err error) {
 		a := &alarms[i]
 		n := max(a.Count, 1)
 		letter.Count += n
-		host, _, _ := strings.Cut(a.Target, "|")
 		letter.Alarms = append(letter.Alarms, Entry{
 			Kind: string(a.Kind), Severity: string(alarm.SeverityOf(a.Kind)), Namespace: a.Dimension.Group,
-			Process: a.Dimension.Name, Host: host, At: time.UnixMilli(a.Timestamp).UTC(), Text: a.Event.Content,
+			Process: a.Dimension.Name, Host: a.Host, At: time.UnixMilli(a.Timestamp).UTC(), Text: a.Event.Content,
 			Cause: string(a.Event.Cause), Count: n,
 		})
 	}

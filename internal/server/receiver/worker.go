@@ -234,26 +234,27 @@ func (f *filter) take(e *store.StoredEvent, changes withheld) (a alarm.Event, ok
 	if !f.selected(e) {
 		return a, false
 	}
-	if !alarm.Is(e.Event.Kind) { // it ends alarms
-		for _, kind := range f.ended(e.Event.Kind) {
-			if alarm.OnlyTold(kind) {
-				key := e.Key()
-				key.Kind = kind
-				changes.alarms[key] = nil
-			}
+	ended := f.ended(e.Event.Kind)
+	for _, kind := range ended {
+		if alarm.OnlyTold(kind) {
+			key := e.Key()
+			key.Kind = kind
+			changes.alarms[key] = nil
 		}
-		return f.of(e), f.to.Kind == store.KindAlertmanager
 	}
-	silence := f.silence(e, time.UnixMilli(e.Event.At))
-	if silence == "" {
-		changes.alarms[e.Key()] = nil // this alarm tells what a withheld one would tell
-		return f.of(e), true
+	if a = f.of(e); alarm.Is(e.Event.Kind) && f.wants(e.Event.Kind) {
+		silence := f.silence(e, time.UnixMilli(e.Event.At))
+		if silence == "" {
+			changes.alarms[e.Key()] = nil // this alarm tells what a withheld one would tell
+			return a, true
+		}
+		changes.counts[silence]++
+		if alarm.Lasts(e.Event.Kind) {
+			changes.alarms[e.Key()] = e
+		}
 	}
-	changes.counts[silence]++
-	if alarm.Lasts(e.Event.Kind) {
-		changes.alarms[e.Key()] = e
-	}
-	return a, false
+	a.Ends = true
+	return a, f.to.Kind == store.KindAlertmanager && len(ended) > 0
 }
 
 // loadWithheld reads the withheld alarms, once.

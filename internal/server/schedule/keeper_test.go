@@ -345,11 +345,13 @@ func TestFailedRollout(t *testing.T) {
 				Looked: epoch,
 			},
 		}}, store.AuditRow{}))
-		_, err := r.ChangeRollout(t.Context(), "ro", "", change)
+		_, err := r.ChangeRollout(t.Context(), "ro", "", store.RolloutChange{}, change)
 		r.must(err)
 		r.to(2, 3, 1)
 		r.want("02 03:00 failed")
-		events, _, err := r.EventsAfter(t.Context(), 0, store.EventFilter{}, 10)
+		events, _, err := r.EventsAfter(t.Context(), 0, store.EventFilter{
+			Kinds: []process.EventKind{process.EventScheduleFailed},
+		}, 10)
 		r.must(err)
 		if len(events) != 1 || events[0].Agent != "key of web-1" || events[0].Event.Process != web ||
 			events[0].Event.Cause.Text != "schedule nightly: "+name {

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -103,6 +105,60 @@ func ResultKey(id process.ID, host string) string {
 	return part(id.Namespace) + "/" + part(id.Name) + "@" + host
 }
 
+// RolloutChange says when somebody changes a rollout, and who.
+type RolloutChange struct {
+	At time.Time
+	By process.Actor
+}
+
+// RolloutStream is the stream of the events of a rollout.
+func RolloutStream(id string) string { return "rollout-" + id }
+
+// Event returns the event that tells of a change from a former state: the event of its first process on its first host.
+// seq is its number among the events of the rollout. ok is false if nobody waits for the change. The end of a run on
+// one host, or of a schedule, is no event: its task, or its schedule, tells how it has ended.
+func (r *Rollout) Event(from rollout.State, by RolloutChange, seq uint64) (e NewEvent, ok bool, err error) {
+	text := cmp.Or(r.Reason, string(r.State))
+	switch to := r.State; {
+	case to == from || len(r.Hosts) == 0 || len(r.Steps) == 0:
+		return e, false, nil
+	case to == rollout.Paused:
+		e.Kind = process.EventRolloutPaused
+	case to == rollout.Held:
+		e.Kind = process.EventRolloutHeld
+	case to == rollout.Aborted:
+		e.Kind = process.EventRolloutAborted
+	case to == rollout.Done && !r.Plan.OneOf && r.Schedule == "":
+		e.Kind, text = process.EventRolloutDone, r.ended()
+	case to == rollout.Running && from != rollout.Scheduled:
+		e.Kind, text = process.EventRolloutResumed, "goes on"
+	default:
+		return e, false, nil
+	}
+	e.Stream, e.Seq, e.At, e.Actor = RolloutStream(r.ID), seq, by.At.UnixMilli(), by.By
+	e.Process = r.Processes()[0]
+	e.Cause.Text = text + "; rollout " + r.ID
+	body, err := json.Marshal(&e.Event)
+	if err != nil {
+		return e, false, fmt.Errorf("cannot encode the event of a rollout: %w", err)
+	}
+	e.Body = string(body)
+	return e, true, nil
+}
+
+// ended tells the result of a rollout that is done.
+func (r *Rollout) ended() string {
+	counts := r.Counts()
+	text := fmt.Sprintf("done on %d of %d hosts", counts[rollout.Succeeded], len(r.Hosts))
+	if n := counts[rollout.Failed]; n > 0 {
+		text += fmt.Sprintf("; %d failed", n)
+	}
+	if n := counts[rollout.Skipped]; n > 0 {
+		text += fmt.Sprintf("; %d skipped", n)
+	}
+	return text
+}
+
 // RolloutBusyError rejects a rollout because another one is active over one of its processes.
 type RolloutBusyError struct {
 	ID      string
@@ -182,7 +238,9 @@ type Rollouts interface {
 	// transaction. An error of change is returned and stores nothing. If a rollout becomes active again,
 	// ChangeRollout may return *RolloutBusyError. When the rollout is done for the first time, its Selections come into
 	// force, but for entries whose selections are not those of Former any more: a later apply has changed them.
-	ChangeRollout(ctx context.Context, id, app string, change func(r *rollout.Rollout) error) (*Rollout, error)
+	// A change of the state stores the event of it (Rollout.Event).
+	ChangeRollout(ctx context.Context, id, app string, by RolloutChange, change func(r *rollout.Rollout) error,
+	) (*Rollout, error)
 	// PruneRollouts removes up to limit rollouts that have ended and were created before the given time, oldest
 	// first. It returns their number.
 	PruneRollouts(ctx context.Context, before time.Time, limit int) (int, error)

@@ -442,9 +442,10 @@ func (db *Store) OpenRollouts(ctx context.Context, now time.Time) (open []string
 }
 
 // ChangeRollout changes a rollout in one transaction.
-func (db *Store) ChangeRollout(ctx context.Context, id, app string, change func(*rollout.Rollout) error,
+func (db *Store) ChangeRollout(ctx context.Context, id, app string, by store.RolloutChange,
+	change func(*rollout.Rollout) error,
 ) (r *store.Rollout, err error) {
-	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+	_, err = db.writeEvents(ctx, by.At, func(ctx context.Context, tx tx, events *arrivals) error {
 		r, err = readRollout(ctx, tx.query, selectRollouts+`WHERE id = ?1 AND (?2 = '' OR app = ?2)`+db.dialect.Locked,
 			id, app)
 		if err != nil {
@@ -465,12 +466,33 @@ func (db *Store) ChangeRollout(ctx context.Context, id, app string, change func(
 				return err
 			}
 		}
-		return storeRollout(ctx, tx, id, &before, &r.Rollout)
+		if err := storeRollout(ctx, tx, id, &before, &r.Rollout); err != nil {
+			return err
+		}
+		return events.ofRollout(ctx, tx, r, before.State, by)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot change rollout %s: %w", id, err)
 	}
 	return r, nil
+}
+
+// ofRollout adds the event of a rollout that had another state before.
+func (a *arrivals) ofRollout(ctx context.Context, tx tx, r *store.Rollout, from rollout.State, by store.RolloutChange,
+) error {
+	if r.State == from || len(r.Hosts) == 0 {
+		return nil
+	}
+	a.agent = r.Hosts[0].Agent
+	s, err := a.streamOf(ctx, tx, store.RolloutStream(r.ID))
+	if err != nil {
+		return err
+	}
+	e, ok, err := r.Event(from, by, s.seq+1)
+	if err != nil || !ok {
+		return err
+	}
+	return a.add(ctx, tx, &e)
 }
 
 // storeRollout writes what differs.

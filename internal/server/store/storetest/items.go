@@ -504,7 +504,7 @@ func Rollouts(b *testing.B, s store.Store) {
 	})
 	b.Run("change", func(b *testing.B) {
 		for b.Loop() {
-			_, err := s.ChangeRollout(b.Context(), id, "", func(r *rollout.Rollout) error {
+			_, err := s.ChangeRollout(b.Context(), id, "", store.RolloutChange{}, func(r *rollout.Rollout) error {
 				for i := range r.Hosts {
 					r.Hosts[i].Batch++
 				}

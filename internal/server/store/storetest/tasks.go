@@ -425,14 +425,15 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 		same(t, "open of a scheduled rollout", want, len(open))
 	}
 	refused := errors.New("no")
-	if _, err := s.ChangeRollout(t.Context(), "ro-1", "", func(r *rollout.Rollout) error {
+	if _, err := s.ChangeRollout(t.Context(), "ro-1", "", store.RolloutChange{}, func(r *rollout.Rollout) error {
 		r.State = rollout.Done
 		return refused
 	}); !errors.Is(err, refused) {
 		t.Errorf("an error of the change gives %v", err)
 	}
 	var want rollout.Rollout
-	changed, err := s.ChangeRollout(t.Context(), "ro-1", "app", func(r *rollout.Rollout) error {
+	byBob := store.RolloutChange{At: at(time.Hour), By: process.Actor{Kind: process.ActorCaller, User: "bob"}}
+	changed, err := s.ChangeRollout(t.Context(), "ro-1", "app", byBob, func(r *rollout.Rollout) error {
 		*r = rollout.Step(*r, nil, at(time.Hour))
 		r.Approvals = rollout.Approvals{Canaries: true, By: []string{"bob"}}
 		r.Hosts[1].State, r.Hosts[1].Cause, r.Hosts[1].Text, r.Forgiven = rollout.Failed, "failed", "because", 7
@@ -442,16 +443,24 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 	})
 	must(t, err)
 	same(t, "changed", want, changed.Rollout)
+	told, _, err := s.EventsAfter(t.Context(), 0, store.EventFilter{}, 10)
+	must(t, err)
+	if len(told) != 1 || told[0].Agent != want.Hosts[0].Agent || told[0].Event.Kind != process.EventRolloutAborted ||
+		told[0].Event.Cause.Text != "reason; rollout ro-1" || told[0].Event.Process.Name != "a" ||
+		told[0].Event.Actor != byBob.By || told[0].Event.At != byBob.At.UnixMilli() {
+		t.Errorf("told is %+v", told)
+	}
 	got, err := s.GetRollout(t.Context(), "ro-1", "")
 	must(t, err)
 	same(t, "stored", want, got.Rollout)
-	if _, err := s.ChangeRollout(t.Context(), "ro-1", "another", nil); !errors.Is(err, store.ErrNotFound) {
+	_, err = s.ChangeRollout(t.Context(), "ro-1", "another", store.RolloutChange{}, nil)
+	if !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another app gets %v", err)
 	}
 	open, _, err := s.OpenRollouts(t.Context(), at(0)) // its first host is begun
 	must(t, err)
 	same(t, "open", []string{"ro-1"}, open)
-	_, err = s.ChangeRollout(t.Context(), "ro-1", "", func(r *rollout.Rollout) error {
+	_, err = s.ChangeRollout(t.Context(), "ro-1", "", store.RolloutChange{}, func(r *rollout.Rollout) error {
 		r.Hosts[0].State = rollout.Skipped
 		return nil
 	})
@@ -522,10 +531,10 @@ func rolloutsApart(t *testing.T, s store.Store) {
 	must(t, task("op-2", "z", true))
 	end := func(r *rollout.Rollout) error { r.State = rollout.Done; return nil }
 	again := func(r *rollout.Rollout) error { r.State = rollout.Running; return nil }
-	_, err := s.ChangeRollout(t.Context(), "ro-1", "", end)
+	_, err := s.ChangeRollout(t.Context(), "ro-1", "", store.RolloutChange{}, end)
 	must(t, err)
 	must(t, createRollout(t.Context(), s, newRollout("ro-2", "b", "c"), store.AuditRow{}))
-	_, err = s.ChangeRollout(t.Context(), "ro-1", "", again)
+	_, err = s.ChangeRollout(t.Context(), "ro-1", "", store.RolloutChange{}, again)
 	busy(err, "ro-2", "b")
 	// Rollouts that come together begin all or none.
 	busy(s.CreateRollouts(t.Context(), []*store.Rollout{newRollout("ro-3", "e"), newRollout("ro-4", "c")},

@@ -375,7 +375,7 @@ func selectionsOfRollout(t *testing.T, s store.Store) {
 	}
 	become := func(state rollout.State) {
 		t.Helper()
-		_, err := s.ChangeRollout(t.Context(), "ro-1", "", func(r *rollout.Rollout) error {
+		_, err := s.ChangeRollout(t.Context(), "ro-1", "", store.RolloutChange{}, func(r *rollout.Rollout) error {
 			r.State = state
 			return nil
 		})
@@ -413,7 +413,7 @@ func selectionsOfRollout(t *testing.T, s store.Store) {
 	r.Selections, r.Former = &overtaken, &found
 	found.Now[0].At = at(-time.Hour) // an apply came after the rollout was accepted
 	must(t, createRollout(t.Context(), s, r, store.AuditRow{At: epoch}))
-	_, err = s.ChangeRollout(t.Context(), "ro-3", "", func(r *rollout.Rollout) error {
+	_, err = s.ChangeRollout(t.Context(), "ro-3", "", store.RolloutChange{}, func(r *rollout.Rollout) error {
 		r.State = rollout.Done
 		return nil
 	})

@@ -146,7 +146,10 @@ func Use(t *testing.T, db store.Store) {
 	_, _, err = db.OpenRollouts(ctx, now)
 	do(err)
 	useSchedules(t, db)
-	_, err = db.ChangeRollout(ctx, "ro-use", "", func(r *rollout.Rollout) error { r.Hosts[0].Batch++; return nil })
+	_, err = db.ChangeRollout(ctx, "ro-use", "", store.RolloutChange{}, func(r *rollout.Rollout) error {
+		r.Hosts[0].Batch++
+		return nil
+	})
 	do(err)
 	_, err = db.PruneRollouts(ctx, now, 1)
 	do(err)

@@ -1,0 +1,94 @@
+package fleet_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+)
+
+// told is a store of events in memory.
+type told struct{ events []store.StoredEvent }
+
+func (s *told) PutEvents(_ context.Context, agent string, _ time.Time, events []store.NewEvent) (int, error) {
+	for i := range events {
+		s.events = append(s.events, store.StoredEvent{
+			Cursor: int64(len(s.events) + 1), Agent: agent, Event: events[i].Event,
+		})
+	}
+	return len(events), nil
+}
+
+func (s *told) EventsBefore(_ context.Context, _ store.EventMark, _ store.EventFilter, _ int,
+) ([]store.StoredEvent, store.EventMark, error) {
+	list := slices.Clone(s.events)
+	slices.Reverse(list)
+	return list, store.EventMark{}, nil
+}
+
+// TestAbsencesAreTold: a host that is away for a minute is told once, whatever server looks; its return is told after a
+// minute. A link that comes and goes tells nothing.
+func TestAbsencesAreTold(t *testing.T) {
+	reg, events := &register{agents: []store.Agent{{Key: "k", IP: "10.0.0.1"}}}, &told{}
+	d := fleet.New(reg, start)
+	if err := d.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now, woken := at(0), 0
+	tellers := func() *fleet.Teller {
+		return fleet.NewTeller(fleet.TellerConfig{
+			Store: events, Directory: d, Happened: func() { woken++ }, Now: func() time.Time { return now },
+			Wall: func() time.Time { return now.Add(time.Hour) }, Log: slog.New(slog.DiscardHandler),
+		})
+	}
+	teller := tellers()
+	look := func(after time.Duration, want ...string) {
+		t.Helper()
+		now = at(after)
+		if err := teller.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range events.events {
+			e := &events.events[i].Event
+			if e.Process != (process.ID{}) || events.events[i].Agent != "k" {
+				t.Errorf("the event is %+v", e)
+			}
+			got = append(got, string(e.Kind)+" "+e.Cause.Text[strings.LastIndex(e.Cause.Text, " ")+1:])
+		}
+		if !slices.Equal(got, want) || woken != len(want) {
+			t.Errorf("after %s: told %q (woken %d), want %q", after, got, woken, want)
+		}
+	}
+	look(10 * time.Second)
+	const away, back = "host-away 2026-11-20T13:01:00Z", "host-back 2026-11-20T13:05:00Z"
+	d.Seen("k", at(time.Minute))
+	d.Lost("k", at(time.Minute))
+	look(2*time.Minute - time.Second)
+	look(2*time.Minute, away)
+	look(4*time.Minute, away)
+	teller = tellers() // another server
+	look(4*time.Minute, away)
+	for i := range 10 { // it flaps
+		d.Seen("k", at(4*time.Minute+time.Duration(2*i)*time.Second))
+		look(4*time.Minute+time.Duration(2*i)*time.Second, away)
+		d.Lost("k", at(4*time.Minute+time.Duration(2*i+1)*time.Second))
+		look(4*time.Minute+time.Duration(2*i+1)*time.Second, away)
+	}
+	for s := 0; s < 60; s += 10 {
+		d.Seen("k", at(5*time.Minute+time.Duration(s)*time.Second))
+		look(5*time.Minute+time.Duration(s)*time.Second, away)
+	}
+	d.Seen("k", at(6*time.Minute))
+	look(6*time.Minute, away, back)
+	d.Lost("k", at(6*time.Minute+time.Second))
+	look(6*time.Minute+2*time.Second, away, back)
+	d.Seen("k", at(6*time.Minute+3*time.Second))
+	look(6*time.Minute+4*time.Second, away, back)
+}
