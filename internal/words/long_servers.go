@@ -192,10 +192,10 @@ var LongServers = []Text{
 	},
 	{
 		"The checks are: whether the server answers and is ready, versions, ends of certificates, the clock " +
-			"of this machine, hosts that are away, free disk space, and ports that another program has taken. On " +
-			"the machine of a server or an agent there are also modes of directories and of the socket, and " +
-			"whether the agent runs and reaches its server.",
-		"检查项：服务器是否应答并就绪、版本、证书到期时间、本机时钟、失联的主机、磁盘剩余空间、被其他程序占用的端口。\n" +
+			"of this machine, hosts that are away, rollouts that are paused or held, free disk space, and ports that " +
+			"another program has taken. On the machine of a server or an agent there are also modes of " +
+			"directories and of the socket, and whether the agent runs and reaches its server.",
+		"检查项：服务器是否应答并就绪、版本、证书到期时间、本机时钟、失联的主机、已暂停或等待批准的分批发布、磁盘剩余空间、被其他程序占用的端口。\n" +
 			"在服务器或 Agent 所在的主机上，还检查目录和 socket 的权限，以及 Agent 是否在运行、能否连接服务器。",
 	},
 	{

@@ -47,6 +47,8 @@ var Messages = []Text{
 		"a breaker withholds relaunches of {id} until {time}, because {n} of {all} hosts failed ({cause}); to end it: {command}",
 		"{id} 的熔断已打开，{time} 前暂停拉起，因为 {all} 台主机中有 {n} 台失败（{cause}）；如需解除：{command}",
 	},
+	{"{text}; to go on: {command}", "{text}；继续：{command}"},
+	{"to go on: {command}", "继续：{command}"},
 	{"undoes {id}", "撤销 {id}"},
 	{"approved by {names}", "批准人：{names}"},
 	{"and {n} more that the rollout leaves alone", "以及另外 {n} 台未改动的主机"},

@@ -55,9 +55,9 @@ const doctorHelp = `Check an installation: the server, its hosts, and the files 
 has its remedy.
 
 The checks are: whether the server answers and is ready, versions, ends of certificates, the clock of
-this machine, hosts that are away, free disk space, and ports that another program has taken. On the
-machine of a server or an agent there are also modes of directories and of the socket, and whether the
-agent runs and reaches its server.
+this machine, hosts that are away, rollouts that are paused or held, free disk space, and ports that
+another program has taken. On the machine of a server or an agent there are also modes of directories
+and of the socket, and whether the agent runs and reaches its server.
 
 Exit codes: 0 there is no problem, 3 there is a problem, 6 the server does not answer. A warning is not
 a problem.`
@@ -158,6 +158,7 @@ func (f *findings) server(cmd *cobra.Command, s *remote.Session, agentOnly bool)
 		f.state(&state, state.Now.Sub(begun.Add(took/2)))
 	}
 	f.hosts(cmd.Context(), c, state.Version)
+	f.rollouts(cmd.Context(), c)
 	return c.Address(), true, nil
 }
 
@@ -294,6 +295,23 @@ func (f *findings) hosts(ctx context.Context, c *client.Client, version string) 
 	}
 	f.warn("version", "drover agents upgrade HOST --to VERSION", "agents have other versions than the server: %s",
 		some(others))
+}
+
+// rollouts names the rollouts that wait for a person.
+func (f *findings) rollouts(ctx context.Context, c *client.Client) {
+	stopped := 0
+	for r, err := range remote.StoppedRollouts(ctx, c, nil, "") {
+		if err != nil {
+			f.warn("rollouts", "", "cannot list the rollouts: %v", err)
+			return
+		}
+		stopped++
+		text, command := remote.StoppedText(&r)
+		f.warn("rollouts", command, "%s", text)
+	}
+	if stopped == 0 {
+		f.ok("rollouts", "no rollout is paused or held")
+	}
 }
 
 // some names the first words of a list.

@@ -1,7 +1,11 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -138,6 +142,34 @@ func TestOneDisk(t *testing.T) {
 		}
 		if got := strings.Join(disks, ", "); got != c.want {
 			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// TestStoppedRollouts: doctor warns of the rollouts that wait for a person, with the command that lets each go on.
+func TestStoppedRollouts(t *testing.T) {
+	state := ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := `{"items":[]}`
+		if r.URL.Query().Get("state") == state {
+			text = `{"items":[{"id":"ro-1","processes":["shop/web"],"state":"` + state + `","reason":"bad"}]}`
+		}
+		_, _ = io.WriteString(w, text)
+	}))
+	defer s.Close()
+	c, err := client.New(client.Config{URL: s.URL, AppCode: "code", AppSecret: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for found, want := range map[string]finding{
+		"":       {"rollouts", levelOK, "no rollout is paused or held", ""},
+		"paused": {"rollouts", levelWarning, "paused rollout ro-1 over shop/web: bad", "drover rollout resume ro-1"},
+		"held":   {"rollouts", levelWarning, "held rollout ro-1 over shop/web: bad", "drover rollout approve ro-1"},
+	} {
+		state = cmp.Or(found, "none")
+		var f findings
+		if f.rollouts(t.Context(), c); len(f) != 1 || f[0] != want {
+			t.Errorf("%q: %+v, want %+v", found, f, want)
 		}
 	}
 }

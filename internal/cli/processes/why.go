@@ -79,6 +79,7 @@ unreachable.`,
 				err = r.write(cmd.Context(), c)
 				r.summarise(cmd, args, f)
 				sayBreakers(cmd, &s, c, unexplained(f, answer.Findings))
+				sayRollouts(cmd, &s, c, f)
 			}
 			if err != nil {
 				return err
@@ -151,6 +152,26 @@ func sayBreakers(cmd *cobra.Command, s *remote.Session, c *client.Client, about 
 				term.Printable(id), term.Stamp(&b.UntilAt), b.Failed, b.Hosts, term.Printable(b.Cause),
 				s.Again("breaker reset %s", id))
 		}
+	}
+}
+
+// sayRollouts tells the rollouts that wait for a person, over processes and hosts that a question is about. No process
+// shows them.
+func sayRollouts(cmd *cobra.Command, s *remote.Session, c *client.Client, f client.WhyFilter) {
+	for r, err := range remote.StoppedRollouts(cmd.Context(), c, f.Hosts, f.Selector) {
+		if err != nil {
+			return // the answer of the command is complete without them
+		}
+		about := slices.ContainsFunc(r.Processes, func(id string) bool {
+			namespace, name, _ := strings.Cut(id, "/")
+			return (f.Namespace == "" || wildcard.Match(f.Namespace, namespace)) &&
+				(f.Name == "" || wildcard.Match(f.Name, name))
+		})
+		if !about {
+			continue
+		}
+		text, command := remote.StoppedText(&r)
+		term.Say(cmd, "%s; to go on: %s\n", text, s.AgainIn(command))
 	}
 }
 

@@ -1,6 +1,10 @@
 package processes
 
 import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -41,5 +45,56 @@ func TestCommandsOfRemedies(t *testing.T) {
 	var b strings.Builder
 	if p.remedy(&b, f); !strings.Contains(b.String(), "'drover signal CONT shop/api --hosts web-1'") {
 		t.Error(b.String())
+	}
+}
+
+// stopped is a made-up server with a paused and a held rollout.
+func stopped(w http.ResponseWriter, r *http.Request) {
+	switch q := r.URL.Query(); {
+	case strings.HasSuffix(r.URL.Path, "/why"):
+		_, _ = io.WriteString(w, `{"total":3,"wrong":0,"causes":[],"findings":[]}`)
+	case !strings.HasSuffix(r.URL.Path, "/rollouts"):
+		_, _ = io.WriteString(w, `{"items":[]}`)
+	case q.Get("state") == "paused" && q.Get("host") != "web-9":
+		_, _ = io.WriteString(w, `{"items":[{"id":"ro-1","processes":["shop/db","shop/web"],"state":"paused","reason":"bad"}]}`)
+	case q.Get("state") == "held":
+		_, _ = io.WriteString(w, `{"items":[{"id":"ro-2","processes":["pay/api"],"state":"held","reason":"wait"}]}`)
+	default:
+		_, _ = io.WriteString(w, `{"items":[]}`)
+	}
+}
+
+// TestStoppedRollouts: why names the rollouts that wait for a person, over what it is asked about.
+func TestStoppedRollouts(t *testing.T) {
+	t.Setenv("DROVER_APP_CODE", "code")
+	t.Setenv("DROVER_APP_SECRET", "secret")
+	s := httptest.NewServer(http.HandlerFunc(stopped))
+	defer s.Close()
+	const (
+		paused = "paused rollout ro-1 over shop/db (+1): bad; to go on: drover rollout resume ro-1\n"
+		held   = "held rollout ro-2 over pay/api: wait; to go on: drover rollout approve ro-2\n"
+	)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, paused + held},
+		{[]string{"shop/web"}, paused},
+		{[]string{"pay/*"}, held},
+		{[]string{"other/*"}, ""},
+		{[]string{"--hosts", "web-9"}, held},
+	} {
+		var talk bytes.Buffer
+		cmd := NewWhy()
+		cmd.SetOut(&talk)
+		cmd.SetErr(&talk)
+		cmd.SetArgs(append(c.args, "--server", s.URL))
+		if err := cmd.ExecuteContext(t.Context()); err != nil {
+			t.Errorf("%q: %v", c.args, err)
+		}
+		_, said, _ := strings.Cut(strings.ReplaceAll(talk.String(), " --server "+s.URL, ""), "(3 processes)\n")
+		if said != c.want {
+			t.Errorf("%q says %q, want %q", c.args, talk.String(), c.want)
+		}
 	}
 }
