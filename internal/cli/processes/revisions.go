@@ -361,7 +361,7 @@ func showDrift(cmd *cobra.Command, s *remote.Session, answer client.DriftReport)
 			return err
 		}
 	} else if len(answer.Items) > 0 {
-		if err := term.PrintList(cmd, s.Output, answer.Items, driftColumns(), nil); err != nil {
+		if err := term.PrintList(cmd, s.Output, foldDifferences(answer.Items), driftColumns(), nil); err != nil {
 			return err
 		}
 	}
@@ -380,24 +380,63 @@ func showDrift(cmd *cobra.Command, s *remote.Session, answer client.DriftReport)
 	return &command.ExitError{Code: command.Wrong}
 }
 
-func driftColumns() []term.Column[client.Difference] {
-	value := func(v any) string {
-		if v == nil {
-			return ""
+// foldDifferences makes one row of the differences that are equal on many hosts: it names the hosts, the command that
+// mends all of them, and the time of the last difference.
+func foldDifferences(all []client.Difference) []client.Difference {
+	const anyHost = "--hosts \x00"
+	type key struct{ namespace, name, kind, field, want, have, app, user, through, text, mend string }
+	var rows []client.Difference
+	var hosts [][]string
+	places := map[key]int{}
+	for _, d := range all {
+		command := strings.ReplaceAll(d.Mend, "--hosts "+term.ShellWord(d.Host), anyHost)
+		k := key{
+			d.Namespace, d.Name, d.Kind, d.Field, valueText(d.Want), valueText(d.Have), d.App, d.User, d.Through,
+			d.Text, command,
 		}
-		if text, ok := v.(string); ok {
-			return term.Printable(text)
+		place, met := places[k]
+		if !met {
+			place = len(rows)
+			places[k] = place
+			d.Mend = command
+			rows, hosts = append(rows, d), append(hosts, nil)
+		} else if last := rows[place].At; d.At != nil && (last == nil || d.At.After(*last)) {
+			rows[place].At = d.At
 		}
-		text, _ := json.Marshal(v) // it was JSON
-		return term.Printable(string(text))
+		hosts[place] = append(hosts[place], d.Host)
 	}
+	for i := range rows {
+		r, list := &rows[i], strings.Join(hosts[i], ",")
+		r.Mend = strings.ReplaceAll(r.Mend, anyHost, "--hosts "+term.ShellWord(list))
+		if r.Host = list; len(hosts[i]) > mostHostsInRow {
+			r.Host = fmt.Sprintf("%s,… (%d hosts)", strings.Join(hosts[i][:mostHostsInRow], ","), len(hosts[i]))
+		}
+	}
+	return rows
+}
+
+// mostHostsInRow is how many hosts a row names.
+const mostHostsInRow = 3
+
+func valueText(v any) string {
+	if v == nil {
+		return ""
+	}
+	if text, ok := v.(string); ok {
+		return term.Printable(text)
+	}
+	text, _ := json.Marshal(v) // it was JSON
+	return term.Printable(string(text))
+}
+
+func driftColumns() []term.Column[client.Difference] {
 	return []term.Column[client.Difference]{
 		{Head: "NAME", Cell: func(d client.Difference) string { return d.Namespace + "/" + d.Name }},
 		{Head: "HOST", Cell: func(d client.Difference) string { return d.Host }},
 		{Head: "KIND", Cell: func(d client.Difference) string { return d.Kind }},
 		{Head: "FIELD", Cell: func(d client.Difference) string { return d.Field }},
-		{Head: "FILE", Cell: func(d client.Difference) string { return value(d.Want) }},
-		{Head: "HOST HAS", Cell: func(d client.Difference) string { return value(d.Have) }},
+		{Head: "FILE", Cell: func(d client.Difference) string { return valueText(d.Want) }},
+		{Head: "HOST HAS", Cell: func(d client.Difference) string { return valueText(d.Have) }},
 		{Head: "WHY", Cell: whyDiffers},
 		{Head: "MEND", Cell: func(d client.Difference) string { return d.Mend }},
 	}

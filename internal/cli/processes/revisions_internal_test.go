@@ -25,3 +25,25 @@ func TestWhyDiffers(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualDifferencesAreOneRow: what is equal on many hosts is one row with one command, and what differs is not.
+func TestEqualDifferencesAreOneRow(t *testing.T) {
+	early, late := time.Unix(1, 0), time.Unix(2, 0)
+	of := func(host, field string, at *time.Time) client.Difference {
+		return client.Difference{
+			Namespace: "shop", Name: "web", Host: host, Kind: "changed", Field: field, Want: 1.0, Have: 2.0, Text: "it differs",
+			At: at, Mend: "drover register shop/web --hosts " + term.ShellWord(host) + " --revision 5 && drover start shop/web --hosts " +
+				term.ShellWord(host),
+		}
+	}
+	got := foldDifferences([]client.Difference{
+		of("web-1", "limits.open_files", &early), of("web-1", "user", &early), of("web-2", "limits.open_files", &late),
+		of("web 3", "limits.open_files", &early), of("web-4", "limits.open_files", nil),
+	})
+	if len(got) != 2 || got[0].Host != "web-1,web-2,web 3,… (4 hosts)" || !got[0].At.Equal(late) || got[1].Host != "web-1" ||
+		got[1].Mend != "drover register shop/web --hosts web-1 --revision 5 && drover start shop/web --hosts web-1" ||
+		got[0].Mend != "drover register shop/web --hosts 'web-1,web-2,web 3,web-4' --revision 5 && "+
+			"drover start shop/web --hosts 'web-1,web-2,web 3,web-4'" {
+		t.Errorf("the rows are %+v", got)
+	}
+}
