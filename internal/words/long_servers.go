@@ -425,10 +425,10 @@ var LongServers = []Text{
 			"was accepted; a process that it has brought is stopped and removed. The undo goes to all hosts at " +
 			"once and needs no approval, whatever plan the rollout had; --batch, --bake and so on slow it down. " +
 			"It skips hosts that are away; they follow when they return. A paused rollout ends. Nothing undoes " +
-			"the rollout of an operation.",
+			"the rollout of an operation. Without ROLLOUT drover takes the last apply back, if that made one rollout.",
 		"撤销一次 apply 的分批发布。已到达的主机恢复为该发布被接受时的配置，由它新增的进程会停止并移除。\n" +
 			"无论原来怎样分批，撤销都同时到达全部主机，也不需要批准；--batch、--bake 等可以放慢它。\n" +
-			"失联的主机会跳过，恢复连接后再撤销。已暂停的分批发布随之结束。针对操作的分批发布无法撤销。",
+			"失联的主机会跳过，恢复连接后再撤销。已暂停的分批发布随之结束。针对操作的分批发布无法撤销。\n不带 ROLLOUT 时撤销最近一次 apply，前提是它只有一个分批发布。",
 	},
 	{
 		"Exit codes: 0 done, 1 failed or declined, 2 no rollout of an apply, 6 unreachable or timed out, 7 " +

@@ -528,19 +528,19 @@ func newRolloutUndo() *cobra.Command {
 	var a operateCommand
 	var plan rolloutFlags
 	cmd := &cobra.Command{
-		Use:   "undo ROLLOUT",
+		Use:   "undo [ROLLOUT]",
 		Short: "Take the rollout of an apply back",
 		Long: `Take the rollout of an apply back. The hosts that it has reached get the specs that they had when it was
 accepted; a process that it has brought is stopped and removed. The undo goes to all hosts at once and
 needs no approval, whatever plan the rollout had; --batch, --bake and so on slow it down. It skips hosts
 that are away; they follow when they return. A paused rollout ends. Nothing undoes the rollout of an
-operation.
+operation. Without ROLLOUT drover takes the last apply back, if that made one rollout.
 
 Exit codes: 0 done, 1 failed or declined, 2 no rollout of an apply, 6 unreachable or timed out, 7 done on
 some hosts only, paused, or held for an approval.`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, r, err := rolloutNamed(cmd, &a.Session, args[0])
+			c, r, err := toUndo(cmd, &a.Session, args)
 			if err != nil {
 				return err
 			}

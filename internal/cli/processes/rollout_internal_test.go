@@ -118,3 +118,35 @@ func TestPlainProgress(t *testing.T) {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
 }
+
+// TestLastToUndo: without an id an undo takes the last apply, unless that is ambiguous or cannot be undone.
+func TestLastToUndo(t *testing.T) {
+	of := func(id, op, state, undoes, request string) client.Rollout {
+		return client.Rollout{
+			ID: id, Op: op, State: state, Undoes: undoes, RequestID: request, Processes: []string{"shop/web"},
+			Counts: client.RolloutCounts{Hosts: 2},
+		}
+	}
+	restart, first := of("ro-r", "restart", "done", "", "9"), of("ro-1", "apply", "done", "", "1")
+	second, part := of("ro-2", "apply", "paused", "", "2"), of("ro-3", "apply", "done", "", "2")
+	for want, list := range map[string][]client.Rollout{
+		"ro-2": {restart, second, first},
+		"ro-1": {restart, of("ro-u", "apply", "done", "ro-2", "3"), second, first},
+		"the last apply has made several rollouts: expected one of ro-3 (shop/web), ro-2 (shop/web), ro-1 (shop/web)": {
+			part, second, first,
+		},
+		"nothing undoes the last rollout, ro-4, now: expected one of ro-1 (shop/web)": {
+			of("ro-4", "apply", "running", "", "4"), first,
+		},
+		"no recent rollout can be undone: expected the id of a rollout": {restart},
+	} {
+		r, err := lastToUndo(list)
+		got := r.ID
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

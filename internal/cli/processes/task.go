@@ -235,6 +235,67 @@ func onRollout(ctx context.Context, c *client.Client, begun string,
 	return r, remote.ExitOf(err)
 }
 
+// toUndo returns the named rollout, or without a name the last one.
+func toUndo(cmd *cobra.Command, s *remote.Session, args []string) (*client.Client, client.Rollout, error) {
+	if len(args) > 0 {
+		return rolloutNamed(cmd, s, args[0])
+	}
+	c, err := s.Client(cmd)
+	if err != nil {
+		return nil, client.Rollout{}, err
+	}
+	recent, err := client.Collect(c.Rollouts(cmd.Context(), client.RolloutFilter{Limit: recentTasks}))
+	if err != nil {
+		return nil, client.Rollout{}, remote.ExitOf(err)
+	}
+	r, err := lastToUndo(recent)
+	if err == nil {
+		term.Say(cmd, "the last apply is %s over %s, by %s at %s\n", r.ID,
+			term.Printable(processesOf(r.Processes)), term.Printable(term.Caller(r.App, r.User)),
+			term.Stamp(&r.CreatedAt))
+	}
+	return c, r, err
+}
+
+// lastToUndo returns the rollout of the last apply among rollouts, newest first. It is an error if that apply has made
+// several, or if nothing can undo it: the error then names what can be undone.
+func lastToUndo(recent []client.Rollout) (last client.Rollout, err error) {
+	var open []client.Rollout
+	undone := map[string]bool{}
+	refused := ""
+	for _, r := range recent {
+		switch {
+		case r.Op != client.OpApply:
+		case r.Undoes != "":
+			undone[r.Undoes] = true
+		case undone[r.ID]:
+		case r.State == client.RolloutRunning || r.State == client.RolloutScheduled || reachedBy(&r) == 0:
+			if len(open) == 0 && refused == "" {
+				refused = r.ID
+			}
+		default:
+			open = append(open, r)
+		}
+	}
+	var names []string
+	for _, r := range open[:min(len(open), candidatesShown)] {
+		names = append(names, r.ID+" ("+term.Printable(processesOf(r.Processes))+")")
+	}
+	switch {
+	case len(open) == 0:
+		return last, term.Usagef("no recent rollout can be undone: expected the id of a rollout")
+	case refused != "":
+		return last, term.Usagef("nothing undoes the last rollout, %s, now: expected one of %s", refused,
+			strings.Join(names, ", "))
+	case len(open) > 1 && open[1].RequestID == open[0].RequestID:
+		return last, term.Usagef("the last apply has made several rollouts: expected one of %s", strings.Join(names, ", "))
+	}
+	return open[0], nil
+}
+
+// candidatesShown is how many rollouts an error names.
+const candidatesShown = 5
+
 // completeTasks completes the id of a task.
 func completeTasks(s *remote.Session) remote.Completer {
 	return remote.First(remote.Completing(s, func(ctx context.Context, c *client.Client, _ string) []string {
