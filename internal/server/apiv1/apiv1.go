@@ -561,3 +561,13 @@ func (r *operationRequest) readForce() error {
 	}
 	return nil
 }
+
+// latest returns the last ones of a list, newest first, in the order of time.
+func latest[T any](q *changesQuery, name string, list []T) []T {
+	if len(list) > q.limit {
+		q.incomplete(name)
+		list = list[:q.limit]
+	}
+	slices.Reverse(list)
+	return list
+}

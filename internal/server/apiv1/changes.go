@@ -251,7 +251,8 @@ func (q *changesQuery) incomplete(list string) {
 // between reports whether a time is between the moments.
 func (q *changesQuery) between(t time.Time) bool { return t.After(q.from) && !t.After(q.to) }
 
-// revisions lists the revisions of specs that the caller may see.
+// revisions lists the revisions of specs that the caller may see: the latest ones, in the order of time. The batches of
+// a rollout are one, that of the last batch.
 func (q *changesQuery) revisions(ctx context.Context) error {
 	q.out.Revisions = []v1.NamespaceRevision{}
 	found, err := q.h.Timeline.RevisedBetween(ctx, q.from, q.to, mostExamined)
@@ -261,14 +262,17 @@ func (q *changesQuery) revisions(ctx context.Context) error {
 	if len(found) == mostExamined {
 		q.incomplete("revisions")
 	}
+	places := map[string]int{} // of the rollouts, by namespace
 	for _, r := range found {
+		release := store.RolloutOf(r.Task)
+		place, more := places[r.Namespace+"/"+release]
+		if more = more && release != ""; !more && len(q.out.Revisions) == q.limit {
+			q.incomplete("revisions")
+			continue
+		}
 		reach := q.who.On(access.OperationOf(process.Query), r.Namespace)
 		if reach.Nowhere() {
 			continue
-		}
-		if len(q.out.Revisions) == q.limit {
-			q.incomplete("revisions")
-			return nil
 		}
 		f := store.RevisionFilter{Namespace: r.Namespace, Before: r.Number + 1, Sees: func(key string) bool {
 			return (q.agents == nil || q.agents[key]) && reach.Covers(gate.Host(q.ever(key).Agent))
@@ -284,10 +288,16 @@ func (q *changesQuery) revisions(ctx context.Context) error {
 		v.Changes = slices.DeleteFunc(v.Changes, func(c v1.RevisionChange) bool {
 			return !q.asks(process.ID{Namespace: r.Namespace, Name: c.Process})
 		})
-		if len(v.Changes) > 0 {
+		switch {
+		case len(v.Changes) == 0:
+		case more:
+			addChanges(&q.out.Revisions[place].Revision, v.Changes)
+		default:
+			places[r.Namespace+"/"+release] = len(q.out.Revisions)
 			q.out.Revisions = append(q.out.Revisions, v)
 		}
 	}
+	slices.Reverse(q.out.Revisions)
 	return nil
 }
 
@@ -352,16 +362,6 @@ func (q *changesQuery) rollouts(ctx context.Context) error {
 	}
 	q.out.Rollouts = latest(q, "rollouts", q.out.Rollouts)
 	return nil
-}
-
-// latest returns the last ones of a list, newest first, in the order of time.
-func latest[T any](q *changesQuery, name string, list []T) []T {
-	if len(list) > q.limit {
-		q.incomplete(name)
-		list = list[:q.limit]
-	}
-	slices.Reverse(list)
-	return list
 }
 
 // operations lists the tasks that the caller may see, without questions and without the batches of rollouts.
@@ -450,7 +450,7 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 	slices.SortStableFunc(q.out.Hosts, func(a, b v1.HostChange) int { return a.At.Compare(b.At) })
 	if len(q.out.Hosts) > q.limit || len(absences) == mostExamined {
 		q.incomplete("hosts")
-		q.out.Hosts = q.out.Hosts[:min(len(q.out.Hosts), q.limit)]
+		q.out.Hosts = q.out.Hosts[max(len(q.out.Hosts)-q.limit, 0):]
 	}
 	return nil
 }

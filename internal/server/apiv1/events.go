@@ -574,3 +574,17 @@ func viewAudit(r store.AuditRow) v1.AuditRow {
 		Targets: r.Targets, Allowed: r.Allowed, Code: r.Code, Message: r.Message, Detail: r.Detail,
 	}
 }
+
+// addChanges adds the changes of an earlier batch to a revision: equal ones are one, on more hosts.
+func addChanges(to *v1.Revision, changes []v1.RevisionChange) {
+	for _, c := range changes {
+		same := func(o v1.RevisionChange) bool {
+			return o.Process == c.Process && o.Action == c.Action && slices.Equal(o.Fields, c.Fields)
+		}
+		if i := slices.IndexFunc(to.Changes, same); i >= 0 {
+			to.Changes[i].Hosts += c.Hosts
+		} else {
+			to.Changes = append(to.Changes, c)
+		}
+	}
+}

@@ -222,3 +222,39 @@ func TestRevisionsInProcesses(t *testing.T) {
 	got := r.want(200, r.call("admin", "GET", "/processes/a/x", nil))
 	same(t, "revisions", []string{"16 15"}, got.items("revision", "instance.revision"))
 }
+
+// TestChangesShowTheLatestRevisions: the batches of a rollout are one row with all hosts, and a short list has the
+// latest rows.
+func TestChangesShowTheLatestRevisions(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	from := time.Now().Add(-time.Minute)
+	r.gse("first", process.Register, "x", "old", web)
+	r.settle()
+	r.gse("second", process.Register, "x", "old", plain)
+	r.settle()
+	r.gse("ro-roll-0", process.Update, "x", "new", web)
+	r.settle()
+	r.gse("between", process.Register, "y", "old", web)
+	r.settle()
+	r.gse("ro-roll-1", process.Update, "x", "new", plain)
+	r.settle()
+	revisions := func(more string) []string {
+		t.Helper()
+		a := r.want(200, r.call("admin", "GET", "/changes?from="+from.UTC().Format(time.RFC3339)+more, nil))
+		var all []string
+		for _, item := range a.body["revisions"].([]any) {
+			v := item.(map[string]any)
+			text := fmt.Sprint(v["number"])
+			for _, c := range v["changes"].([]any) {
+				c := c.(map[string]any)
+				text += fmt.Sprint(" ", c["action"], " ", c["process"], " ", c["hosts"])
+			}
+			all = append(all, text)
+		}
+		return append(all, fmt.Sprint(a.body["incomplete"]))
+	}
+	same(t, "all", []string{"1 create x 1", "2 create x 1", "4 create y 1", "5 change x 2", "<nil>"}, revisions(""))
+	same(t, "the latest", []string{"4 create y 1", "5 change x 2", "[revisions operations]"}, revisions("&limit=2"))
+	same(t, "the last", []string{"5 change x 2", "[revisions operations]"}, revisions("&limit=1"))
+}

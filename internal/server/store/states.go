@@ -31,7 +31,7 @@ type Timeline interface {
 		limit int) (rows []RecordedState, next ObservedKey, err error)
 	// OldestState returns the time at which the server stored the oldest record; zero if there is none.
 	OldestState(ctx context.Context) (time.Time, error)
-	// RevisedBetween returns up to limit revisions of all namespaces that were made after from, up to to, oldest first.
+	// RevisedBetween returns up to limit revisions of all namespaces that were made after from, up to to, latest first.
 	// They lack their changes.
 	RevisedBetween(ctx context.Context, from, to time.Time, limit int) ([]Revision, error)
 }

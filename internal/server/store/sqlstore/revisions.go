@@ -64,7 +64,7 @@ func (db *Store) RevisedBetween(ctx context.Context, from, to time.Time, limit i
 		v.At = moment(at)
 		return v, err
 	}, `SELECT namespace, number, at, app, "user", through, message, task FROM revisions WHERE at > ? AND at <= ?
-		ORDER BY at, namespace, number LIMIT ?`, nanos(from), nanos(to), max(limit, 0))
+		ORDER BY at DESC, namespace DESC, number DESC LIMIT ?`, nanos(from), nanos(to), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list revisions: %w", err)
 	}
