@@ -110,7 +110,7 @@ func scheduleList() remote.List[client.OperationSchedule] {
 				if s.Last == nil {
 					return ""
 				}
-				return term.Stamp(&s.Last.DueAt)
+				return term.StampIn(&s.Last.DueAt, s.TimeZone)
 			}},
 			{Head: "RESULT", State: true, Cell: func(s client.OperationSchedule) string {
 				if s.Last == nil {
@@ -132,7 +132,7 @@ func nextStamp(s *client.OperationSchedule) string {
 	if len(s.NextAt) == 0 {
 		return ""
 	}
-	return term.Stamp(&s.NextAt[0])
+	return term.StampIn(&s.NextAt[0], s.TimeZone)
 }
 
 // requestText is an operation as a person would write it.
@@ -196,12 +196,12 @@ func showSchedule(s client.OperationSchedule) (state string, fields []term.Field
 		{"Time zone", s.TimeZone},
 	}
 	for i := range s.NextAt {
-		fields = append(fields, term.Field{[]string{"Next", "Then"}[min(i, 1)], term.Stamp(&s.NextAt[i])})
+		fields = append(fields, term.Field{[]string{"Next", "Then"}[min(i, 1)], term.StampIn(&s.NextAt[i], s.TimeZone)})
 	}
 	fields = append(fields, term.Field{"Missed", strconv.Itoa(s.Missed)}, term.Field{"Why", s.Message},
 		term.Field{"By", term.Caller(s.App, s.User)}, term.Field{"Created", term.Stamp(&s.CreatedAt)})
 	for _, r := range s.Runs[:min(len(s.Runs), runsShown)] {
-		fields = append(fields, term.Field{"Run of " + term.Stamp(&r.DueAt), runText(&r)})
+		fields = append(fields, term.Field{"Run of " + term.StampIn(&r.DueAt, s.TimeZone), runText(&r)})
 	}
 	return s.State, fields
 }

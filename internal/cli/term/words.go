@@ -26,6 +26,14 @@ func Stamp(t *time.Time) string {
 	return stamp(t.Local())
 }
 
+// StampIn is Stamp in a time zone by its name; an unknown or empty name is the local zone.
+func StampIn(t *time.Time, zone string) string {
+	if place, err := time.LoadLocation(zone); t != nil && zone != "" && err == nil {
+		return stamp(t.In(place))
+	}
+	return Stamp(t)
+}
+
 // stamp names the zone by its offset: CST is China, Central America and Cuba.
 func stamp(t time.Time) string {
 	if _, offset := t.Zone(); offset == 0 {

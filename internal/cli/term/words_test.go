@@ -3,6 +3,7 @@ package term
 import (
 	"bytes"
 	"testing"
+	"time"
 )
 
 func TestCaller(t *testing.T) {
@@ -42,5 +43,21 @@ func TestTablesSteerNoTerminal(t *testing.T) {
 	}
 	if want := "NAME       MESSAGE\né?[31mx    a b?c\nlong-name  -\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// TestStampIn: a time in a zone by its name; without one, or with one that is unknown here, in the local zone.
+func TestStampIn(t *testing.T) {
+	at := time.Date(2026, 11, 20, 2, 0, 0, 0, time.UTC)
+	if got := StampIn(&at, "Asia/Shanghai"); got != "2026-11-20 10:00:00 +08:00" {
+		t.Errorf("in Shanghai it is %s", got)
+	}
+	for _, zone := range []string{"", "No/Where"} {
+		if got := StampIn(&at, zone); got != Stamp(&at) {
+			t.Errorf("in the zone %q it is %s", zone, got)
+		}
+	}
+	if got := StampIn(nil, "Asia/Shanghai"); got != "" {
+		t.Errorf("no time is %q", got)
 	}
 }
