@@ -176,6 +176,24 @@ type Exit struct {
 	At int64 `json:"at,omitempty"`
 }
 
+// String says it in words, such as "exit status 3".
+func (e *Exit) String() string {
+	switch {
+	case !e.Known:
+		return "ended (exit status unknown)"
+	case e.Signal == 0:
+		return fmt.Sprintf("exit status %d", e.Code)
+	}
+	text := fmt.Sprintf("killed by signal %d", e.Signal)
+	if name := SignalName(e.Signal); name != "" {
+		text += " (SIG" + name + ")"
+	}
+	if e.Core {
+		text += ", core dumped"
+	}
+	return text
+}
+
 // Fault reports whether a signal ended the process that the kernel sends for a fault of the program, or that abort(3)
 // sends.
 func (e *Exit) Fault() bool {

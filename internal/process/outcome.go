@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "drover/api/v1"
 )
@@ -156,6 +157,14 @@ const (
 	StateFinished  = v1.StateFinished
 	StateOperating = v1.StateOperating
 )
+
+// EndedBadly reports whether a process is over, and its single run has failed or could not begin. Of what is over,
+// drover names the cause "finished" after a success only.
+func (s *Status) EndedBadly() bool {
+	return s.State == StateFinished && s.Cause.ID != "" && !slices.Contains([]CauseID{
+		CauseFinished, CauseRival, CauseKept, CauseOutside,
+	}, s.Cause.ID)
+}
 
 // States lists them.
 func States() []string {

@@ -533,9 +533,9 @@ var LongProcesses = []Text{
 		"这些进程上的操作尚未结束时，会继续等待。未用 --timeout 指定时最多等待 5 分钟。'drover task watch' 跟踪任务。",
 	},
 	{
-		"Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, 4 no such " +
-			"process, 6 unreachable or not within the timeout.",
-		"退出码：0 全部进入该状态，1 有进程已放弃拉起、无法进入该状态，4 进程不存在，6 无法连接，或未在限定时间内完成。",
+		"Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, or its single run " +
+			"has failed, 4 no such process, 6 unreachable or not within the timeout.",
+		"退出码：0 全部进入该状态，1 有进程已放弃拉起、无法进入该状态，或单次运行失败，4 进程不存在，6 无法连接，或未在限定时间内完成。",
 	},
 	{
 		"Explain why processes are not as they should be, worst first. With a name, drover also explains why " +

@@ -199,6 +199,7 @@ var Messages = []Text{
 	{"new", "新增"},
 	{"no change", "无变化"},
 	{"removed", "移除"},
+	{"its run has failed: starts anew", "上次运行失败：重新启动"},
 	{"{state}: starts anew", "{state}：重新启动"},
 	{"stopped: stays stopped", "已停止：保持停止"},
 	{"{text}: stays stopped", "{text}：保持停止"},

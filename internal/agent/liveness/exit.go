@@ -1,7 +1,6 @@
 package liveness
 
 import (
-	"fmt"
 	"syscall"
 	"time"
 
@@ -26,20 +25,7 @@ type Exit struct {
 
 // String says it in words, such as "exit status 3".
 func (e Exit) String() string {
-	switch {
-	case !e.Known:
-		return "ended (exit status unknown)"
-	case e.Signal == 0:
-		return fmt.Sprintf("exit status %d", e.Code)
-	}
-	text := fmt.Sprintf("killed by signal %d", int(e.Signal))
-	if name := process.SignalName(int(e.Signal)); name != "" {
-		text += " (SIG" + name + ")"
-	}
-	if e.CoreDumped {
-		text += ", core dumped"
-	}
-	return text
+	return e.Process().String()
 }
 
 // Process returns the exit as the server and its callers know it.

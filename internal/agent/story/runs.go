@@ -82,6 +82,28 @@ func (p *Process) judgeRun(e *process.Event) {
 	p.Runtime.Cause.ID = e.Cause.ID
 }
 
+// causeOfLastRun returns what became of the last run of a process that is over: an operation that has begun no run has
+// dropped that from the runtime.
+func (p *Process) causeOfLastRun() process.Cause {
+	runs := p.History.Runs
+	if p.Record.Spec.Policy.Kind != process.SingleRun || len(runs) == 0 || runs[0].Ended == 0 {
+		return p.Record.Rest
+	}
+	last := runs[0]
+	c := process.Cause{ID: process.CauseUnseen, Since: last.Ended}
+	switch e := last.Exit; {
+	case e == nil || !e.Known:
+		c.Text = "pid " + itoa(last.PID) + " ended, and drover did not see how"
+	default:
+		c.ID, c.Text = process.CauseFinished, "pid "+itoa(last.PID)+" "+e.String()+" at "+
+			time.UnixMilli(last.Ended).UTC().Format(time.RFC3339)
+		if e.Code != 0 || e.Signal != 0 {
+			c.ID = process.CauseRunFailed
+		}
+	}
+	return c
+}
+
 // Due notes that the run of the given time must begin.
 func (p *Process) Due(at time.Time) { p.History.Due, p.History.Owed = at, true }
 

@@ -297,9 +297,13 @@ func (p *Process) causeOfRest(why process.Cause) process.Cause {
 		if why.ID == "" || why.ID == process.CauseFinished {
 			why.ID = process.CauseWaitsForSchedule
 		}
-	case lifecycle.Stopped, lifecycle.Finished:
+	case lifecycle.Stopped:
 		if why.ID == "" {
 			why = p.Record.Rest
+		}
+	case lifecycle.Finished:
+		if why.ID == "" {
+			why = p.causeOfLastRun()
 		}
 	case lifecycle.Backoff:
 		switch {

@@ -515,3 +515,27 @@ func TestAnOperationOfAnEarlierAgent(t *testing.T) {
 		}
 	}
 }
+
+// TestCauseOfLastRun: an update of a process whose single run is over changes nothing about what became of that run.
+func TestCauseOfLastRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		exit *process.Exit
+		want process.CauseID
+		text string
+	}{
+		"failed":    {&process.Exit{Known: true, Code: 7}, process.CauseRunFailed, "pid 7 exit status 7 at 2026-03-01T12:00:00Z"},
+		"succeeded": {&process.Exit{Known: true}, process.CauseFinished, "pid 7 exit status 0 at 2026-03-01T12:00:00Z"},
+		"unseen":    {nil, process.CauseUnseen, "pid 7 ended, and drover did not see how"},
+	} {
+		p := running(process.SingleRun)
+		p.Machine.State, p.Runtime.Process = lifecycle.Finished, nil
+		p.History.Runs = []process.Run{{Started: 1, Ended: now.UnixMilli(), PID: 7, Exit: c.exit}}
+		s := p.Status(story.View{Now: now})
+		if s.Cause.ID != c.want || s.Cause.Text != c.text || s.Message != c.text {
+			t.Errorf("%s: %+v, message %q", name, s.Cause, s.Message)
+		}
+		if bad := c.want != process.CauseFinished; s.EndedBadly() != bad {
+			t.Errorf("%s: it has ended badly: %v", name, !bad)
+		}
+	}
+}

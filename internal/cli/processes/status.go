@@ -304,6 +304,16 @@ func newIs(name, short, long, wanted string, none int) *cobra.Command {
 	return cmd
 }
 
+// hasFailed reports whether drover has given up a process, or its single run has ended without success. An operation
+// that waits hides what its host has found.
+func hasFailed(p *client.Process) bool {
+	return p.State == process.StateGivenUp || p.State == process.StateFinished && p.Cause != nil &&
+		!slices.Contains([]process.CauseID{
+			process.CauseFinished, process.CauseRival, process.CauseKept, process.CauseOutside,
+			process.CauseQueued, process.CauseOperating, process.CauseAgentAway,
+		}, process.CauseID(p.Cause.ID))
+}
+
 // unitWords are the words of systemd for processes.
 func unitWords(processes []client.Process) []string {
 	words := make([]string, len(processes))
@@ -332,7 +342,7 @@ func unitWord(p *client.Process) string {
 		return "activating"
 	case state == process.StateStopping:
 		return "deactivating"
-	case state == process.StateGivenUp:
+	case hasFailed(p):
 		return "failed"
 	}
 	return "inactive"

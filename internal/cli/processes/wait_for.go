@@ -47,8 +47,8 @@ func NewWait() *cobra.Command {
 While an operation on the processes is open, the wait goes on. The command waits 5 minutes unless
 --timeout says otherwise. 'drover task watch' follows a task.
 
-Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, 4 no such
-process, 6 unreachable or not within the timeout.`,
+Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, or its single run
+has failed, 4 no such process, 6 unreachable or not within the timeout.`,
 		Example: `  drover wait shop/api --for ready
   drover wait 'shop/*' --for stopped --timeout 30s`,
 		Args: term.Args,
@@ -184,7 +184,8 @@ func (w *stateWait) holds(p client.Process) bool {
 	}
 	switch w.until {
 	case untilStopped:
-		return p.Instance == nil && slices.Contains([]string{
+		failed := p.State == process.StateFinished && hasFailed(&p)
+		return p.Instance == nil && !failed && slices.Contains([]string{
 			process.StateStopped, process.StateFinished, process.StateGivenUp, process.StateScheduled,
 		}, p.State)
 	case untilReady:
@@ -204,13 +205,10 @@ func isUnready(p client.Process) bool {
 	return p.State == process.StateNotReady || p.Cause != nil && is(*p.Cause) || slices.ContainsFunc(p.Further, is)
 }
 
-// hopeless returns an error if a process cannot get to the state by itself.
+// hopeless returns an error if a process cannot get to the state by itself, or if its single run has failed.
 func (w *stateWait) hopeless(lacking []client.Process) error {
-	if w.until == untilStopped {
-		return nil
-	}
 	over := slices.DeleteFunc(slices.Clone(lacking), func(p client.Process) bool {
-		return p.Stale || p.State != process.StateGivenUp
+		return p.Stale || !hasFailed(&p) || w.until == untilStopped && p.State == process.StateGivenUp
 	})
 	if len(over) == 0 {
 		return nil

@@ -578,6 +578,9 @@ func judge(s *process.Status, op process.Op) (health rollout.Health, cause strin
 		}
 		return rollout.Well, ""
 	case process.StateScheduled, process.StateFinished:
+		if s.EndedBadly() {
+			return rollout.Unwell, string(process.CauseRunFailed)
+		}
 		return rollout.Well, ""
 	case process.StateStarting, process.StateStopping, process.StateOperating:
 		return rollout.Unsettled, s.State

@@ -285,6 +285,9 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	case rest != "":
 	case startsAnew(&k.Status):
 		c.Reason = k.Status.State + ": starts anew"
+		if k.Status.EndedBadly() {
+			c.Reason = "its run has failed: starts anew"
+		}
 		if restart && !o.NoRestart && beingRelaunched(k) && o.Beside == "" && spec.Commands.Restart == "" {
 			return c, o.restart()
 		}
@@ -314,7 +317,7 @@ func beingRelaunched(k *Known) bool {
 // startsAnew reports whether a process is down because it has failed, or has not begun. A process in back-off shows
 // flapping once it was relaunched often.
 func startsAnew(s *process.Status) bool {
-	return s.State == process.StateGivenUp || s.State == process.StateBackoff ||
+	return s.State == process.StateGivenUp || s.State == process.StateBackoff || s.EndedBadly() ||
 		s.State == process.StateFlapping && !s.Running() || neverBegan(s)
 }
 

@@ -42,6 +42,12 @@ func up(k plan.Known) plan.Known {
 	return k
 }
 
+// failed is a process whose single run has failed.
+func failed(k plan.Known) plan.Known {
+	k.Status.Cause.ID = process.CauseRunFailed
+	return k
+}
+
 // untold is a process of a host that has not told a restored database what it has.
 func untold(k plan.Known) plan.Known {
 	k.Untold = true
@@ -194,6 +200,13 @@ func TestChange(t *testing.T) {
 			[]plan.Known{known("p", same, "finished")},
 			plan.Options{},
 			"change update; labels.a live <nil> b",
+		},
+		{"failed", same, []plan.Known{failed(known("p", same, "finished"))}, plan.Options{}, "none; nothing to do"},
+		{
+			"failed and changed", live,
+			[]plan.Known{failed(known("p", same, "finished"))},
+			plan.Options{},
+			"change start; its run has failed: starts anew; labels.a live <nil> b",
 		},
 		{"given up", same, []plan.Known{known("p", same, "given-up")}, plan.Options{}, "none; nothing to do"},
 		{"elsewhere, unpruned", nil, []plan.Known{known("q", same, "running")}, plan.Options{}, ""},

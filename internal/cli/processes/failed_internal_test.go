@@ -1,0 +1,39 @@
+package processes
+
+import (
+	"testing"
+
+	"drover/client"
+	"drover/internal/process"
+)
+
+// TestFailedRun: a single run that ended without success has failed, for is-failed as for each wait.
+func TestFailedRun(t *testing.T) {
+	for _, c := range []struct {
+		state, cause, word string
+		stopped, hopeless  bool // for a wait until it is stopped
+	}{
+		{process.StateFinished, "", "inactive", true, false},
+		{process.StateFinished, "finished", "inactive", true, false},
+		{process.StateFinished, "operation-queued", "inactive", true, false},
+		{process.StateFinished, "run-failed", "failed", false, true},
+		{process.StateFinished, "command-not-found", "failed", false, true},
+		{process.StateGivenUp, "exit-status", "failed", true, false},
+		{process.StateStopped, "stopped-by-operation", "inactive", true, false},
+	} {
+		p := client.Process{State: c.state}
+		if c.cause != "" {
+			p.Cause = &client.Cause{ID: c.cause}
+		}
+		w := stateWait{until: untilStopped}
+		if got := unitWord(&p); got != c.word {
+			t.Errorf("%+v: the word is %s", c, got)
+		}
+		if got := w.holds(p); got != c.stopped {
+			t.Errorf("%+v: stopped is %v", c, got)
+		}
+		if got := w.hopeless([]client.Process{p}) != nil; got != c.hopeless {
+			t.Errorf("%+v: hopeless is %v", c, got)
+		}
+	}
+}
