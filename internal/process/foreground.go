@@ -13,30 +13,56 @@ func (s *Spec) Foreground() bool { return s.Commands.Run != "" }
 // be the daemon, so drover has to start it or to take it over.
 func (s *Spec) ByName() bool { return s.Stop != nil && !s.Foreground() && s.Identity.PIDPath == "" }
 
-// CauseOf names the kind of an end of the process. A foreground process ends with 127 or 126 if its command was not
-// found, or could not be executed (POSIX, sh, "Exit status for commands").
-func (s *Spec) CauseOf(e *Exit) CauseID {
+// Unexecuted begins what the gate of a command and the shell after it say if they cannot execute the command. Shell is
+// the shell that runs a line that is more than one command.
+const (
+	Unexecuted = "drover: "
+	Shell      = "/bin/sh"
+)
+
+// CauseOf names the kind of an end of the process, whose last output is given. A foreground process whose command was
+// not found, or could not be executed, ends with 127 or 126 (POSIX, sh, "Exit status for commands"). So does a script
+// that has met such a command.
+func (s *Spec) CauseOf(e *Exit, output string) CauseID {
 	if s.Foreground() && e != nil && e.Known && e.Signal == 0 {
-		switch e.Code {
-		case 127:
-			return CauseCommandMissing
-		case 126:
-			return CauseCommandDenied
+		if cause := CauseOfStatus(e.Code, output); cause != "" {
+			return cause
 		}
 	}
 	return e.Cause()
 }
 
-// Unrun says which command of Commands.Run was not found or could not be executed; empty if the cause is another one.
-func (s *Spec) Unrun(cause CauseID) string {
-	problem := map[CauseID]string{CauseCommandMissing: "was not found", CauseCommandDenied: "cannot be executed"}[cause]
-	if problem == "" || !s.Foreground() {
+// CauseOfStatus is the cause of an exit status by which drover, or its shell, says that it could not execute a command;
+// empty if the status is another one, or if it is that of a program. Only drover and its shell begin so.
+func CauseOfStatus(code int, output string) CauseID {
+	output = strings.TrimSpace(output)
+	last := output[strings.LastIndexByte(output, '\n')+1:]
+	if !strings.HasPrefix(output, Unexecuted) && !strings.HasPrefix(last, Shell+": ") {
 		return ""
 	}
-	if words, exact := Words(s.Commands.Run); exact {
-		return fmt.Sprintf("run: %q %s", words[0], problem)
+	return map[int]CauseID{127: CauseCommandMissing, 126: CauseCommandDenied}[code]
+}
+
+// Unrun says which command of Commands.Run was not found or could not be executed, and what such an exit status means
+// if it is that of a program; empty if there is nothing to say.
+func (s *Spec) Unrun(cause CauseID, e *Exit) string {
+	if !s.Foreground() {
+		return ""
 	}
-	return "run: a command of its line " + problem
+	problem := map[CauseID]string{CauseCommandMissing: "was not found", CauseCommandDenied: "cannot be executed"}[cause]
+	switch words, exact := Words(s.Commands.Run); {
+	case problem != "" && exact:
+		return fmt.Sprintf("run: %q %s", words[0], problem)
+	case problem != "":
+		return "run: a command of its line " + problem
+	case e == nil || !e.Known || e.Signal != 0:
+	case e.Code == 127:
+		return "drover has executed it; a script ends so if a command is missing, " +
+			"a program if one of its libraries is missing"
+	case e.Code == 126:
+		return "drover has executed it; a script ends so if it cannot execute a command"
+	}
+	return ""
 }
 
 // Field returns the name of a field for the reader of a fault: that of process files, or that of GSE and JOB if the

@@ -26,22 +26,36 @@ func TestReplacing(t *testing.T) {
 	}
 }
 
-// TestUnrun: the words name the command if the line is one command, and nothing of a longer line.
+// TestUnrun: the words name the command if the line is one command, and nothing of a longer line. A status that a
+// program returned is told as that of the program.
 func TestUnrun(t *testing.T) {
+	const shell = "\n/bin/sh: 1: ./api: not found\n"
 	for _, tt := range []struct {
-		line  string
-		cause process.CauseID
-		want  string
+		line, output string
+		code         int
+		cause        process.CauseID
+		want         string
 	}{
-		{"/opt/api --port 1", process.CauseCommandMissing, `run: "/opt/api" was not found`},
-		{"/opt/api", process.CauseCommandDenied, `run: "/opt/api" cannot be executed`},
-		{"cd /x && ./api", process.CauseCommandMissing, "run: a command of its line was not found"},
-		{"/opt/api", process.CauseExitStatus, ""},
-		{"", process.CauseCommandMissing, ""},
+		{"/opt/api --port 1", "drover: cannot execute /opt/api\nx", 127, process.CauseCommandMissing, `run: "/opt/api" was not found`},
+		{"/opt/api", "drover: /opt/api is a directory", 126, process.CauseCommandDenied, `run: "/opt/api" cannot be executed`},
+		{"cd /x && ./api", "in /x" + shell, 127, process.CauseCommandMissing, "run: a command of its line was not found"},
+		{"/opt/api", "", 1, process.CauseExitStatus, ""},
+		{"/opt/api", "drover: x", 1, process.CauseExitStatus, ""},
+		{
+			"./p.sh", "works\n./p.sh: 3: jq: not found\n", 127, process.CauseExitStatus,
+			"drover has executed it; a script ends so if a command is missing, a program if one of its libraries is missing",
+		},
+		{
+			"./p.sh", "", 126, process.CauseExitStatus,
+			"drover has executed it; a script ends so if it cannot execute a command",
+		},
+		{"", "drover: x", 127, process.CauseExitStatus, ""},
 	} {
 		s := process.Spec{Commands: process.Commands{Run: tt.line}}
-		if got := s.Unrun(tt.cause); got != tt.want {
-			t.Errorf("%q, %s: got %q, want %q", tt.line, tt.cause, got, tt.want)
+		e := &process.Exit{Known: true, Code: tt.code}
+		cause := s.CauseOf(e, tt.output)
+		if got := s.Unrun(cause, e); got != tt.want || cause != tt.cause {
+			t.Errorf("%q, %d: got %q [%s], want %q [%s]", tt.line, tt.code, got, cause, tt.want, tt.cause)
 		}
 	}
 }

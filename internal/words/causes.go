@@ -263,7 +263,7 @@ var Causes = map[string]Cause{
 	},
 	"command-not-found": {
 		Text{"Command not found", "找不到命令"},
-		Text{"The shell could not find the command (status 127).", "shell 找不到该命令（退出码 127）。"},
+		Text{"drover or its shell could not find the command (status 127).", "drover 或其 shell 找不到该命令（退出码 127）。"},
 		Text{
 			"Install the program or the interpreter of the script, or correct the path in the command.",
 			"安装该程序或脚本的解释器，或更正命令中的路径。",
@@ -272,8 +272,8 @@ var Causes = map[string]Cause{
 	"command-not-executable": {
 		Text{"Command not executable", "命令无法执行"},
 		Text{
-			"The shell found the command but could not run it (status 126).",
-			"shell 找到了该命令，但无法执行它（退出码 126）。",
+			"drover or its shell found the command but could not run it (status 126).",
+			"drover 或其 shell 找到了该命令，但无法执行它（退出码 126）。",
 		},
 		Text{
 			"Read the last output: make the file executable for the account, install its interpreter, or name a program for " +

@@ -10,6 +10,28 @@ import (
 	"time"
 )
 
+// Executions are sentences of agents about commands that a host cannot execute, or has executed in vain.
+//
+//nolint:gochecknoglobals // a table
+var Executions = []Text{
+	{"cannot enter setup_path {path} as user {user}: permission denied", "无法以账户 {user} 进入 setup_path {path}：没有权限"},
+	{"cannot enter setup_path {path}: no such file or directory", "无法进入 setup_path {path}：目录不存在"},
+	{"cannot enter setup_path {path}: {output}", "无法进入 setup_path {path}：{output}"},
+	{"cannot enter directory {path} as user {user}: permission denied", "无法以账户 {user} 进入 directory {path}：没有权限"},
+	{"cannot enter directory {path}: no such file or directory", "无法进入 directory {path}：目录不存在"},
+	{"cannot enter directory {path}: {output}", "无法进入 directory {path}：{output}"},
+	{"run: a command of its line was not found", "run：命令行中有命令不存在"},
+	{"run: a command of its line cannot be executed", "run：命令行中有命令无法执行"},
+	{"run: {output} was not found", "run：{output} 不存在"},
+	{"run: {output} cannot be executed", "run：{output} 无法执行"},
+	{
+		"drover has executed it; a script ends so if a command is missing, a program if one of its libraries is missing",
+		"drover 已执行它；脚本缺少某个命令时，或程序缺少某个库时，会这样退出",
+	},
+	{"drover has executed it; a script ends so if it cannot execute a command", "drover 已执行它；脚本无法执行某个命令时会这样退出"},
+	{"drover has no file descriptor left: {output}", "drover 没有可用的文件描述符：{output}"},
+}
+
 // Sentence returns a sentence that an agent or a server has written, in a language. whole is false if a part of it is
 // none of Sentences and stays English. Programs read these sentences in English, so only the last step before a
 // person's eyes translates them. Names, numbers and outputs of programs stay as they are. A length of time, such as
@@ -191,10 +213,10 @@ type pattern struct {
 //nolint:gochecknoglobals // they never change
 var (
 	sentences = sync.OnceValue(func() []*pattern {
-		return patterns(slices.Concat(Sentences, Refusals, FileFaults, FieldFaults, asides))
+		return patterns(slices.Concat(Sentences, Executions, Refusals, FileFaults, FieldFaults, asides))
 	})
 	messages = sync.OnceValue(func() []*pattern {
-		return patterns(slices.Concat(Doctor, Messages, Faults, fileFaults[:3], []Text{fieldFault}, Sentences, Refusals,
+		return patterns(slices.Concat(Doctor, Messages, Faults, fileFaults[:3], []Text{fieldFault}, Sentences, Executions, Refusals,
 			FileFaults, FieldFaults, fileFaults[3:], asides))
 	})
 )

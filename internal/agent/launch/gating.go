@@ -117,14 +117,16 @@ func (r forkRequest) become(s *gate.Script, a Account) {
 
 // fallback is the script of a shell that says why the gate could not execute a command. Shells say of a script without
 // its interpreter that the script is not found, and of a directory that the permission lacks.
-const fallback = `(f=$0 l=
+const fallback = `(f=$0 l= r=$(printf '\r')
 case $f in */*);;*)f=$(command -v "$f");;esac
 case $f in */*);;*)f=;;esac
 [ -d "$f" ]&&{ echo "drover: $f is a directory">&2;exit 1;}
 PATH=$PATH:/usr/bin:/bin
 { [ -x "$f" ]&&l=$(head -c 256 "$f"|head -n 1);} 2>/dev/null
-case $l in "#!"*)set -f;IFS=" 	"
+case $l in "#!"*"$r")echo "drover: the first line of $f ends with CR LF, expected LF">&2;exit 1;;
+"#!"*)set -f;IFS=" 	"
 for w in ${l#??};do [ -e "$w" ]||{ echo "drover: no interpreter $w for $f">&2;exit 1;};break;done;;esac
+[ -x "$f" ]||echo "drover: cannot execute $0">&2
 :)||exit 126
 exec "$0" "$@"`
 

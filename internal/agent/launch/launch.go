@@ -22,7 +22,7 @@ import (
 	"drover/internal/process"
 )
 
-const shell = "/bin/sh"
+const shell = process.Shell
 
 // UnrunStatus is the exit status of a child whose gate was never opened.
 const UnrunStatus = gate.UnrunStatus
@@ -45,6 +45,8 @@ func (a Account) MayEnter(field, dir string) error {
 	case errors.Is(problem, syscall.EACCES):
 		return process.Errorf(process.Failed, "cannot enter %s %s as user %s: %v", field, dir, a.Name,
 			syscall.EACCES).Because(process.CauseNoDirectory)
+	case errors.Is(problem, syscall.EMFILE), errors.Is(problem, syscall.ENFILE):
+		return process.Errorf(process.Failed, "drover has no file descriptor left: %v", problem.Err)
 	default:
 		return process.Errorf(process.Failed, "cannot enter %s %s: %v", field, dir,
 			problem.Err).Because(process.CauseNoDirectory)

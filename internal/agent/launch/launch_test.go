@@ -395,7 +395,7 @@ func words(t *testing.T, out *launch.Output) []int {
 func TestUnexecutable(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"script": "#! /no/such/interp -x\n", "own": "#!/bin/sh\necho own $f\n",
+		"script": "#! /no/such/interp -x\n", "crlf": "#!/bin/sh\r\n", "own": "#!/bin/sh\necho own $f\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // programs
 			t.Fatal(err)
@@ -407,7 +407,8 @@ func TestUnexecutable(t *testing.T) {
 	}{
 		"/script": {126, "drover: no interpreter /no/such/interp for " + dir + "/script"},
 		"/":       {126, "drover: " + dir + "/ is a directory"},
-		"/none":   {127, dir + "/none"},
+		"/none":   {127, "drover: cannot execute " + dir + "/none"},
+		"/crlf":   {126, "drover: the first line of " + dir + "/crlf ends with CR LF, expected LF"},
 		"/own":    {0, "own"},
 	} {
 		out := output(t)

@@ -137,6 +137,8 @@ func (p programs) explain(name string, err error) error {
 	switch {
 	case !ok:
 		return nil // the rights of the account cannot be taken: nothing is known
+	case errors.Is(problem, syscall.EMFILE), errors.Is(problem, syscall.ENFILE):
+		return failed("", "drover has no file descriptor left: %v", problem.Err)
 	case errors.Is(problem, syscall.ENOENT) && strings.HasSuffix(name, "\r"):
 		return failed(process.CauseCommandMissing, "%q was not found: a line ends with CR LF, expected LF", name)
 	case errors.Is(problem, syscall.ENOENT), errors.Is(problem, syscall.ENOTDIR):

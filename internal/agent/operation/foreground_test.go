@@ -68,11 +68,11 @@ func TestForegroundStart(t *testing.T) {
 		},
 		"it needs no time and cannot be executed": {
 			script: operationtest.Script{
-				Takes: 15 * time.Millisecond, Executes: time.Minute, Code: 127, Output: "./api: not found",
+				Takes: 15 * time.Millisecond, Executes: time.Minute, Code: 127, Output: "drover: cannot execute ./api",
 			},
 			set:   func(s *process.Spec) { s.Ready = &process.Readiness{Alive: new(int64)} },
 			fault: process.CheckFailed, took: 15 * time.Millisecond,
-			text:  "not alive: pid 100 exit status 127; run: \"./api\" was not found; output: [./api: not found]",
+			text:  "not alive: pid 100 exit status 127; run: \"./api\" was not found; output: [drover: cannot execute ./api]",
 			cause: process.CauseCommandMissing,
 		},
 		"it needs no time and is slow to be executed": {
@@ -85,10 +85,17 @@ func TestForegroundStart(t *testing.T) {
 			set: func(s *process.Spec) { s.Identity.ProcName = "postgres" },
 		},
 		"it ends at once": {
-			script: operationtest.Script{Takes: 20 * time.Millisecond, Code: 127, Output: "./api: not found"},
+			script: operationtest.Script{Takes: 20 * time.Millisecond, Code: 127, Output: "drover: cannot execute ./api"},
 			fault:  process.CheckFailed, took: 20 * time.Millisecond,
-			text:  "not alive: pid 100 exit status 127; run: \"./api\" was not found; output: [./api: not found]",
+			text:  "not alive: pid 100 exit status 127; run: \"./api\" was not found; output: [drover: cannot execute ./api]",
 			cause: process.CauseCommandMissing,
+		},
+		"it ends at once, by a command that its script lacks": {
+			script: operationtest.Script{Takes: 20 * time.Millisecond, Code: 127, Output: "./api: 2: jq: not found"},
+			fault:  process.CheckFailed, took: 20 * time.Millisecond,
+			text: "not alive: pid 100 exit status 127; drover has executed it; a script ends so if a command is missing, " +
+				"a program if one of its libraries is missing; output: [./api: 2: jq: not found]",
+			cause: process.CauseDiedEarly,
 		},
 		"it ends in its check time": {
 			script: operationtest.Script{Takes: 900 * time.Millisecond, Signal: syscall.SIGSEGV}, took: 900 * time.Millisecond,

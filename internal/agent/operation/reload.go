@@ -75,7 +75,7 @@ func (n *session) endedByReload(death *deathWatch, why *checkFailure) {
 		_, _ = death.wait(n.Clock() + noticeTime) // without a notice the end stays unexplained
 	}
 	if death.last != nil {
-		why.text, why.cause = fmt.Sprintf("not alive: pid %d %s", death.lastID.PID, death.last), n.spec.CauseOf(n.died)
+		why.text, why.cause = fmt.Sprintf("not alive: pid %d %s", death.lastID.PID, death.last), n.died.Cause()
 	}
 }
 

@@ -309,10 +309,12 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 	if !seen.Alive() {
 		why.text = join(why.text, n.limitHit(st))
 	}
-	if cause := n.spec.CauseOf(n.died); why.cause == process.CauseDiedEarly &&
-		(cause == process.CauseCommandMissing || cause == process.CauseCommandDenied) {
-		why.cause = cause
-		why.text = join(why.text, n.spec.Unrun(cause))
+	if why.cause == process.CauseDiedEarly && !seen.Alive() && n.died != nil {
+		cause := n.spec.CauseOf(n.died, n.Commands.Output(st.Run))
+		if cause == process.CauseCommandMissing || cause == process.CauseCommandDenied {
+			why.cause = cause
+		}
+		why.text = join(why.text, n.spec.Unrun(cause, n.died))
 	}
 	switch note := n.unknownStatus(field, st.Result); {
 	case note != "":

@@ -158,18 +158,13 @@ func withOutput(text string, r *specstore.CommandResult) string {
 	return fmt.Sprintf("%s; output: [%s]", text, r.Output)
 }
 
-// causeOf classifies the failure of a command. A shell exits with 127 for a command that it cannot find. It exits with
-// 126 for a command that it cannot run (POSIX, sh, "Exit status for commands").
+// causeOf classifies the failure of a command. A shell exits with 127 for a command that it cannot find, and with 126
+// for a command that it cannot run (POSIX, sh, "Exit status for commands"); the shell of a script does so, too.
 func causeOf(r *specstore.CommandResult) process.CauseID {
-	switch {
-	case r.TimedOut:
+	if r.TimedOut {
 		return process.CauseCommandTimeout
-	case r.Code == 127:
-		return process.CauseCommandMissing
-	case r.Code == 126:
-		return process.CauseCommandDenied
 	}
-	return process.CauseCommandFailed
+	return cmp.Or(process.CauseOfStatus(r.Code, r.Output), process.CauseCommandFailed)
 }
 
 // succeeded reports whether a command counts as done: it exited with 0, or its status is unknown.

@@ -104,8 +104,8 @@ func (p *Process) blameEnd(now time.Time, id process.CauseID, text string) {
 	}
 }
 
-// BlameExit notes how the instance with that pid ended; words describe the end.
-func (p *Process) BlameExit(now time.Time, pid int, how *process.Exit, words string) {
+// BlameExit notes how the instance with that pid ended; words describe the end, and output is the last that it wrote.
+func (p *Process) BlameExit(now time.Time, pid int, how *process.Exit, words, output string) {
 	oom := ""
 	if how.OOM {
 		oom = " by the kernel, out of memory,"
@@ -113,11 +113,11 @@ func (p *Process) BlameExit(now time.Time, pid int, how *process.Exit, words str
 	at := time.UnixMilli(how.At).UTC().Format(time.RFC3339)
 	cause := how.Cause()
 	if p.Record != nil {
-		cause = p.Record.Spec.CauseOf(how)
+		cause = p.Record.Spec.CauseOf(how, output)
 	}
 	unrun := ""
 	if p.Record != nil {
-		unrun = p.Record.Spec.Unrun(cause)
+		unrun = p.Record.Spec.Unrun(cause, how)
 	}
 	p.blameEnd(now, cause, Join("pid "+itoa(pid)+" "+words+oom+" at "+at, unrun))
 }

@@ -108,7 +108,7 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 			if p.Record.Spec.Hard.Tasks = c.tasks; c.files != 0 {
 				p.Record.Spec.Execution.RLimits.OpenFiles = &c.files
 			}
-			p.BlameExit(now, 7, &c.how, "ended so")
+			p.BlameExit(now, 7, &c.how, "ended so", "")
 			was := story.End{
 				PID: 7, How: &c.how, Why: p.Cause(), Began: p.Runtime.LastStartAt, Usage: c.usage, Health: c.health,
 				Marks: c.marks, Words: c.output,
@@ -168,7 +168,7 @@ func TestEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := running(c.kind)
 			p.Record.Rest = process.Cause{ID: process.CauseStopped}
-			p.BlameExit(now, 7, c.how, "ended so")
+			p.BlameExit(now, 7, c.how, "ended so", "")
 			was := story.End{PID: 7, How: c.how, Why: p.Cause(), Began: p.Runtime.LastStartAt, Words: "a\nb"}
 			p.Machine.State = c.to
 			events := p.Ended(change(lifecycle.Running, c.to), was, c.asked)
@@ -472,7 +472,7 @@ func TestOtherSupervisors(t *testing.T) {
 // is wrong.
 func TestTheEndOfACommandIsNotYetThatOfItsRun(t *testing.T) {
 	p := running(process.Periodic)
-	p.BlameExit(now, 7, &process.Exit{Known: true}, "exit status 0")
+	p.BlameExit(now, 7, &process.Exit{Known: true}, "exit status 0", "")
 	for awaits, want := range map[lifecycle.Await]process.CauseID{
 		lifecycle.Successor: "", lifecycle.Nothing: process.CauseExited,
 	} {

@@ -62,7 +62,7 @@ func TestCauseOfRest(t *testing.T) {
 func TestCauseOfAFailedOperation(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Register, "a", r.spec("a"))
-		r.Script(line("start", "a"), operationtest.Script{Code: 127, Output: "sh: start: not found"})
+		r.Script(line("start", "a"), operationtest.Script{Code: 127, Output: "/bin/sh: 1: start: not found"})
 		r.submit(process.Start, "a", nil)
 		r.pass(time.Minute)
 		c := caused(t, r.state("a", "stopped", false), process.CauseCommandMissing)

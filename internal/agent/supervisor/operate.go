@@ -343,7 +343,7 @@ func (r *runner) overAtOnce(result *operation.Result) *story.End {
 		rt.LastExit == nil || rt.LastExit.At < r.work.since {
 		return nil
 	}
-	r.proc.BlameExit(time.Now(), rt.Ended.PID, rt.LastExit, liveness.ExitOf(rt.LastExit).String())
+	r.proc.BlameExit(time.Now(), rt.Ended.PID, rt.LastExit, liveness.ExitOf(rt.LastExit).String(), "")
 	r.finish()
 	was := r.endOf(*rt.Ended, rt)
 	was.How, was.Why = rt.LastExit, r.proc.Cause()

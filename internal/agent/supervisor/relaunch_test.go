@@ -115,7 +115,7 @@ func TestAnotherEndHasItsOwnAge(t *testing.T) {
 		r.Kill(file("a"))
 		r.pass(0)
 		ended := time.Now().Add(21 * time.Second) // the command takes a second
-		r.Script(line("start", "a"), operationtest.Script{Takes: 5 * time.Second, Code: 127, Output: "not found"})
+		r.Script(line("start", "a"), operationtest.Script{Takes: 5 * time.Second, Code: 127, Output: "/bin/sh: 1: start: not found"})
 		r.pass(22 * time.Second)
 		for _, want := range []process.CauseID{process.CauseExitStatus, process.CauseCommandMissing} {
 			s, _, _ := r.Snapshot(id("a"))

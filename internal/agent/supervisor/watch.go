@@ -41,7 +41,11 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	}
 	r.proc.Runtime.LastExit = how
 	if r.proc.Runtime.Ending == nil {
-		r.proc.BlameExit(time.Now(), who.PID, how, exit.String())
+		output := ""
+		if how.Code == 126 || how.Code == 127 { // it tells who has returned that
+			output = r.withOutput(story.End{Run: run}).Words
+		}
+		r.proc.BlameExit(time.Now(), who.PID, how, exit.String(), output)
 	}
 	if r.proc.Machine.Busy() {
 		r.publish() // the operation under way looks for itself
