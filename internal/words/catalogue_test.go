@@ -264,8 +264,8 @@ func TestLengthsOfTime(t *testing.T) {
 	for _, c := range []struct{ said, english, chinese string }{
 		{"relaunched more than 3 times in 10m0s", "relaunched more than 3 times in 10 minutes", "10 分钟内拉起超过 3 次"},
 		{
-			"next start in 1h0m30s, attempt 2 of 5", "next start in 1 hour 30 seconds, attempt 2 of 5",
-			"1 小时 30 秒后再次启动（第 2 次，共 5 次）",
+			"next start at 2026-11-20T10:29:00Z, attempt 2 of 5", "next start at 2026-11-20T10:29:00Z, attempt 2 of 5",
+			"将于 2026-11-20T10:29:00Z 再次启动（第 2 次，共 5 次）",
 		},
 		{
 			"given up after 2 starts that did not last; run failed: exit status 8; output: [took 10m0s]",

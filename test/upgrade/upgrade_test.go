@@ -239,7 +239,7 @@ func cause(shown harness.Object) string {
 	if cause == nil {
 		return "none"
 	}
-	text, _, _ := strings.Cut(fmt.Sprint(cause["text"]), "; next start in")
+	text, _, _ := strings.Cut(fmt.Sprint(cause["text"]), "; next start at")
 	text, _, _ = strings.Cut(text, " times in a row")
 	return fmt.Sprint(cause["id"], " ", cause["since"], " ", strings.TrimRight(text, "0123456789"))
 }

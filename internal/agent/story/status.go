@@ -37,7 +37,7 @@ func (p *Process) Status(v View) process.Status {
 	flapping := p.IsFlapping(v.Uptime)
 	s := process.Status{
 		Known: true, Hosted: p.Record.Hosted, Want: p.Record.Want, Revision: p.Record.Revision,
-		State: p.Shown(v.Uptime), Message: p.message(v.Uptime),
+		State: p.Shown(v.Uptime), Message: p.message(&v),
 		ProcName: p.Record.Spec.Identity.ProcName, RegisteredAt: p.Record.RegisteredAt,
 		LastStartAt: p.Runtime.LastStartAt, ReportedAt: v.Now.Unix(), Instance: process.Instance{PID: -1},
 		Flapping: flapping, Restarts: p.Runtime.Restarts, LastExit: p.Runtime.LastExit, Runs: p.History.Runs,
@@ -317,8 +317,8 @@ func (p *Process) causeOfRest(why process.Cause) process.Cause {
 	return why
 }
 
-// message says what an operator needs to know beside the state.
-func (p *Process) message(now time.Duration) string {
+// message says what an operator needs to know beside the state. It names times of day: it may be read much later.
+func (p *Process) message(v *View) string {
 	policy := p.Record.Spec.Policy
 	switch p.Machine.State {
 	case lifecycle.Backoff:
@@ -328,8 +328,8 @@ func (p *Process) message(now time.Duration) string {
 		case p.Runtime.Cause.ID == process.CausePolicy, p.Machine.Awaits == lifecycle.Order:
 			return p.Runtime.Note
 		}
-		wait := max(p.Machine.RetryAt-now, 0).Round(time.Second)
-		next := "next start in " + wait.String() + ", attempt " + p.attempt(p.Machine.Attempts+1)
+		at := v.Now.Add(max(p.Machine.RetryAt-v.Uptime, 0)).Round(time.Second)
+		next := "next start at " + at.UTC().Format(time.RFC3339) + ", attempt " + p.attempt(p.Machine.Attempts+1)
 		if p.Machine.Awaits == lifecycle.Budget {
 			next += ", held back because many processes of this host are being started"
 		}

@@ -33,9 +33,13 @@ func TestRelaunchUntilGivenUp(t *testing.T) {
 			t.Errorf("message %q says neither why it died nor what is done", s.Message)
 		}
 		r.pass(5 * time.Second)
-		if s := r.state("a", "backoff", true); !strings.Contains(s.Message, "exit status 3") ||
-			!strings.Contains(s.Message, "next start in 5s, attempt 2 of 4") {
-			t.Errorf("message %q", s.Message)
+		next := "next start at " + time.Now().Add(5*time.Second).UTC().Format(time.RFC3339) + ", attempt 2 of 4"
+		for range 2 { // whenever it is read
+			if s := r.state("a", "backoff", true); !strings.Contains(s.Message, "exit status 3") ||
+				!strings.Contains(s.Message, next) {
+				t.Errorf("message %q, want %q", s.Message, next)
+			}
+			r.pass(4 * time.Second)
 		}
 		r.pass(time.Hour)
 		if want := []float64{0, 10, 20, 30}; !slices.Equal(*at, want) {
