@@ -228,6 +228,30 @@ func TestEveryOperationInBatches(t *testing.T) {
 	}
 }
 
+// TestEventsNameTheTask: the events of one restart of several hosts name the one task that a person finds.
+func TestEventsNameTheTask(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 4)
+	task := strings.TrimSpace(f.CLI("restart", "shop/web", "--no-wait", "--yes"))
+	f.drover(0, "task", "watch", task)
+	var events []struct {
+		Host  struct{ ID string }
+		Actor struct{ Operation string }
+	}
+	harness.Eventually(t, "the events of all hosts", func() bool {
+		must(t, json.Unmarshal([]byte(f.CLI("events", "shop/web", "--kind", "restarted", "-o", "json")), &events))
+		return len(events) == len(f.hosts)
+	})
+	for _, e := range events {
+		if e.Actor.Operation != task {
+			t.Errorf("the event of %s names %s, want the task %s", e.Host.ID, e.Actor.Operation, task)
+		}
+	}
+	if out := f.drover(0, "task", "get", events[0].Actor.Operation); !strings.Contains(out, "restart") {
+		t.Errorf("the task is %s", out)
+	}
+}
+
 // TestCancelOfATask: what waits behind another operation never begins, also when the agent is killed meanwhile.
 func TestCancelOfATask(t *testing.T) {
 	t.Parallel()

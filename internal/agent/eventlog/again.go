@@ -47,17 +47,19 @@ func (l *Log) reread(visit func(line []byte)) {
 	}
 }
 
-// Operations returns the operations that the newest events of earlier agents tell of. It also returns the time of the
+// Operations returns the operations that the newest events of earlier agents tell of, each with a blank and the process
+// of the event: an operation of a caller may be one on many processes. It also returns the time of the
 // first of these events, in Unix milliseconds; 0 if there are none. It reads files of some MiB at most.
 func (l *Log) Operations() (told map[string]bool, since int64) {
 	told = map[string]bool{}
 	l.reread(func(line []byte) {
 		var e struct {
-			At    int64
-			Actor struct{ Operation string }
+			At      int64
+			Process process.ID
+			Actor   struct{ Operation string }
 		}
 		if json.Unmarshal(line, &e) == nil {
-			told[e.Actor.Operation] = true
+			told[e.Actor.Operation+" "+e.Process.String()] = true
 			if since == 0 {
 				since = e.At
 			}

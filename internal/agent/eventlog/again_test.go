@@ -147,6 +147,6 @@ func TestOperationsOfEarlierAgents(t *testing.T) {
 	own.Actor.Operation = "item-2"
 	l.Append(own)
 	told, since := l.Operations()
-	same(t, "told", map[string]bool{"item-0": true, "item-1": true}, told)
+	same(t, "told", map[string]bool{"item-0 ns/a": true, "item-1 ns/a": true}, told)
 	same(t, "since", int64(2000), since)
 }

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -130,9 +131,10 @@ func By(deed string, a process.Actor) string {
 // Policy returns the actor of what drover does because the spec says so.
 func Policy() process.Actor { return process.Actor{Kind: process.ActorPolicy} }
 
-// Caller returns the actor of an operation that a caller asked for; item is that of the operation.
+// Caller returns the actor of an operation that a caller asked for. item is that of the operation, and counts if the
+// order does not name the task of the caller.
 func Caller(a process.Actor, item string) process.Actor {
-	a.Kind, a.Operation = process.ActorCaller, item
+	a.Kind, a.Operation = process.ActorCaller, cmp.Or(a.Operation, item)
 	return a
 }
 

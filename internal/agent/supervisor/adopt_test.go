@@ -342,7 +342,7 @@ func TestTellOf(t *testing.T) {
 		r.TellOf([]specstore.Entry{
 			ended("told", process.Reload, 1000), ended("old", process.Reload, 999), ended("new", process.Start, 1001),
 			ended("silent", process.SetGroups, 1001),
-		}, map[string]bool{"told": true}, 1000)
+		}, map[string]bool{"told " + id("a").String(): true}, 1000)
 		synctest.Wait()
 		if got := r.sink.history(id("a")); len(got) != 1 || got[0] != "started →" {
 			t.Errorf("told %q, want that it was started", got)

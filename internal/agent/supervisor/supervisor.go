@@ -16,6 +16,7 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/story"
 	"drover/internal/agent/timetable"
 	"drover/internal/process"
 )
@@ -171,10 +172,12 @@ func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 }
 
 // TellOf tells of operations that the last agent has ended and could not tell of any more. told are those whose event
-// is in the log, as far as the log was read: from a time in Unix milliseconds on. Call it after Adopt.
+// is in the log (eventlog.Log.Operations), as far as the log was read: from a time in Unix milliseconds on. Call it
+// after Adopt.
 func (s *Supervisor) TellOf(ended []specstore.Entry, told map[string]bool, since int64) {
 	for _, e := range ended {
-		if e.Ended >= since && !told[e.Item] && e.Op.Info().Event != "" {
+		operation := story.Caller(e.Actor, e.Item).Operation
+		if e.Ended >= since && !told[operation+" "+e.Process.String()] && e.Op.Info().Event != "" {
 			s.runnerOf(e.Process).post(func(_ context.Context, r *runner) { r.tell(r.proc.OperatedBefore(&e)...) })
 		}
 	}

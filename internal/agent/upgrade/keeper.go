@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -386,7 +387,8 @@ func (k *Keeper) finish(ctx context.Context, e *specstore.Entry, outcome process
 	event := process.Event{
 		Kind: process.EventAgentUpgraded, Actor: e.Actor, Cause: process.Cause{ID: outcome.Cause, Text: outcome.Text},
 	}
-	if event.Actor.Kind, event.Actor.Operation = process.ActorCaller, e.Item; outcome.Fault != process.None {
+	event.Actor.Operation = cmp.Or(e.Actor.Operation, e.Item)
+	if event.Actor.Kind = process.ActorCaller; outcome.Fault != process.None {
 		event.Kind = process.EventAgentKept
 	}
 	k.cfg.Changed(event)

@@ -26,7 +26,7 @@ func TestOperation(t *testing.T) {
 			if !m.Expires.Equal(created.Add(10*time.Minute)) || len(m.Orders) != 1 || m.Orders[0].Op != process.Start {
 				t.Errorf("manifest is %+v", m)
 			}
-			if by := m.Orders[0].Actor; by != (process.Actor{User: "anna", Reason: "rollout ro-1"}) {
+			if by := m.Orders[0].Actor; by != (process.Actor{User: "anna", Reason: "rollout ro-1", Operation: "t"}) {
 				t.Errorf("the actor of an order is %+v", by)
 			}
 		}

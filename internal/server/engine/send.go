@@ -180,8 +180,8 @@ func (s *sender) encode(issued time.Time, items []store.Item, groups map[string]
 		}
 		order := wire.Order{
 			Item: it.ID, Process: it.Process, Op: it.Op, Spec: it.Spec,
-			Actor: process.Actor{App: it.App, User: it.User, Reason: it.Reason}, Ordered: it.Ordered,
-			Removes: it.Removes,
+			Actor:   process.Actor{App: it.App, User: it.User, Reason: it.Reason, Operation: it.Task},
+			Ordered: it.Ordered, Removes: it.Removes,
 		}
 		if it.Op == process.SetGroups {
 			order.Groups = groups[it.Process.Namespace]
