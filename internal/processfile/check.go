@@ -186,7 +186,10 @@ func (c *checker) command() {
 	case c.Start != "" && c.PIDFile == "" && c.ProcessName == "":
 		c.fault("start", "leaves a daemon that nothing identifies: expected pid_file or process_name beside it")
 	}
-	if c.Start != "" && c.ProcessName == "" && c.ExpectedInstances != nil && *c.ExpectedInstances > 1 {
+	switch several := c.ExpectedInstances != nil && *c.ExpectedInstances > 1; {
+	case several && c.Run != "":
+		c.fault("expected_instances", "stands beside run: a foreground process is one, expected copies for several")
+	case several && c.Start != "" && c.ProcessName == "":
 		c.fault("expected_instances", "counts the processes of a name: expected process_name beside it")
 	}
 	if strings.Contains(c.ProcessName, "/") {

@@ -517,7 +517,8 @@ func fieldsOfRest() []Field {
 		},
 		{
 			Path: "expected_instances", Value: "number from 1", Default: "1", Class: Live,
-			Text: "How many matching processes there should be. A smaller number shows in the status.",
+			Text: "How many processes with process_name there should be of a daemon with start. A smaller number shows in the " +
+				"status. For several processes with run use copies.",
 		},
 		{
 			Path: "leave", Value: "keep or stop", Default: "keep", Class: Live, Choices: []string{"keep", leaveStop},

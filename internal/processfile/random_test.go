@@ -82,7 +82,7 @@ func randomProcess(seed uint64) v1.Spec {
 		Thresholds: maybe(r, v1.Thresholds{Memory: some(r, v1.Percent(80.5)), CPU: some(r, v1.Percent(100))}),
 	}
 	if r.yes() {
-		f.Run = r.text()
+		f.Run, f.ExpectedInstances = r.text(), nil
 	} else {
 		f.Start, f.PIDFile, f.ProcessName = r.text(), some(r, "/run/x.pid"), "x"
 	}

@@ -308,8 +308,9 @@ var Fields = []Text{
 	{"Labels to select processes by. They grant no rights.", "用来选择进程的标签，不授予权限。"},
 	{"The report id in alarms (GSE report_id).", "告警中的上报 ID（GSE report_id）。"},
 	{
-		"How many matching processes there should be. A smaller number shows in the status.",
-		"应有多少个符合条件的进程。数量不足时会在状态中显示。",
+		"How many processes with process_name there should be of a daemon with start. A smaller number shows in the " +
+			"status. For several processes with run use copies.",
+		"用 start 启动的守护进程应有多少个名为 process_name 的进程。数量不足时会在状态中显示。用 run 运行多个进程时，使用 copies。",
 	},
 	{
 		"What becomes of the process on a host that hosts.select no longer matches: the host keeps it, or " +

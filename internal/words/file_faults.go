@@ -87,6 +87,10 @@ var FileFaults = []Text{
 
 	// which fields go together
 	{"stands beside run: a foreground process is known without it", "与 run 同时给出：前台进程不需要它"},
+	{
+		"stands beside run: a foreground process is one, expected copies for several",
+		"与 run 同时给出：前台进程只有一个，需要多个时用 copies",
+	},
 	{"stands beside start: only a process with run can have copies", "与 start 同时给出：只有使用 run 的进程可以有副本"},
 	{
 		"stands beside {field}, which is not relaunched: remove it, or write restart: null if it is in defaults",

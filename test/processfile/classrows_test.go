@@ -241,7 +241,7 @@ func rowsOfRest() map[string]classRow {
 		"alarm_id":            simple("alarm_id", "1", "2", ""),
 		"leave":               simple("leave", "keep", "stop", ""),
 		"drift":               simple("drift", "report", "mend", ""),
-		"expected_instances":  simple("expected_instances", "1", "2", ""),
+		"expected_instances":  simple("expected_instances", "1", "2", daemon+"\npid_file: DIR/NAME-1.pid"),
 	}
 }
 

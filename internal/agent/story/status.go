@@ -145,8 +145,12 @@ func (p *Process) Shown(uptime time.Duration) string {
 		if flapping {
 			return Flapping
 		}
+	case lifecycle.Operating:
+		if op := p.Active.Op; p.Active.Waits == "" && (op == process.Stop || op == process.Kill) {
+			return string(lifecycle.Stopping)
+		}
 	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Scheduled, lifecycle.Stopping, lifecycle.GivenUp,
-		lifecycle.Finished, lifecycle.Operating:
+		lifecycle.Finished:
 	}
 	return string(p.Machine.State)
 }

@@ -539,3 +539,17 @@ func TestCauseOfLastRun(t *testing.T) {
 		}
 	}
 }
+
+// TestStopping: what an operation ends is shown as stopping, once the operation does not wait any more.
+func TestStopping(t *testing.T) {
+	for want, active := range map[string]story.Active{
+		"stopping":  {Op: process.Stop},
+		"operating": {Op: process.Stop, Waits: "ns/b is not stopped"},
+	} {
+		p := running(process.Resident)
+		p.Machine.State, p.Active = lifecycle.Operating, active
+		if got := p.Shown(time.Hour); got != want {
+			t.Errorf("%+v is shown as %s, want %s", active, got, want)
+		}
+	}
+}

@@ -43,7 +43,7 @@ func TestRecords(t *testing.T) {
 			}
 			last = e.At
 		}
-		want := []string{process.StateRunning, process.StateOperating, process.StateStopped, ""}
+		want := []string{process.StateRunning, process.StateStopping, process.StateStopped, ""}
 		if got := len(states); got < len(want) || !slices.Equal(states[got-len(want):], want) {
 			t.Errorf("recorded are %q, want %q at the end", states, want)
 		}

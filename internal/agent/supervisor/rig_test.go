@@ -163,7 +163,8 @@ func (r *rig) recorded() {
 		// What ends by itself with time is noticed by the next look at all processes.
 		decays := (was.Flapping && !is.Flapping || was.Cause == process.CauseWorkerOOM) &&
 			time.Since(since) <= 31*time.Second
-		brief := is.State == string(lifecycle.Operating) && !was.Gone &&
+		operates := is.State == string(lifecycle.Operating) || is.Cause == process.CauseOperating
+		brief := operates && !was.Gone &&
 			time.Since(time.UnixMilli(is.CauseSince)) <= supervisor.ShowAfter
 		switch {
 		case brief:

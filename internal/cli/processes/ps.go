@@ -80,9 +80,16 @@ func NewPs() *cobra.Command {
 				return s.UnlessOld(command.Failed, printCounts(cmd, s.Output, c, f, &sel, args))
 			}
 			rows, err := listProcesses(cmd, c, f, &sel, args)
+			if err != nil && len(args) > 0 && !s.Structured() {
+				err = begun(cmd, c, args, &sel, err)
+				if exit, ok := errors.AsType[*command.ExitError](err); ok && exit.Code == command.NotRunning {
+					return nil
+				}
+			}
 			if err != nil {
 				return err
 			}
+			underWay(cmd.Context(), c, rows)
 			if err := term.PrintList(cmd, s.Output, rows, processColumns(), func(p client.Process) string {
 				return p.Namespace + "/" + p.Name
 			}); err != nil {
@@ -243,7 +250,7 @@ func processColumns() []term.Column[client.Process] {
 		{Head: "RESTARTS", Wide: true, Cell: func(p client.Process) string { return number(p.Restarts) }},
 		{Head: "CAUSE", Wide: true, Cell: causeOf},
 		{Head: "REPORTED", Wide: true, Cell: func(p client.Process) string { return term.Since(p.ReportedAt) }},
-		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return p.Message }},
+		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return said(p.Message) }},
 	}
 }
 
@@ -376,7 +383,7 @@ func pastColumns(at time.Time) []term.Column[client.Process] {
 		{Head: "ADDRESS", Wide: true, Cell: func(p client.Process) string { return remote.Address(p.Host) }},
 		{Head: "VERSION", Wide: true, Cell: running(func(i *client.Instance) string { return i.Version })},
 		{Head: "RESTARTS", Wide: true, Cell: func(p client.Process) string { return number(p.Restarts) }},
-		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return p.Message }},
+		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return said(p.Message) }},
 	}
 }
 

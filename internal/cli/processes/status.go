@@ -2,6 +2,7 @@ package processes
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -40,6 +41,7 @@ Exit codes: 0 all processes are running, 3 a process is not running, 4 no such p
 			if err != nil {
 				return begun(cmd, c, args, &sel, err)
 			}
+			underWay(cmd.Context(), c, found)
 			w := cmd.OutOrStdout()
 			if s.Form != term.AsText {
 				err = term.PrintValue(w, s.Form, found)
@@ -89,7 +91,7 @@ func begun(cmd *cobra.Command, c *client.Client, names []string, sel *selection,
 			return unknown
 		}
 		for _, f := range found.Findings {
-			if f.Cause.ID != string(process.CauseOperating) {
+			if f.Cause.ID != string(process.CauseOperating) && f.Cause.ID != string(process.CauseQueued) {
 				continue
 			}
 			told = true
@@ -106,6 +108,36 @@ func begun(cmd *cobra.Command, c *client.Client, names []string, sel *selection,
 		return unknown
 	}
 	return &command.ExitError{Code: command.NotRunning}
+}
+
+// mostUnderWay is the number of processes that are down of which a list asks whether an operation on them has begun.
+const mostUnderWay = 5
+
+// underWay shows the operation under way on processes that are down. Hosts tell of an operation only if it is not over
+// in a moment, and until then what they told before is not true any more.
+func underWay(ctx context.Context, c *client.Client, found []client.Process) {
+	var down []*client.Process
+	for i := range found {
+		if p := &found[i]; p.Instance == nil && !p.Stale && p.State != process.StateOperating {
+			down = append(down, p)
+		}
+	}
+	if len(down) > mostUnderWay {
+		return
+	}
+	for _, p := range down {
+		found, err := c.Why(ctx, client.WhyFilter{
+			Namespace: p.Namespace, Name: p.Name, Hosts: []string{p.Host.ID}, All: true,
+		})
+		if err != nil {
+			return // the list is still what the hosts have told
+		}
+		for _, f := range found.Findings {
+			if f.Cause.ID == string(process.CauseOperating) {
+				p.State, p.Message, p.Cause = process.StateOperating, f.Cause.Text, &f.Cause
+			}
+		}
+	}
 }
 
 func writeStatus(w io.Writer, processes []client.Process, o term.Output) error {
@@ -141,7 +173,7 @@ func statusFields(p client.Process, lang words.Lang) []term.Field {
 	if p.Hosted {
 		hosted = hostedText(p)
 	}
-	fields := []term.Field{{"Message", p.Message}, {"Cause", sinceWhen(p, lang)}}
+	fields := []term.Field{{"Message", said(p.Message)}, {"Cause", sinceWhen(p, lang)}}
 	for _, c := range p.Further {
 		text := causeText(c, lang)
 		fields = append(fields, term.Field{"Also", text + " [" + c.ID + "]" + lasting(c, lang)})
@@ -183,6 +215,12 @@ func versionText(p client.Process) string {
 		return "not known: " + a.Text
 	}
 	return p.Instance.Version
+}
+
+// said is what a host says, as a person reads it.
+func said(text string) string {
+	text, _ = words.Sentence(text, words.English)
+	return text
 }
 
 // heard says how old the data of a host is.

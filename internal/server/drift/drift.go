@@ -225,7 +225,7 @@ func (c *Case) Unwatched() bool {
 func (c *Case) person() []v1.Difference {
 	d := v1.Difference{Kind: v1.DriftPerson}
 	switch s := c.Have.Status; {
-	case s.State == process.StateFinished || s.State == process.StateOperating:
+	case slices.Contains([]string{process.StateFinished, process.StateOperating, process.StateStopping}, s.State):
 		return nil
 	case s.Want == process.WantStopped:
 		d.Text, d.Mend = cmp.Or(s.Cause.Text, "somebody has stopped the process"), c.on("start")

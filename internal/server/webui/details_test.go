@@ -158,7 +158,7 @@ func TestTabsOfAProcess(t *testing.T) {
 		r.must(r.store.PutObserved(r.Context(), mark, []store.Observed{{Agent: host, Process: api, Status: process.Status{
 			Known: true, State: process.StateGivenUp, Hosted: true, Want: process.WantRunning,
 			Instance: process.Instance{PID: -1}, LastExit: &process.Exit{Known: true, Code: 3, At: r.now.UnixMilli()},
-			Cause: process.Cause{ID: process.CauseExitStatus, Text: fmt.Sprintf("pid %d exit status 3", i)},
+			Cause: process.Cause{ID: process.CauseExitStatus, Text: fmt.Sprintf("pid %d exit status 3 at 2026-11-28T21:49:%02dZ", i, i)},
 		}}}, nil))
 	}
 	r.happen("KEY0-10.0.0.1", map[time.Duration]process.Event{
@@ -166,7 +166,7 @@ func TestTabsOfAProcess(t *testing.T) {
 	})
 	at := "/ui/processes/shop/api"
 	r.has(at, ">Revision</th>", ">Last exit</th>", "exit status 3", `href="?tab=why"`)
-	r.has(at+"?tab=why", `>12</a>`, "exit-status", "12 of 12 are not", "and 2 more", "pid … exit status 3")
+	r.has(at+"?tab=why", `>12</a>`, "exit-status", "12 of 12 are not", "and 2 more", "pid … exit status 3 at …<")
 	r.has(at+"?tab=logs", ">0:10.0.0.1  ready\n0:10.0.0.10  ready\n", "\n0:10.0.0.9  ready\n", "Hosts that are read: 12.", "drover logs shop/api")
 	some := r.has(at+"?tab=logs&hosts=0:10.0.0.1*,0:10.0.0.3&follow=1", "0:10.0.0.11  ready\n", "Hosts that are read: 5.",
 		`data-follow="/ui/processes/shop/api/log?find=&amp;hosts=0%3A10.0.0.1%2C0%3A10.0.0.10%2C`)

@@ -118,10 +118,12 @@ func findings(list []client.Finding) (groups []finding) {
 			i = len(groups)
 			at[key] = i
 			groups = append(groups, finding{Finding: f})
-			groups[i].Cause.Text = text
 			groups[i].All = path("processes") + "?" + processQuery(f.Namespace, f.Name, "cause", f.Cause.ID)
 		}
 		g := &groups[i]
+		if g.Cause.Text != f.Cause.Text {
+			g.Cause.Text = text
+		}
 		if s := f.Cause.Since; s != nil && (g.Cause.Since == nil || s.Before(*g.Cause.Since)) {
 			g.Cause.Since = s
 		}

@@ -322,7 +322,9 @@ func byMessage(results []client.Result) (groups []group) {
 		if !ok {
 			i = len(groups)
 			at[key] = i
-			groups = append(groups, group{Message: message, Outcome: r.Outcome})
+			groups = append(groups, group{Message: r.Message, Outcome: r.Outcome})
+		} else if groups[i].Message != r.Message {
+			groups[i].Message = message
 		}
 		groups[i].Count++
 		if len(groups[i].Hosts) < few {
@@ -338,7 +340,7 @@ func alike(r *client.Result) string {
 	return ownPart.ReplaceAllString(strings.ReplaceAll(r.Message, "("+r.Name+")", "(…)"), "$1…")
 }
 
-var ownPart = regexp.MustCompile(`\b(pid |at )(\d+|\d{4}-\d\d-\d\dT[0-9:.]+Z)`)
+var ownPart = regexp.MustCompile(`\b(pid |at )(\d{4}-\d\d-\d\dT[0-9:.]+Z|\d+)`)
 
 // rollouts lists rollouts.
 func (v *view) rollouts(ctx context.Context) error {
