@@ -126,7 +126,7 @@ func converseWith(t *testing.T, s *harness.Server, stdin io.Reader, locale, answ
 	_ = program.Close()
 	in := bufio.NewReader(person)
 	var seen strings.Builder
-	for !strings.HasSuffix(seen.String(), "[y/N] ") {
+	for !strings.HasSuffix(seen.String(), "[y/N] ") && !strings.HasSuffix(seen.String(), " to confirm: ") {
 		c, err := in.ReadByte()
 		if err != nil {
 			t.Fatalf("it did not ask: %q, %v", seen.String(), err)
@@ -157,6 +157,18 @@ func TestQuestionAtATerminal(t *testing.T) {
 	if err != nil || !strings.Contains(out, "\r\x1b[Kstart: 0/2 ok, 0 failed, 2 running") ||
 		!strings.Contains(out, "\x1b[32mok\x1b[0m") {
 		t.Errorf("with a yes: %v, %q", err, out)
+	}
+	many := filepath.Join(t.TempDir(), "many.yaml")
+	if err := os.WriteFile(many, []byte("namespace: many\nprocesses:\n  w: {hosts: ['*'], run: sleep 1000, copies: 21}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err = converse(t, s, "C", "y", "apply", "-f", many)
+	if exitCode(err) != 1 || !strings.Contains(out, "apply 21 changes? Type the number 21 to confirm: ") ||
+		!strings.Contains(out, "nothing was done") {
+		t.Errorf("a yes for many: %v, %q", err, out)
+	}
+	if out, err = converse(t, s, "C", "21", "apply", "-f", many); err != nil {
+		t.Errorf("the number for many: %v, %q", err, out)
 	}
 	out, err = converse(t, s, "zh_CN.UTF-8", "", "stop", "ask/*")
 	if exitCode(err) != 1 || !strings.Contains(out, "stop：1 台主机上的 2 个进程？[y/N] ") ||

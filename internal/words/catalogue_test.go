@@ -301,12 +301,13 @@ func TestDifferenceFromAFile(t *testing.T) {
 
 func TestMessage(t *testing.T) {
 	for english, want := range map[string]string{
-		"restart: 1 ok, 0 failed, 0 running (op-1)\n": "restart：1 成功，0 失败，0 执行中（op-1）\n",
-		"\r\x1b[Kstop: 1/2 ok, 0 failed, 1 running":   "\r\x1b[Kstop：1/2 成功，0 失败，1 执行中",
-		"stop 2 processes on 1 host? [y/N] ":          "stop：1 台主机上的 2 个进程？[y/N] ",
-		"  and 2 other messages\nno events\n":         "  还有 2 种其他信息\n没有事件\n",
-		"nobody says this":                            "nobody says this",
-		"":                                            "",
+		"restart: 1 ok, 0 failed, 0 running (op-1)\n":                  "restart：1 成功，0 失败，0 执行中（op-1）\n",
+		"\r\x1b[Kstop: 1/2 ok, 0 failed, 1 running":                    "\r\x1b[Kstop：1/2 成功，0 失败，1 执行中",
+		"stop 2 processes on 1 host? [y/N] ":                           "stop：1 台主机上的 2 个进程？[y/N] ",
+		"stop 21 processes on 1 host? Type the number 21 to confirm: ": "stop：1 台主机上的 21 个进程？请输入数量 21 以确认： ",
+		"  and 2 other messages\nno events\n":                          "  还有 2 种其他信息\n没有事件\n",
+		"nobody says this":                                             "nobody says this",
+		"":                                                             "",
 	} {
 		if got := words.Message(english, words.Chinese); got != want {
 			t.Errorf("%q is %q, want %q", english, got, want)

@@ -6,6 +6,7 @@ package words
 var Messages = []Text{
 	// operations
 	{"{command} the process {process} on one of {hosts} host{s}? [y/N]", "{command}：{hosts} 台主机之一上的进程 {process}？[y/N]"},
+	{"{command} {n} process{s} on {hosts} host{s}? Type the number {m} to confirm:", "{command}：{hosts} 台主机上的 {n} 个进程？请输入数量 {m} 以确认："},
 	{"{command} {n} process{s} on {hosts} host{s}? [y/N]", "{command}：{hosts} 台主机上的 {n} 个进程？[y/N]"},
 	{"{command} the process {process} on one of {hosts} host{s}", "{command}：{hosts} 台主机之一上的进程 {process}"},
 	{"{command} {n} process{s} on {hosts} host{s}", "{command}：{hosts} 台主机上的 {n} 个进程"},
@@ -24,6 +25,7 @@ var Messages = []Text{
 	},
 	{"remove {n} hosts? [y/N]", "移除 {n} 台主机？[y/N]"},
 	{"remove {n} hosts", "移除 {n} 台主机"},
+	{"{what}? Type the number {m} to confirm:", "{what}？请输入数量 {m} 以确认："},
 	{"{what}? [y/N]", "{what}？[y/N]"},
 	{
 		"{command} the process {process} on one of {hosts} host{s}: no terminal to ask for confirmation: give --yes",

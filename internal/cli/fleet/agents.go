@@ -305,7 +305,7 @@ hosts were removed and others were not.`,
 			case yes:
 				term.Say(cmd, "%s\n", what)
 			default:
-				if err := s.Ask(cmd, cmd.InOrStdin(), what); err != nil {
+				if err := s.Ask(cmd, cmd.InOrStdin(), what, len(names)); err != nil {
 					return err
 				}
 			}

@@ -330,7 +330,7 @@ func (a *applyCommand) confirmPlan(cmd *cobra.Command, parts []part) error {
 		n += steps(p.plan)
 	}
 	a.readStdin = slices.Contains(a.files, "-")
-	return a.ask(cmd, "apply "+process.Count(n, "change", "changes"))
+	return a.ask(cmd, "apply "+process.Count(n, "change", "changes"), n)
 }
 
 // mostRounds bounds the calls of one apply. The first round stops what is to be removed, and the second removes it.

@@ -550,7 +550,7 @@ some hosts only, paused, or held for an approval.`,
 			}
 			reached := process.Count(reachedBy(&r), "host", "hosts")
 			if !a.yes {
-				if err := a.ask(cmd, "undo "+r.ID+" on "+reached); err != nil {
+				if err := a.ask(cmd, "undo "+r.ID+" on "+reached, reachedBy(&r)); err != nil {
 					return err
 				}
 			}

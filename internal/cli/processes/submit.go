@@ -231,11 +231,11 @@ func (a *operateCommand) confirm(cmd *cobra.Command, targets []processRef) error
 		term.Say(cmd, "%s\n", what)
 		return nil
 	}
-	return a.ask(cmd, what)
+	return a.ask(cmd, what, len(targets))
 }
 
-// ask asks a person for confirmation.
-func (a *operateCommand) ask(cmd *cobra.Command, what string) error {
+// ask asks a person for confirmation of what concerns count processes or changes.
+func (a *operateCommand) ask(cmd *cobra.Command, what string, count int) error {
 	in := cmd.InOrStdin()
 	if a.readStdin {
 		if tty, err := os.Open("/dev/tty"); err == nil {
@@ -243,7 +243,7 @@ func (a *operateCommand) ask(cmd *cobra.Command, what string) error {
 			in = tty
 		}
 	}
-	return a.Ask(cmd, in, what)
+	return a.Ask(cmd, in, what, count)
 }
 
 // rolloutFlags are the flags of an operation or an apply that spreads over its hosts in batches.

@@ -112,5 +112,5 @@ func (a *operateCommand) confirmUpgrade(cmd *cobra.Command, c *client.Client, r 
 	if count < 2 {
 		return nil
 	}
-	return a.ask(cmd, fmt.Sprintf("upgrade the agents of %d hosts to %s", count, r.Version))
+	return a.ask(cmd, fmt.Sprintf("upgrade the agents of %d hosts to %s", count, r.Version), count)
 }

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -320,15 +322,22 @@ func ExitOf(err error) error {
 	return err
 }
 
-// Ask asks a person at the terminal in for confirmation. Everything but "y" and "yes" is an error, and so is a missing
-// terminal. It blocks until the person answers or the context of cmd ends; --timeout does not count meanwhile.
-func (s *Session) Ask(cmd *cobra.Command, in io.Reader, what string) error {
+// Ask asks a person at the terminal in for confirmation of what concerns count processes or changes. Everything but "y"
+// and "yes", or but the number if it is above term.TypeAbove, is an error, and so is a missing terminal. It blocks until
+// the person answers or the context of cmd ends; --timeout does not count meanwhile.
+func (s *Session) Ask(cmd *cobra.Command, in io.Reader, what string, count int) error {
 	if !term.IsTerminal(in) || !term.IsTerminal(cmd.ErrOrStderr()) {
 		return term.Usagef("%s: no terminal to ask for confirmation: give --yes", what)
 	}
 	s.Bound(false)
 	defer s.Bound(true)
-	term.Say(cmd, "%s? [y/N] ", what)
+	right := []string{"y", "yes"}
+	if count > term.TypeAbove {
+		right = []string{strconv.Itoa(count)}
+		term.Say(cmd, "%s? Type the number %d to confirm: ", what, count)
+	} else {
+		term.Say(cmd, "%s? [y/N] ", what)
+	}
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(in).ReadString('\n') // no answer means no
@@ -336,7 +345,7 @@ func (s *Session) Ask(cmd *cobra.Command, in io.Reader, what string) error {
 	}()
 	select {
 	case line := <-answer:
-		if a := strings.ToLower(strings.TrimSpace(line)); a == "y" || a == "yes" {
+		if slices.Contains(right, strings.ToLower(strings.TrimSpace(line))) {
 			return nil
 		}
 	case <-cmd.Context().Done(): // the reader ends with the program

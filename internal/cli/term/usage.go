@@ -251,6 +251,9 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// TypeAbove is the number of processes or changes above which a person types the number to confirm.
+const TypeAbove = 20
+
 // IsTerminal reports whether a stream of a command is a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)

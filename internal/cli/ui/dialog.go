@@ -11,9 +11,6 @@ import (
 	"drover/internal/words"
 )
 
-// typeAbove is the number of processes above which a person types the number.
-const typeAbove = 20
-
 // dialog asks for the confirmation of an operation: on processes, on those that the server holds, on a rollout or on a
 // task.
 type dialog struct {
@@ -44,7 +41,7 @@ func (d *dialog) count() int {
 }
 
 // mustType reports whether the number must be typed.
-func (d *dialog) mustType() bool { return d.op == "kill" || d.count() > typeAbove }
+func (d *dialog) mustType() bool { return d.op == "kill" || d.count() > term.TypeAbove }
 
 // blocked reports whether the server would refuse the operation for some of the processes.
 func (d *dialog) blocked() bool {
