@@ -29,6 +29,7 @@ var Executions = []Text{
 		"drover 已执行它；脚本缺少某个命令时，或程序缺少某个库时，会这样退出",
 	},
 	{"drover has executed it; a script ends so if it cannot execute a command", "drover 已执行它；脚本无法执行某个命令时会这样退出"},
+	{"the stop ends pid {pid}", "停止操作会终止 pid {pid}"},
 	{"drover has no file descriptor left: {output}", "drover 没有可用的文件描述符：{output}"},
 }
 

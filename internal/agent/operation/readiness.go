@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"drover/internal/agent/instance"
@@ -153,9 +154,12 @@ func (n *session) notReady(within time.Duration, problem error, status string, p
 	}
 	// What has come in time decides about the process.
 	ends := n.spec.Ready.StopLate && n.op != process.Reload && !n.hurried()
-	if ends {
+	switch {
+	case ends:
 		text += fmt.Sprintf("; drover ended pid %d, as ready.on_timeout says", pid)
-	} else {
+	case n.hurried() && strings.HasPrefix(n.hurriedBy(), "a "+string(process.Stop)):
+		text += fmt.Sprintf("; the stop ends pid %d", pid)
+	default:
 		text += fmt.Sprintf("; pid %d runs on", pid)
 	}
 	return checkFailure{text: text, cause: process.CauseNotReady, problem: problem.Error(), ends: ends}

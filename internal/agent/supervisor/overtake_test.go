@@ -196,7 +196,7 @@ func TestStopEndsThePreparation(t *testing.T) {
 // TestStopDecidesAboutWhatIsNotReady: on_timeout: stop counts at the end of the time. A stop or unhost that comes before
 // decides about the process.
 func TestStopDecidesAboutWhatIsNotReady(t *testing.T) {
-	for _, op := range []process.Op{process.Stop, process.Unhost} {
+	for op, told := range map[process.Op]string{process.Stop: "; the stop ends pid ", process.Unhost: " runs on"} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.copy("web", 0)
 			s.Ready = &process.Readiness{Exec: "is-ready", Within: 15_000, StopLate: true}
@@ -206,7 +206,7 @@ func TestStopDecidesAboutWhatIsNotReady(t *testing.T) {
 			item := r.ordered(op, nil, "web")["web"]
 			r.pass(2 * time.Second)
 			if o, _ := r.sink.outcome(start); !strings.Contains(o.Text, "not ready when ") ||
-				!strings.Contains(o.Text, " runs on") {
+				!strings.Contains(o.Text, told) {
 				t.Errorf("%s: the start: %+v", op, o)
 			}
 			if o, _ := r.sink.outcome(item); o.Fault != process.None {

@@ -255,7 +255,7 @@ func hostedText(p client.Process) string {
 
 // sinceWhen is the first cause and its age.
 func sinceWhen(p client.Process, lang words.Lang) string {
-	if p.Cause == nil {
+	if p.Cause == nil || p.Cause.ID == "" { // what is under way without one says so in its message
 		return ""
 	}
 	return p.Cause.ID + lasting(*p.Cause, lang)

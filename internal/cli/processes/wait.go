@@ -336,10 +336,10 @@ func already(results []client.Result) string {
 // numbers are what differs in otherwise equal messages: pids, times, ports.
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// alike returns the same text for messages that differ only in their target and in numbers.
+// alike returns the same text for messages that differ only in their host and in numbers. Messages that name different
+// processes differ.
 func alike(r client.Result) string {
-	about := strings.NewReplacer(r.Host, "HOST", r.Namespace+"/"+r.Name, "NAME", r.Name, "NAME")
-	return numbers.ReplaceAllString(about.Replace(r.Message), "N")
+	return numbers.ReplaceAllString(strings.ReplaceAll(r.Message, r.Host, "HOST"), "N")
 }
 
 // isAway reports whether the host of a result was away.

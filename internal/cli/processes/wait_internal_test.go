@@ -62,6 +62,13 @@ func TestFailuresOfMany(t *testing.T) {
 	if got := look(); got != "" || asked != 1 {
 		t.Errorf("nothing new: %q after %d questions", got, asked)
 	}
+	for _, name := range []string{"api", "web"} {
+		fails("0:10.0.0.8", "run: \""+name+"\" was not found")
+		failed[len(failed)-1]["name"] = name
+		if got := look(); got != "  failed: run: \""+name+"\" was not found (shop/"+name+" on 0:10.0.0.8)\n" {
+			t.Errorf("of %s: %q", name, got)
+		}
+	}
 	fails("0:10.0.0.9", "no answer\x1b[31m")
 	if got := look(); got != "  failed: no answer?[31m (shop/api on 0:10.0.0.9)\n" {
 		t.Errorf("another kind: %q", got)
@@ -69,7 +76,7 @@ func TestFailuresOfMany(t *testing.T) {
 	for range 2 * mostKinds {
 		fails("0:10.0.0.10", strings.Repeat("x", len(failed)))
 	}
-	if got := strings.Count(look(), "\n"); got != mostKinds-2 {
+	if got := strings.Count(look(), "\n"); got != mostKinds-4 {
 		t.Errorf("%d of many kinds", got)
 	}
 }

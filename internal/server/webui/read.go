@@ -335,10 +335,8 @@ func byMessage(results []client.Result) (groups []group) {
 	return groups
 }
 
-// alike is the message of a result without what differs from process to process: its name, pids and times.
-func alike(r *client.Result) string {
-	return ownPart.ReplaceAllString(strings.ReplaceAll(r.Message, "("+r.Name+")", "(…)"), "$1…")
-}
+// alike is the message of a result without the pids and times that differ from host to host.
+func alike(r *client.Result) string { return ownPart.ReplaceAllString(r.Message, "$1…") }
 
 var ownPart = regexp.MustCompile(`\b(pid |at )(\d{4}-\d\d-\d\dT[0-9:.]+Z|\d+)`)
 
