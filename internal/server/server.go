@@ -383,7 +383,8 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) raise(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "absences", Run: fleet.NewTeller(fleet.TellerConfig{
-			Store: s.store, Directory: s.directory, Happened: s.engine.EventsStored, Now: s.clock.Now, Wall: s.clock.Wall,
+			Store: s.store, Directory: s.directory, Happened: s.engine.EventsStored,
+			Now: s.clock.Now, Wall: s.clock.Wall,
 			Log: s.cfg.Log,
 		}).Run},
 		group.Part{Name: "alarms", Run: s.sender.Run},

@@ -217,7 +217,8 @@ var (
 		return patterns(slices.Concat(Sentences, Executions, Refusals, FileFaults, FieldFaults, asides))
 	})
 	messages = sync.OnceValue(func() []*pattern {
-		return patterns(slices.Concat(Doctor, Messages, Faults, fileFaults[:3], []Text{fieldFault}, Sentences, Executions, Refusals,
+		return patterns(slices.Concat(Doctor, Messages, Faults, fileFaults[:3], []Text{fieldFault}, Sentences,
+			Executions, Refusals,
 			FileFaults, FieldFaults, fileFaults[3:], asides))
 	})
 )

@@ -210,9 +210,20 @@ processes:
 `, binaries.herald, p.S.URL, strings.TrimPrefix(p.S.URL, "http://")))
 	w.look()
 	for _, command := range [][]string{
-		{"ps"}, {"top", "--once"}, {"logs", "shop/web"}, {"events"}, {"doctor"}, {"why", "shop/web"},
-		{"preflight", "shop/web"}, {"reload", "shop/herald"}, {"signal", "HUP", "shop/web"}, {"diff", "-f", p.Dir + "/file.yaml"},
-		{"restart", "shop/*", "--yes"}, {"get", "shop"}, {"drift"}, {"audit"},
+		{"ps"},
+		{"top", "--once"},
+		{"logs", "shop/web"},
+		{"events"},
+		{"doctor"},
+		{"why", "shop/web"},
+		{"preflight", "shop/web"},
+		{"reload", "shop/herald"},
+		{"signal", "HUP", "shop/web"},
+		{"diff", "-f", p.Dir + "/file.yaml"},
+		{"restart", "shop/*", "--yes"},
+		{"get", "shop"},
+		{"drift"},
+		{"audit"},
 	} {
 		p.CLI(command...) // whether it succeeds is for other tests
 		w.look()

@@ -139,8 +139,9 @@ type sender struct {
 func Open(cfg Config) (*Keeper, error) {
 	k := &Keeper{
 		cfg: cfg, began: cfg.Clock(), wake: make(chan struct{}, 1), runs: map[string]*talk{},
-		senders: map[int]sender{}, news: map[string]bool{}, barriers: map[string]chan struct{}{}, busySince: map[*net.UnixConn]time.Duration{},
-		closing: make(chan struct{}, maxClosing),
+		senders: map[int]sender{}, news: map[string]bool{}, barriers: map[string]chan struct{}{},
+		busySince: map[*net.UnixConn]time.Duration{},
+		closing:   make(chan struct{}, maxClosing),
 	}
 	failed := func(err error) (*Keeper, error) {
 		return nil, fmt.Errorf("cannot listen for notifications: %w", err)

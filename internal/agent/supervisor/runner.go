@@ -209,7 +209,8 @@ func (r *runner) stopTimers() {
 func (r *runner) begin(ctx context.Context) {
 	var actions []lifecycle.Action
 	attempts := r.proc.Runtime.Attempts
-	if rt := &r.proc.Runtime; attempts > 0 && rt.Process == nil && rt.RetryAt == 0 && !r.sup.operator.Relaunching(r.id) {
+	waits := r.proc.Runtime.Process == nil && r.proc.Runtime.RetryAt == 0
+	if attempts > 0 && waits && !r.sup.operator.Relaunching(r.id) {
 		attempts-- // the earlier agent ended before its last relaunch had begun
 	}
 	if r.proc.Record != nil && r.proc.Record.GivenUp {
