@@ -25,8 +25,9 @@ type order struct {
 	waiting           map[process.ID]map[*waiter]bool
 	// copies has the processes with the name of a copy, in the order of their numbers.
 	copies map[process.ID][]process.ID
-	// leaving has, by namespace, the processes whose last operation is the first part of a removal.
-	leaving map[string]map[process.ID]bool
+	// leaving has, by namespace, the processes whose last operation is the first part of a removal, oldest first. Those
+	// that have ended leave it at the next look.
+	leaving map[string][]process.ID
 }
 
 // copyOf returns the process whose copy has this name.
@@ -82,29 +83,30 @@ func (o *order) removal(id process.ID, removes bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := o.leaving[id.Namespace]
+	at := slices.Index(all, id)
 	switch {
-	case !removes:
-		if delete(all, id); len(all) == 0 {
-			delete(o.leaving, id.Namespace)
+	case removes && at < 0:
+		if o.leaving == nil {
+			o.leaving = map[string][]process.ID{}
 		}
-		return
-	case o.leaving == nil:
-		o.leaving = map[string]map[process.ID]bool{}
+		o.leaving[id.Namespace] = append(all, id)
+	case !removes && at >= 0 && len(all) == 1:
+		delete(o.leaving, id.Namespace)
+	case !removes && at >= 0:
+		o.leaving[id.Namespace] = slices.Delete(all, at, at+1)
 	}
-	if all == nil {
-		all = map[process.ID]bool{}
-		o.leaving[id.Namespace] = all
-	}
-	all[id] = true
 }
 
-// leavingFrom returns the processes of a namespace whose removal has begun, sorted.
-func (o *order) leavingFrom(namespace string) []process.ID {
+// leaves returns the process whose removal from a namespace began first, but for one.
+func (o *order) leaves(namespace string, but process.ID) (id process.ID, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	ids := slices.Collect(maps.Keys(o.leaving[namespace]))
-	process.SortIDs(ids)
-	return ids
+	for _, id := range o.leaving[namespace] {
+		if id != but {
+			return id, true
+		}
+	}
+	return process.ID{}, false
 }
 
 type waiter struct{ call func() }
@@ -333,10 +335,13 @@ func (s *Supervisor) replaced(id process.ID) (w wait) {
 		r := s.runner(other)
 		return r != nil && (r.queues(process.Stop) || r.shared.load().Active.Op == process.Stop)
 	}
-	for _, other := range s.order.leavingFrom(id.Namespace) {
-		if other != id && !slices.Contains(others, other) {
+	// One is enough: its end leads to another look, and all others may have ended by then.
+	for other, ok := s.order.leaves(id.Namespace, id); ok; other, ok = s.order.leaves(id.Namespace, id) {
+		if stopping(other) {
 			others = append(slices.Clip(others), other)
+			break
 		}
+		s.order.removal(other, false)
 	}
 	for _, other := range others {
 		if stopping(other) {
