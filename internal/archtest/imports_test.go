@@ -171,7 +171,7 @@ func mayImport() map[string][]string {
 		"internal/agent/launch/gate": {},
 		"internal/agent/launch": {
 			"internal/agent/cgroup", "internal/agent/launch/gate", "internal/agent/pidfd", "internal/agent/procfs",
-			"internal/agent/trail", "internal/clip", "internal/process",
+			"internal/agent/trail", "internal/clip", "internal/durable", "internal/process",
 		},
 		"internal/agent/liveness": {
 			"internal/agent/cgroup", "internal/agent/launch", "internal/agent/pidfd", "internal/agent/procfs",

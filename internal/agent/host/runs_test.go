@@ -127,6 +127,7 @@ func TestOutputThatCannotBeKept(t *testing.T) {
 			if err := os.Remove(dir); err != nil {
 				t.Fatal(err)
 			}
+			write(t, dir, "a file in its place")
 		},
 		"a full disk": func(t *testing.T, dir string) {
 			t.Helper()

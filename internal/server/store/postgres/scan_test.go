@@ -16,8 +16,8 @@ func TestEveryStatementHasAnIndex(t *testing.T) {
 	}
 	for _, statement := range []string{
 		`INSERT INTO tasks SELECT n, 'old' || n, 'app', 'user', '', n, n << 24, (n << 24) + 30, 1, 0 FROM generate_series(1::bigint, 1000) n`,
-		`INSERT INTO requests (num, task, op, namespace, name, proc_name, setup_path, func_id, instance_id)
-			SELECT n << 24, n, 'start', 'ns', 'p' || n, '', '', '', '' FROM generate_series(1::bigint, 1000) n`,
+		`INSERT INTO requests (num, task, op, namespace, name, proc_name, setup_path, func_id, instance_id, removes)
+			SELECT n << 24, n, 'start', 'ns', 'p' || n, '', '', '', '', 0 FROM generate_series(1::bigint, 1000) n`,
 		`INSERT INTO items (num, nonce, task, request, rank, key, asked, agent, host, lane, passes, state, attempts, deadline)
 			SELECT (n << 24) + i, 1, n, n << 24, i, 'k' || i, 'k', 'agent' || i, i, n, 0, 4, 1, n FROM generate_series(1::bigint, 1000) n, generate_series(0, 29) i`,
 		`INSERT INTO agents (key, cloud, ip, id, build, created) SELECT 'agent' || n, 0, 'ip' || n, '', '', 0 FROM generate_series(1, 5000) n`,

@@ -44,7 +44,7 @@ CREATE TABLE requests (
     spec        text,
     -- The request that holds the spec, where another one has brought it.
     spec_of     bigint,
-    removes     boolean NOT NULL
+    removes     bigint NOT NULL
 );
 CREATE INDEX requests_task ON requests (task, num);
 
