@@ -326,7 +326,8 @@ func TestDamagedFiles(t *testing.T) {
 		harmless   bool
 		damage     func(data []byte) []byte
 	}{
-		{"agent/state.db", "damaged", false, func(data []byte) []byte { return data[:len(data)/2] }},
+		// bbolt lets its file grow ahead: half of it may have all that is in use.
+		{"agent/state.db", "damaged", false, func(data []byte) []byte { return data[:4*os.Getpagesize()] }},
 		{"agent/state.db", "", false, func([]byte) []byte { return garbage }},
 		{"agent/state.db", "", false, func(data []byte) []byte {
 			return append(bytes.Clone(garbage), data[len(garbage):]...)

@@ -105,8 +105,11 @@ func (a *attack) strikeAll(first, stride int) {
 	}
 }
 
-// mayBeMissed reports whether only a slow operation passes a moment: the server does not store the beginning of another.
-func mayBeMissed(moment string) bool { return strings.HasPrefix(moment, "Begin ") }
+// mayBeMissed reports whether only a slow operation passes a moment: the server does not store the beginning of another,
+// nor the receipt that comes after the report of its end.
+func mayBeMissed(moment string) bool {
+	return strings.HasPrefix(moment, "Begin ") || strings.HasPrefix(moment, "MarkAccepted ")
+}
 
 // rehearse carries out the operation without a kill, and returns the moments that it passes.
 func (a *attack) rehearse() []string {

@@ -20,6 +20,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/client"
+	"drover/internal/process"
 	"drover/internal/words"
 )
 
@@ -335,8 +336,16 @@ func byMessage(results []client.Result) (groups []group) {
 	return groups
 }
 
-// alike is the message of a result without the pids and times that differ from host to host.
-func alike(r *client.Result) string { return ownPart.ReplaceAllString(r.Message, "$1…") }
+// alike is the message of a result without the pids and times that differ from host to host, and without the number of
+// a copy. Messages that name different processes differ.
+func alike(r *client.Result) string {
+	name, number := process.CutCopy(r.Name)
+	message := r.Message
+	if number > 0 {
+		message = strings.ReplaceAll(message, r.Name, name+"@…")
+	}
+	return ownPart.ReplaceAllString(message, "$1…")
+}
 
 var ownPart = regexp.MustCompile(`\b(pid |at )(\d{4}-\d\d-\d\dT[0-9:.]+Z|\d+)`)
 
