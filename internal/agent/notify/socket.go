@@ -83,8 +83,9 @@ const (
 // that is connected to a former socket is heard there while this agent lives and keeps the socket.
 func (k *Keeper) Run(ctx context.Context) error {
 	ears, ctx := errgroup.WithContext(ctx)
-	open := []*net.UnixConn{k.conn}
-	ears.Go(func() error { return k.hear(ctx, open[0]) })
+	first := k.conn
+	open := []*net.UnixConn{first}
+	ears.Go(func() error { return k.hear(ctx, first) })
 	ears.Go(func() error {
 		for told := false; idle.Sleep(ctx, lookEvery); {
 			next, err := k.listenAgain()
