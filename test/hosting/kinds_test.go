@@ -12,7 +12,7 @@ import (
 func TestSingleRun(t *testing.T) {
 	together(t, map[string]func(*testing.T, *harness.Server){
 		"a daemon that ends later": func(t *testing.T, s *harness.Server) {
-			p := daemon(t, s, "later", "crash-after,hold-stdout", "-delay", "3s", "-code", "5")
+			p := daemon(t, s, "later", "crash-at-usr1,hold-stdout", "-code", "5")
 			p.Policy["auto_type"] = 2
 			if r := p.must(0, 0); !r.Hosted {
 				t.Errorf("start is answered %+v", r)
@@ -21,6 +21,7 @@ func TestSingleRun(t *testing.T) {
 			if status := p.becomes("running"); len(runs(status)) != 1 || runs(status)[0]["ended_at"] != nil {
 				t.Errorf("runs %v", runs(status))
 			}
+			harness.Signal(t, pid, syscall.SIGUSR1)
 			status := p.becomes("finished")
 			if exit := part(status, "last_exit"); exit["known"] != true || exit["code"] != 5.0 {
 				t.Errorf("it ended with %v", exit)

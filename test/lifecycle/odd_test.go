@@ -102,7 +102,7 @@ func TestRelaunch(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	t.Run("is given up after start_retries", func(t *testing.T) {
 		t.Parallel()
-		p, dir := harness.Odd(t, s, binaries.oddd, "loop", "crash-after", "-delay", "1500ms", "-code", "3")
+		p, dir := harness.Odd(t, s, binaries.oddd, "loop", "crash-after", "-delay", "3s", "-code", "3")
 		p.Policy = harness.Object{"start_check_secs": 1, "start_retries": 2}
 		p.Operate(0).Want(t, "start", 0)
 		var message string

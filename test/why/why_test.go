@@ -66,9 +66,10 @@ func asked() []injection {
 			return o
 		}, []string{"by tester"}},
 		{"finished", right, func(t *testing.T, s *harness.Server, name string) *subject {
-			o := newSubject(t, s, name, "crash-after", "-delay", "3s", "-code", "0")
+			o := newSubject(t, s, name, "crash-at-usr1", "-code", "0")
 			o.part("policy")["kind"] = "single-run"
 			o.does("start", true)
+			harness.Signal(t, o.pid(), syscall.SIGUSR1)
 			return o
 		}, nil},
 		{"started-outside", right, func(t *testing.T, s *harness.Server, name string) *subject {
@@ -99,13 +100,15 @@ func asked() []injection {
 func ends() []injection {
 	return []injection{
 		{"exited", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
-			o := newSubject(t, s, name, "crash-after", "-delay", "3s", "-code", "0")
+			o := newSubject(t, s, name, "crash-at-usr1", "-code", "0")
 			o.does("start", true)
+			harness.Signal(t, o.pid(), syscall.SIGUSR1)
 			return o
 		}, []string{"exit status 0"}},
 		{"exit-status", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
-			o := newSubject(t, s, name, "crash-after,hold-stdout", "-delay", "3s", "-code", "3")
+			o := newSubject(t, s, name, "crash-at-usr1,hold-stdout", "-code", "3")
 			o.does("start", true)
+			harness.Signal(t, o.pid(), syscall.SIGUSR1)
 			return o
 		}, []string{"exit status 3", "still here"}},
 		{"killed-by-signal", wrong, func(t *testing.T, s *harness.Server, name string) *subject {

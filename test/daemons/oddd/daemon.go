@@ -78,6 +78,10 @@ func (o *options) wait(signals <-chan os.Signal, children []*os.Process) error {
 				return err
 			}
 			switch s {
+			case syscall.SIGUSR1:
+				if o.is(crashAtUSR) {
+					os.Exit(o.code)
+				}
 			case syscall.SIGHUP:
 				if err := appendLine(o.log, "reloaded"); err != nil {
 					return err

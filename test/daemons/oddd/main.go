@@ -14,6 +14,7 @@
 //	workers       starts -workers children, each in a session of its own; they end at SIGTERM, or with SIGKILL, not with it
 //	exit-now      exits 0 at once and leaves no daemon
 //	crash-after   exits with -code after -delay and leaves its pid file
+//	crash-at-usr1 exits with -code at SIGUSR1 and leaves its pid file
 //	hog-cpu       keeps a fifth of a processor busy from -delay on, for -span
 //	hog-mem       holds -mb of memory, likewise
 //	grandchild    leaves either to a child of a child, both of which end as workers do
@@ -74,7 +75,7 @@ func parse(args []string) (*options, error) {
 	f.DurationVar(&o.delay, "delay", 500*time.Millisecond, "`time` to pass with late, crash-after and the hogs")
 	f.DurationVar(&o.every, "every", 50*time.Millisecond, "`time` between two lines with hold-stdout")
 	f.IntVar(&o.workers, "workers", 2, "`number` of children with workers")
-	f.IntVar(&o.code, "code", 3, "exit `code` with crash-after")
+	f.IntVar(&o.code, "code", 3, "exit `code` with crash-after and crash-at-usr1")
 	f.IntVar(&o.kib, "kib", 0, "`KiB` of a line with hold-stdout, beside its time")
 	f.DurationVar(&o.span, "span", 0, "`time` that a hog lasts; 0 is for ever")
 	f.IntVar(&o.mb, "mb", 100, "`MiB` of memory with hog-mem")
@@ -99,6 +100,7 @@ const (
 	workers    = "workers"
 	exitNow    = "exit-now"
 	crashAfter = "crash-after"
+	crashAtUSR = "crash-at-usr1"
 	hogCPU     = "hog-cpu"
 	hogMem     = "hog-mem"
 	grandchild = "grandchild"
@@ -106,7 +108,7 @@ const (
 
 func modes() []string {
 	return []string{
-		plain, late, holdStdout, ignoreTerm, rename, workers, exitNow, crashAfter, hogCPU, hogMem,
+		plain, late, holdStdout, ignoreTerm, rename, workers, exitNow, crashAfter, crashAtUSR, hogCPU, hogMem,
 		grandchild,
 	}
 }
