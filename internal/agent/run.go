@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
+	"drover/internal/agent/logs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/uplink"
+	"drover/internal/clip"
 	"drover/internal/group"
 	"drover/internal/process"
 )
@@ -56,7 +59,21 @@ func (a *Agent) troubles() []string {
 	if err := a.store.Lost(); err != nil {
 		notes = append(notes, err.Error())
 	}
+	if dir := logsOf(a.cfg.Dir); a.facts.Full(dir) != 0 {
+		if largest, err := logs.Largest(dir, 3); err == nil && len(largest) > 0 {
+			notes = append(notes, largestLogs(dir, largest))
+		}
+	}
 	return notes
+}
+
+// largestLogs names the logs that take most room.
+func largestLogs(dir string, largest []logs.Size) string {
+	names := make([]string, len(largest))
+	for i, l := range largest {
+		names[i] = fmt.Sprintf("%s %d MiB", l.Process, l.Bytes>>20)
+	}
+	return clip.Head("the largest logs in "+dir+": "+strings.Join(names, ", "), 255)
 }
 
 // Run supervises processes and takes orders until ctx ends. If the server is unreachable, only the server's knowledge

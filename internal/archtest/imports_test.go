@@ -308,7 +308,7 @@ func mayImport() map[string][]string {
 			"internal/agent/operation", "internal/agent/orders", "internal/agent/policy", "internal/agent/probe",
 			"internal/agent/procfs", "internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
 			"internal/agent/timetable", "internal/agent/trail", "internal/agent/uplink", "internal/agent/usage",
-			"internal/config", "internal/durable", "internal/fabric", "internal/group",
+			"internal/clip", "internal/config", "internal/durable", "internal/fabric", "internal/group",
 			"internal/process", "internal/selector", "internal/wire",
 		},
 		"internal/agent/admission": {
@@ -336,7 +336,8 @@ func mayImport() map[string][]string {
 			"internal/cli/inspect", "internal/cli/receivers", "internal/cli/term", "internal/cli/ui", "internal/command",
 		},
 		"internal/cli/inspect": {
-			"client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config", "internal/words",
+			"client", "internal/agent/logs", "internal/cli/remote", "internal/cli/term", "internal/command",
+			"internal/config", "internal/words",
 		},
 		"internal/cli/accounts": {
 			"client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config",

@@ -66,6 +66,7 @@ var Doctor = []Text{
 	{"no server runs here: there is no {path}", "本机没有运行服务器：{path} 不存在"},
 	{"no server listens at {path}: {output}", "{path} 没有服务器监听：{output}"},
 	{"a server listens at {path}", "服务器正在监听 {path}"},
+	{"the largest logs in {path}: {output}", "{path} 中最大的日志：{output}"},
 	{"port {port} is free", "端口 {port} 未被占用"},
 	{"port {port} is taken by pid {pid}: {output}", "端口 {port} 已被 pid {pid} 占用：{output}"},
 	{"port {port} is taken: {output}", "端口 {port} 已被占用：{output}"},

@@ -46,3 +46,10 @@ func (k *Keeper) Search() (leave func()) {
 
 // SearchFor sets how long one question searches.
 func (k *Keeper) SearchFor(d time.Duration) { k.searchFor = d }
+
+// Rests reports whether the watching thread looks at no log before the next write.
+func (k *Keeper) Rests() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.watched) == streams*len(k.logs)
+}

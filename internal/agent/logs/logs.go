@@ -52,8 +52,9 @@ const (
 	tidyEvery = time.Hour
 )
 
-// bound is what a log may hold, and where its files begin. It is in a file of the log, for the next agent.
+// bound is what a log may hold, whose it is, and where its files begin. It is in a file of the log, for the next agent.
 type bound struct {
+	Process process.ID    `json:"process"`
 	MaxSize int64         `json:"max_size"`
 	Keep    int           `json:"keep"`
 	MaxAge  time.Duration `json:"max_age"`
@@ -65,8 +66,8 @@ type bound struct {
 }
 
 // boundOf returns the bound of a policy for a process whose files may have fileSize bytes; nil for no limit.
-func boundOf(p process.LogPolicy, fileSize *int64) bound {
-	b := bound{MaxSize: defaultSize, Keep: defaultKeep, MaxAge: defaultAge, Plain: p.Plain, Longest: longestFile}
+func boundOf(id process.ID, p process.LogPolicy, fileSize *int64) bound {
+	b := bound{Process: id, MaxSize: defaultSize, Keep: defaultKeep, MaxAge: defaultAge, Plain: p.Plain, Longest: longestFile}
 	if p.MaxSize > 0 {
 		b.MaxSize = max(p.MaxSize, leastSize)
 	}
@@ -184,7 +185,7 @@ func openLog(dir string) (*processLog, error) {
 		err = json.Unmarshal(text, &b)
 	}
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (b.MaxSize <= 0 || b.Longest <= 0) {
-		b, err = boundOf(process.LogPolicy{}, nil), nil
+		b, err = boundOf(process.ID{}, process.LogPolicy{}, nil), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the bound of a log: %w", err)
@@ -236,7 +237,7 @@ func (k *Keeper) adopt(l *processLog) {
 // Begin notes that a run of a process begins, and returns the files for its output: files open for appending only, or
 // pipes if the spec wants them. The caller closes them.
 func (k *Keeper) Begin(id process.ID, run string, spec *process.Spec) (out, errs *os.File, err error) {
-	l, err := k.logFor(process.Hash(id), boundOf(spec.Log, spec.Execution.RLimits.FileSize))
+	l, err := k.logFor(process.Hash(id), boundOf(id, spec.Log, spec.Execution.RLimits.FileSize))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -294,7 +295,7 @@ func (k *Keeper) Bound(id process.ID, spec *process.Spec) {
 	if l == nil {
 		return
 	}
-	if err := l.store(boundOf(spec.Log, spec.Execution.RLimits.FileSize), false); err != nil {
+	if err := l.store(boundOf(id, spec.Log, spec.Execution.RLimits.FileSize), false); err != nil {
 		k.log.Warn("cannot store the bound of a log", "process", id, "error", err)
 	}
 	for _, s := range l.streams { // the process may write nothing more

@@ -46,16 +46,16 @@ func (k *Keeper) work() {
 		s := k.queue[0]
 		k.queue = k.queue[1:]
 		k.mu.Unlock()
-		err, room := k.rotateAll(s), int64(0)
+		err, cut := k.rotateAll(s), false
 		if err != nil {
 			k.log.Warn("cannot rotate log", "log", s.path, "error", err)
-			room = s.room.Swap(0)
+			cut = s.room.Swap(0) > 0 || s.size.Load()-s.freed.Load() > 2*s.log.limits().MaxSize
 		}
 		k.mu.Lock()
 		s.queued = false
-		if (err == nil || room > 0) && k.events != nil {
-			// The watching thread truncates what was rotated whole, and cuts what a new agent could not rotate. The
-			// writer may never write again.
+		if (err == nil || cut) && k.events != nil {
+			// The watching thread truncates what was rotated whole, and cuts what could not be rotated: by a new agent,
+			// or on a full disk after its bound was lowered. The writer may never write again.
 			k.woken = append(k.woken, s)
 			k.events.Wake()
 		}

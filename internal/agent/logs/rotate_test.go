@@ -360,6 +360,20 @@ func marks(r *rig) int {
 	return bytes.Count(text, []byte("\n"))
 }
 
+// TestLowerBoundOnAFullDisk: a log that filled the disk is cut to a lower bound, although its process can write nothing.
+func TestLowerBoundOnAFullDisk(t *testing.T) {
+	r := newRigOnSmallDisk(t)
+	r.run()
+	out, _, _ := r.begin(policy(64<<20, 3))
+	var err error
+	for n := 1; err == nil; n += 1000 {
+		_, err = out.WriteString(numbered(n, n+999))
+	}
+	harness.Eventually(t, "the log to rest", r.Rests)
+	r.Bound(api(), policy(64<<10, 3))
+	harness.Eventually(t, "the file to be cut", func() bool { return held(r.path("stdout")) <= 2*64<<10 })
+}
+
 // TestFullDisk: the writer lives, and its only error is the full disk; later text is there.
 func TestFullDisk(t *testing.T) {
 	r := newRigOnSmallDisk(t)

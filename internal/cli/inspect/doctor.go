@@ -245,12 +245,15 @@ func (f *findings) space(check string, free, size int64) {
 	switch {
 	case free < 128<<20 || free < size/50:
 		f.problem(check, remedy, "%s", text)
-	case free < size/10:
+	case scarce(free, size):
 		f.warn(check, remedy, "%s", text)
 	default:
 		f.ok(check, "%s", text)
 	}
 }
+
+// scarce reports whether a file system has so little room that a person should look, in bytes.
+func scarce(free, size int64) bool { return free < 128<<20 || free < size/10 }
 
 // hosts checks the agents.
 func (f *findings) hosts(ctx context.Context, c *client.Client, version string) {

@@ -19,9 +19,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/client"
+	"drover/internal/agent/logs"
 	"drover/internal/cli/term"
 	"drover/internal/config"
 )
+
+// logsShown is how many logs are named where a file system has little room.
+const logsShown = 3
 
 // dialTime is how long a connection may take.
 const dialTime = 3 * time.Second
@@ -49,6 +53,7 @@ func (f *findings) machine(ctx context.Context, dataDir, agentDir, address strin
 		if !sameDisk(own, dir) {
 			f.disk(dir)
 		}
+		f.logs(filepath.Join(dir, "log"))
 		f.agent(ctx, dir)
 	case agentDir != "":
 		f.problem("agent", "join a server: drover-agent join --server URL --token TOKEN", "there is no agent in %s", agentDir)
@@ -113,6 +118,23 @@ func (f *findings) disk(dir string) {
 		return
 	}
 	f.space("disk of "+dir, int64(s.Bavail)*s.Bsize, int64(s.Blocks)*s.Bsize) //nolint:gosec // real disks
+}
+
+// logs names the logs that take most room, if their file system has little.
+func (f *findings) logs(dir string) {
+	var s unix.Statfs_t
+	if unix.Statfs(dir, &s) != nil || !scarce(int64(s.Bavail)*s.Bsize, int64(s.Blocks)*s.Bsize) { //nolint:gosec // real disks
+		return
+	}
+	largest, err := logs.Largest(dir, logsShown)
+	if err != nil || len(largest) == 0 {
+		return
+	}
+	names := make([]string, len(largest))
+	for i, l := range largest {
+		names[i] = l.Process.String() + " " + term.Size(l.Bytes)
+	}
+	f.warn("logs", "drover why --page log-full", "the largest logs in %s: %s", dir, strings.Join(names, ", "))
 }
 
 // socket checks the socket of a server, and reports whether a server listens there.
