@@ -103,24 +103,27 @@ func (h *Host) signalled(run string) bool {
 	return bytes.IndexByte(text, '\n') >= 0
 }
 
-// cutSignal empties a ready file that has grown too large, but keeps what it said.
-func (h *Host) cutSignal(run string) {
+// cutSignal cuts a ready file that has grown too large: to its begin if that says that the process is ready, else whole.
+// It reports whether the file was too large.
+func (h *Host) cutSignal(run string) (was bool) {
 	info, err := os.Lstat(h.readyFile(run))
 	if err != nil || launch.Held(info) <= maxSignal {
-		return
+		return false
 	}
-	said := h.signalled(run)
-	f, err := os.OpenFile(h.readyFile(run), os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	kept := int64(0)
+	if h.signalled(run) {
+		kept = maxSignal
+	}
+	f, err := os.OpenFile(h.readyFile(run), os.O_WRONLY|unix.O_NOFOLLOW, 0)
 	if err == nil {
-		defer f.Close() //nolint:errcheck // every write was checked
-		err = f.Truncate(0)
-	}
-	if err == nil && said {
-		_, err = f.WriteString("\n")
+		defer f.Close() //nolint:errcheck // nothing was written
+		err = f.Truncate(kept)
 	}
 	if err != nil {
 		h.log.Warn("cannot cut ready file", "error", fmt.Errorf("run %s: %w", run, err))
+		return false
 	}
+	return true
 }
 
 // settleTime bounds Settle: a full socket must not hold up the end of a process.

@@ -32,13 +32,16 @@ func TrimOutputs(dir string) error {
 	return err
 }
 
-// boundOutputs cuts each output as soon as it is too large, until ctx ends: a writer may be fast, and the disk belongs
-// to the agent. It costs nothing while nobody writes.
+// boundOutputs cuts each output and ready file as soon as it is too large, until ctx ends: a writer may be fast, and the
+// disk belongs to the agent. It costs nothing while nobody writes.
 func (h *Host) boundOutputs(ctx context.Context) error {
 	events, err := inotify.Open()
 	if err == nil {
 		defer events.Close()
 		_, err = events.AddWrites(h.outputs)
+	}
+	if err == nil {
+		_, err = events.AddWrites(h.signals)
 	}
 	if err != nil {
 		h.log.Warn("truncating outputs at intervals only", "interval", lookEvery, "error", err)
@@ -85,7 +88,7 @@ func (h *Host) trimAtIntervals(ctx context.Context) error {
 	}
 }
 
-// trimChanged cuts the outputs that the events name, and reports whether one of them was too large.
+// trimChanged cuts the outputs and the ready files that the events name, and reports whether one of them was too large.
 func (h *Host) trimChanged(events []inotify.Event) (cut bool) {
 	seen := map[string]bool{}
 	for _, e := range events {
@@ -96,6 +99,7 @@ func (h *Host) trimChanged(events []inotify.Event) (cut bool) {
 		if e.Name != "" && !seen[e.Name] {
 			seen[e.Name] = true
 			cut = h.trimOutput(e.Name) || cut
+			cut = h.cutSignal(e.Name) || cut
 		}
 	}
 	return cut
@@ -108,6 +112,12 @@ func (h *Host) trimAll() {
 	}
 	for _, f := range files {
 		h.trimOutput(f.Name())
+	}
+	if files, err = os.ReadDir(h.signals); err != nil {
+		h.log.Warn("cannot list ready files", "error", err)
+	}
+	for _, f := range files {
+		h.cutSignal(f.Name())
 	}
 }
 

@@ -78,6 +78,41 @@ func TestFloodIsBounded(t *testing.T) {
 	}
 }
 
+// TestFloodOfAReadyFileIsBounded: a process that writes to its ready file without an end is cut again and again, and
+// stays ready.
+func TestFloodOfAReadyFileIsBounded(t *testing.T) {
+	files := t.TempDir()
+	h := open(t, t.TempDir(), func(c *host.Config) { c.Signals = files })
+	s := spec("/", "yes", "")
+	s.Ready = &process.Readiness{NotifyFD: 3}
+	flood, err := h.Launch(process.ID{}, "flood", "exec yes >&3", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := flood.Release(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Signal(flood.Identity(), syscall.SIGKILL) })
+	path, last, cuts := filepath.Join(files, "flood"), int64(0), 0
+	harness.Eventually(t, "the flood to be cut twenty times", func() bool {
+		for range 1000 {
+			now := held(path)
+			if now < last {
+				cuts++
+			}
+			last = now
+		}
+		return cuts >= 20
+	})
+	if said, _ := h.Said("flood"); !said.Ready {
+		t.Error("the process is no longer ready")
+	}
+	if err := h.Signal(flood.Identity(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the rest of the flood to be cut", func() bool { return held(path) <= 64<<10 })
+}
+
 // TestOutputsAreCutFirst: what daemons have written without an agent is cut before anything else.
 func TestOutputsAreCutFirst(t *testing.T) {
 	dir := t.TempDir()
