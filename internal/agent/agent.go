@@ -141,7 +141,7 @@ func New(cfg Config) (*Agent, error) {
 	fs := procfs.New("/proc")
 	boot, err := fs.BootID()
 	if err != nil {
-		return nil, fmt.Errorf("cannot read boot id: %w", err)
+		return nil, fmt.Errorf("%w; drover needs the whole /proc, without subset=pid", err)
 	}
 	// Do this before any write: daemons may have filled the disk meanwhile.
 	if err := host.TrimOutputs(outputsOf(cfg.Dir)); err != nil {

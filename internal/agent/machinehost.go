@@ -42,6 +42,8 @@ type Machinery interface {
 	Sweep(needed func() map[string]bool)
 	// Groups says what kind of control groups there are.
 	Groups() cgroup.Mode
+	// Lacks says what the host does not give to the agent; nil means nothing.
+	Lacks() []string
 	Limits
 	Starts
 }

@@ -59,6 +59,9 @@ func (a *Agent) troubles() []string {
 	if err := a.store.Lost(); err != nil {
 		notes = append(notes, err.Error())
 	}
+	for _, lack := range a.host.Lacks() {
+		notes = append(notes, clip.Head(lack, noteLength))
+	}
 	if dir := logsOf(a.cfg.Dir); a.facts.Full(dir) != 0 {
 		if largest, err := logs.Largest(dir, 3); err == nil && len(largest) > 0 {
 			notes = append(notes, largestLogs(dir, largest))
@@ -67,13 +70,16 @@ func (a *Agent) troubles() []string {
 	return notes
 }
 
+// noteLength is how long a note may be, in bytes.
+const noteLength = 255
+
 // largestLogs names the logs that take most room.
 func largestLogs(dir string, largest []logs.Size) string {
 	names := make([]string, len(largest))
 	for i, l := range largest {
 		names[i] = fmt.Sprintf("%s %d MiB", l.Process, l.Bytes>>20)
 	}
-	return clip.Head("the largest logs in "+dir+": "+strings.Join(names, ", "), 255)
+	return clip.Head("the largest logs in "+dir+": "+strings.Join(names, ", "), noteLength)
 }
 
 // Run supervises processes and takes orders until ctx ends. If the server is unreachable, only the server's knowledge

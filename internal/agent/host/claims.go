@@ -18,8 +18,9 @@ import (
 // drover that manages the process holds a lock on that byte (fcntl(2), F_SETLK). The kernel releases the locks when a
 // drover ends, even after a crash.
 type claims struct {
-	// file is nil if it could not be opened: then drovers do not exclude each other.
-	file *os.File
+	// file is nil if it could not be opened, because of fault: then drovers do not exclude each other.
+	file  *os.File
+	fault error
 	// namespace separates pid namespaces that share the file.
 	namespace string
 }
@@ -40,6 +41,7 @@ func openClaims(path string, fs procfs.FS, log *slog.Logger) claims {
 		c.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	}
 	if err != nil {
+		c.fault = fmt.Errorf("cannot detect another drover on this host: %w", err)
 		log.Warn("cannot detect another drover on this host", "error", err)
 	}
 	return c

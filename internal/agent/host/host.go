@@ -47,8 +47,9 @@ type Host struct {
 	proofs  *launch.Proofs
 	logs    *logs.Keeper
 	signals string
-	// notices is nil if processes cannot notify drover.
+	// notices is nil if processes cannot notify drover, because of deaf.
 	notices *notify.Keeper
+	deaf    error
 	urgent  func(func() error) error
 	may     func(path string) error
 	name    func() string
@@ -151,6 +152,16 @@ func (h *Host) Run(ctx context.Context) error {
 
 // Groups says what kind of control groups the host offers.
 func (h *Host) Groups() cgroup.Mode { return h.tree.Mode() }
+
+// Lacks says what this host does not give to the agent; nil means nothing.
+func (h *Host) Lacks() (lacks []string) {
+	for _, fault := range []error{h.deaf, h.claims.fault} {
+		if fault != nil {
+			lacks = append(lacks, fault.Error())
+		}
+	}
+	return lacks
+}
 
 // Close removes the agent's control group if it is empty. The next agent finds the processes in it again.
 func (h *Host) Close() {

@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,6 +44,7 @@ func (h *Host) openNotices(path, kept string) {
 		Kept: kept,
 	})
 	if err != nil {
+		h.deaf = fmt.Errorf("processes cannot notify drover: %w", err)
 		h.log.Warn("processes cannot notify drover", "error", err)
 		return
 	}
@@ -62,8 +64,7 @@ func (h *Host) runNotices(ctx context.Context) error {
 func (h *Host) admit(c *launch.Command, run string, spec *process.Spec) (signal *os.File, err error) {
 	if spec.Notifies() {
 		if h.notices == nil {
-			return nil, process.Errorf(process.Failed,
-				"the process cannot notify drover: this host has no socket for notifications (the log says why)")
+			return nil, h.noNotices()
 		}
 		if err := h.notices.StandIn(); err != nil {
 			h.log.Warn("nobody will hear processes while no agent runs", "error", err)
@@ -88,6 +89,12 @@ func (h *Host) admit(c *launch.Command, run string, spec *process.Spec) (signal 
 	_ = unix.Fallocate(int(signal.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 1) //nolint:gosec // descriptors are small
 	c.Signal, c.SignalFD = signal, spec.Ready.NotifyFD
 	return signal, nil
+}
+
+// noNotices says why no process can notify drover.
+func (h *Host) noNotices() error {
+	return process.Errorf(process.Failed,
+		"the process cannot notify drover: this host has no socket for notifications: %v", errors.Unwrap(h.deaf))
 }
 
 func (h *Host) readyFile(run string) string { return filepath.Join(h.signals, run) }

@@ -105,8 +105,15 @@ func TestNoSocket(t *testing.T) {
 	run(t, h, "run-1", "true")
 	s.Ready = &process.Readiness{Notify: true}
 	if _, err := h.Launch(process.ID{}, "run-2", "true", s); err == nil ||
-		!strings.Contains(err.Error(), "this host has no socket for notifications") {
+		!strings.Contains(err.Error(), "this host has no socket for notifications: cannot listen for notifications: ") {
 		t.Errorf("%v", err)
+	}
+	if err := h.Preflight(process.ID{}, s, nil, false); err == nil ||
+		!strings.Contains(err.Error(), "this host has no socket for notifications") {
+		t.Errorf("preflight says %v", err)
+	}
+	if lacks := h.Lacks(); len(lacks) != 1 || !strings.HasPrefix(lacks[0], "processes cannot notify drover: cannot listen") {
+		t.Errorf("the host lacks %q", lacks)
 	}
 	h.Settle()
 	if said, changed := h.Said("run-2"); said.Ready || changed != nil || h.Ignored() != 0 {

@@ -34,6 +34,9 @@ func (h *Host) Preflight(of process.ID, spec *process.Spec, lines []instance.Lin
 			l.because("limits.strict", errors.New(note), process.CauseNotInForce)
 		}
 	}
+	if spec.Notifies() && h.notices == nil {
+		l.add("", h.noNotices())
+	}
 	if l.err() == nil {
 		for _, line := range lines {
 			err := h.runnable(account, line.Line, spec.Identity.SetupPath, variables)

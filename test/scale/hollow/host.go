@@ -315,6 +315,9 @@ func (h *Host) Sweep(func() map[string]bool) {}
 // Groups implements agent.Machinery.
 func (h *Host) Groups() cgroup.Mode { return cgroup.ModeV2 }
 
+// Lacks implements agent.Machinery.
+func (h *Host) Lacks() []string { return nil }
+
 // AtRest implements supervisor.Remains.
 func (h *Host) AtRest(process.ID) {}
 
