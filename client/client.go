@@ -176,7 +176,8 @@ func DialSocket(ctx context.Context, path string) (net.Conn, error) {
 	return dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
 }
 
-// UnreachableError tells that there was no answer: the server may or may not have executed the call.
+// UnreachableError tells that there was no answer, or only one that says so (HTTP 502, 503 or 504, which is then an
+// *Error in Err): the server may or may not have executed the call.
 type UnreachableError struct {
 	Server string
 	Err    error
@@ -184,6 +185,9 @@ type UnreachableError struct {
 
 // Error returns the text for an operator.
 func (e *UnreachableError) Error() string {
+	if refusal, ok := errors.AsType[*Error](e.Err); ok {
+		return fmt.Sprintf("the server at %s cannot answer: %v", e.Server, refusal)
+	}
 	cause := e.Err
 	if wrapped, ok := errors.AsType[*url.Error](cause); ok { // its text repeats the method and the whole address
 		cause = wrapped.Err
@@ -297,12 +301,16 @@ func (c *Client) request(ctx context.Context, p place, query url.Values, in any)
 func (c *Client) refusal(resp *http.Response, data []byte) error {
 	e := &Error{}
 	if err := json.Unmarshal(data, e); err != nil || e.Title == "" {
-		return &Error{
-			Status: resp.StatusCode, Title: resp.Status,
+		e = &Error{
+			Title:  resp.Status,
 			Detail: fmt.Sprintf("%s answered %s: is it a drover server?", c.name, resp.Status),
 		}
 	}
 	e.Status = resp.StatusCode
+	switch e.Status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return &UnreachableError{Server: c.name, Err: e}
+	}
 	return e
 }
 

@@ -183,6 +183,27 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// TestAnswersOfNobody: an answer that says that the server cannot answer now is like none, and keeps its reason.
+func TestAnswersOfNobody(t *testing.T) {
+	for status, want := range map[int]bool{
+		http.StatusBadGateway: true, http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true,
+		http.StatusInternalServerError: false, http.StatusInsufficientStorage: false, http.StatusTooManyRequests: false,
+	} {
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"title":"x","detail":"the server's database is away"}`))
+		})
+		err := c.DeleteToken(t.Context(), "u", "t")
+		refusal, refused := errors.AsType[*client.Error](err)
+		if _, away := errors.AsType[*client.UnreachableError](err); away != want || !refused || refusal.Status != status {
+			t.Errorf("%d: %v", status, err)
+		}
+		if want && !strings.HasSuffix(err.Error(), "cannot answer: the server's database is away") {
+			t.Errorf("%d is told as %q", status, err)
+		}
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := serve(t, func(_ http.ResponseWriter, r *http.Request) {

@@ -288,7 +288,7 @@ func mayImport() map[string][]string {
 		"internal/server/store/sqlite": {
 			"internal/durable", "internal/reserve", "internal/server/store/sqldb", "internal/server/store/sqlstore",
 		},
-		"internal/server/store/postgres":   {"internal/server/store/sqldb", "internal/server/store/sqlstore"},
+		"internal/server/store/postgres":   {"internal/server/store", "internal/server/store/sqldb", "internal/server/store/sqlstore"},
 		"internal/server/store/sqldb":      {"internal/process"},
 		"internal/server/store/statusjson": {"internal/process"},
 		"internal/server/batch":            {"internal/idle"},

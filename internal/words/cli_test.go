@@ -160,7 +160,7 @@ func TestRefusalsInChinese(t *testing.T) {
 	formats := map[string]int{"problemf": 1, "invalid": 1, "busy": 0, "failure": 0, "stored": 1}
 	// What these say is looked at where somebody calls failure and stored.
 	said := map[string]bool{
-		"cannot %s: try again later": true, "there is no %s %q": true, "%s %q exists already": true,
+		"cannot %s: try again later": true, "cannot %s: the server's database is away; try again later": true, "there is no %s %q": true, "%s %q exists already": true,
 		"cannot %s: %v; free space there; until then drover accepts only stop, kill and unhost": true,
 	}
 	seen := 0
@@ -197,6 +197,7 @@ func TestRefusalsInChinese(t *testing.T) {
 		`limit: is "0": expected 1 to 1000`: `limit：为 "0"：应为 1 至 1000`,
 		"targets[0].name: is empty; host_timeout_seconds: is 0: expected 1 to 600": "targets[0].name：为空；host_timeout_seconds：为 0：应为 1 至 600",
 		"cannot list the apps: try again later":                                    "查询应用失败：请稍后重试",
+		"cannot list the apps: the server's database is away; try again later":     "查询应用失败：服务器的数据库无法访问；请稍后重试",
 		`state: is "x": expected active, held or done`:                             `state：为 "x"：应为 active, held 或 done`,
 		`last: is "x": expected 15m, 1h or 24h`:                                    `last：为 "x"：应为 15m, 1h 或 24h`,
 		"cursor: a sentence of tomorrow":                                           "cursor：a sentence of tomorrow",

@@ -90,6 +90,7 @@ var Refusals = []Text{
 		"{text}失败：{output}；请释放空间，在此之前 drover 只接受 stop、kill 和 unhost",
 	},
 	{"cannot {text}: try again later", "{text}失败：请稍后重试"},
+	{"cannot {text}: the server's database is away; try again later", "{text}失败：服务器的数据库无法访问；请稍后重试"},
 
 	// what there is, and what there is not
 	{"no host knows a process of namespace {namespace}", "没有主机知道命名空间 {namespace} 的进程"},

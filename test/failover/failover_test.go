@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -155,10 +156,17 @@ func TestServerWaitsForItsDatabase(t *testing.T) {
 		t.Errorf("afterwards /readyz is %d %s", status, body)
 	}
 	log := f.Logs["server"].String()
-	for _, want := range []string{"database is not available", "database became available"} {
+	for _, want := range []string{"cannot open database, retrying", "database became available"} {
 		if n := strings.Count(log, want); n != 1 {
 			t.Errorf("the log says %d times %q", n, want)
 		}
+	}
+	if err := db.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	ps := exec.CommandContext(t.Context(), drover, "ps", "--data-dir", f.ServerDir())
+	if out, err := ps.CombinedOutput(); ps.ProcessState.ExitCode() != 6 || !strings.Contains(string(out), "the server's database is away") {
+		t.Errorf("with its database away, drover ps prints %q and ends with %v, want exit status 6", out, err)
 	}
 }
 

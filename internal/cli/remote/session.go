@@ -304,6 +304,9 @@ func (s *Session) withCredentials(server string, env config.Client, notice func(
 
 // ExitOf gives an error of the client its exit code.
 func ExitOf(err error) error {
+	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
+		return &command.ExitError{Code: command.Unreachable, Err: err}
+	}
 	if refusal, ok := errors.AsType[*client.Error](err); ok {
 		code := command.Failed
 		switch refusal.Status {
@@ -315,9 +318,6 @@ func ExitOf(err error) error {
 			code = command.Usage
 		}
 		return &command.ExitError{Code: code, Err: err}
-	}
-	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
-		return &command.ExitError{Code: command.Unreachable, Err: err}
 	}
 	return err
 }

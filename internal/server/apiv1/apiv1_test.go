@@ -374,6 +374,26 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestDatabaseThatIsAway: a call that fails because the database does not answer says so, with the status of a server that
+// cannot answer now; of another fault only the log tells.
+func TestDatabaseThatIsAway(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.observe("web/nginx@" + web + " running")
+	order := map[string]any{"op": "start", "targets": []any{map[string]any{"namespace": "web", "name": "nginx"}}}
+	for status, fault := range map[int]error{
+		http.StatusServiceUnavailable:  fmt.Errorf("%w: connection refused", store.ErrAway),
+		http.StatusInternalServerError: errors.New("a fault"),
+	} {
+		r.engine.full = fault
+		refused := r.want(status, r.call("admin", http.MethodPost, "/operations", order))
+		detail := fmt.Sprint(refused.body["detail"])
+		if away := strings.Contains(detail, "the server's database is away; try again later"); away != errors.Is(fault, store.ErrAway) {
+			t.Errorf("%v: %s", fault, detail)
+		}
+	}
+}
+
 // TestNumbersOutOfRange: a number that would become a default in silence, or that nobody can mean, is refused with its
 // field and bound.
 func TestNumbersOutOfRange(t *testing.T) {

@@ -364,16 +364,16 @@ func together(faults ...error) error {
 	return all
 }
 
-// failure is the problem of a failed server operation. The caller gets the cause only if the disk of the database is
-// full, because an operator can remedy that.
+// failure is the problem of a failed server operation. The caller gets the cause only if the database is away or its
+// disk is full, because an operator can remedy that.
 func failure(what string, cause error) *problem {
-	if full, ok := errors.AsType[*store.FullError](cause); ok {
-		p := problemf(http.StatusInsufficientStorage,
-			"cannot %s: %v; free space there; until then drover accepts only stop, kill and unhost", what, full)
-		p.cause = fmt.Errorf("cannot %s: %w", what, cause)
-		return p
-	}
 	p := problemf(http.StatusInternalServerError, "cannot %s: try again later", what)
+	if errors.Is(cause, store.ErrAway) {
+		p = problemf(http.StatusServiceUnavailable, "cannot %s: the server's database is away; try again later", what)
+	} else if full, ok := errors.AsType[*store.FullError](cause); ok {
+		p = problemf(http.StatusInsufficientStorage,
+			"cannot %s: %v; free space there; until then drover accepts only stop, kill and unhost", what, full)
+	}
 	p.cause = fmt.Errorf("cannot %s: %w", what, cause)
 	return p
 }

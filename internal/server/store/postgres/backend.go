@@ -56,14 +56,14 @@ func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, stateme
 			break
 		}
 	}
-	return withStallCause(limited, err)
+	return away(ctx, withStallCause(limited, err))
 }
 
 // Snapshot lets do read in one transaction. It ends the transaction as Query does if it waits too long.
 func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqldb.Session) error) (err error) {
 	limited, wait, done := b.startTimer(ctx)
 	defer func() {
-		err = withStallCause(limited, err)
+		err = away(ctx, withStallCause(limited, err))
 		done()
 	}()
 	var tx *sql.Tx
@@ -110,7 +110,7 @@ func (b *backend) Write(ctx context.Context, do func(context.Context, sqldb.Sess
 	if b.watch != nil {
 		b.watch.Wrote(1, time.Since(begun), err)
 	}
-	return full(err)
+	return away(ctx, full(err))
 }
 
 // once runs do in a transaction that ends at end at the latest. It reports whether the caller may retry a failed one.

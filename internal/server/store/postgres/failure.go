@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -9,13 +10,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
 )
 
-// unavailable adds ErrUnavailable to an error that a later attempt may not have.
-func unavailable(err error) error {
-	if lost(err) {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+// away adds store.ErrAway to an error that a later attempt may not have, unless the caller gave up.
+func away(ctx context.Context, err error) error {
+	if ctx.Err() == nil && !errors.Is(err, store.ErrAway) && (lost(err) || errors.Is(err, errStalled)) {
+		return fmt.Errorf("%w: %w", store.ErrAway, err)
 	}
 	return err
 }

@@ -69,7 +69,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 	exec(t, url, "UPDATE schema_version SET version = 999")
 	err := openFails(t, url)
-	if errors.Is(err, postgres.ErrUnavailable) || !strings.Contains(err.Error(), "version 999") ||
+	if errors.Is(err, store.ErrAway) || !strings.Contains(err.Error(), "version 999") ||
 		!strings.Contains(err.Error(), "newer drover") {
 		t.Errorf("the error does not say why: %v", err)
 	}
@@ -96,7 +96,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		{"postgres://drover@h/x?sslmode=secret", "not shown", false},
 	} {
 		err := openFails(t, c.url)
-		if !strings.Contains(err.Error(), c.want) || errors.Is(err, postgres.ErrUnavailable) != c.wait {
+		if !strings.Contains(err.Error(), c.want) || errors.Is(err, store.ErrAway) != c.wait {
 			t.Errorf("%s: %v", c.want, err)
 		}
 	}
@@ -181,10 +181,13 @@ func TestServerIsRestarted(t *testing.T) {
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.Ping(t.Context()); err == nil {
-			t.Fatal("a database that is not there takes writes")
+		if err := db.Ping(t.Context()); !errors.Is(err, store.ErrAway) {
+			t.Fatalf("a write to a database that is not there: %v", err)
 		}
-		if err := openFails(t, own.URL("d")); !errors.Is(err, postgres.ErrUnavailable) {
+		if _, err := db.ListAgents(t.Context()); !errors.Is(err, store.ErrAway) {
+			t.Errorf("a read from a database that is not there: %v", err)
+		}
+		if err := openFails(t, own.URL("d")); !errors.Is(err, store.ErrAway) {
 			t.Errorf("a database that is not there: %v", err)
 		}
 		if err := own.Start(); err != nil {

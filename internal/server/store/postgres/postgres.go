@@ -29,10 +29,6 @@ var migrations embed.FS
 // beginMigration takes a lock, with an arbitrary number, until the transaction ends.
 const beginMigration = `BEGIN; SELECT pg_advisory_xact_lock(1819241)`
 
-// ErrUnavailable is returned by Open if a later attempt may succeed: no server answers at the address, or the database
-// is starting, stopping or waiting for its promotion.
-var ErrUnavailable = errors.New("the database is not available")
-
 const (
 	// connections bounds how many connections a server has, for reads and writes.
 	connections = 24
@@ -70,7 +66,7 @@ func Is(name string) bool {
 }
 
 // Open connects to the database of a URL and brings its schema up to date. Of several servers only the first does this,
-// while the others wait. Open fails with ErrUnavailable if waiting may help. Every other error is permanent: a schema
+// while the others wait. Open fails with store.ErrAway if waiting may help. Every other error is permanent: a schema
 // newer than its own, a wrong password or name, or a database that cannot hold the data. The caller must call Close.
 //
 // The URL may have several hosts and the parameters of libpq; target_session_attrs=read-write finds the primary of
@@ -94,7 +90,7 @@ func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (
 		patience: wanted.patience, stalls: silence,
 	}
 	if err := b.prepare(ctx, log.With("database", shown(cfg))); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", shown(cfg), unavailable(err)), pool.Close())
+		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", shown(cfg), away(ctx, err)), pool.Close())
 	}
 	return &DB{Store: sqlstore.New(b, wanted.watch), backend: b}, nil
 }

@@ -111,7 +111,7 @@ func TestDatabaseStopsAnswering(t *testing.T) {
 			freeze(t, url)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if err := use(ctx, db); err == nil || ctx.Err() != nil || errors.Is(err, context.Canceled) {
+			if err := use(ctx, db); !errors.Is(err, store.ErrAway) || ctx.Err() != nil || errors.Is(err, context.Canceled) {
 				t.Errorf("a database that has stopped answering: %v", err)
 			}
 			if err := use(ctx, db); err != nil {

@@ -26,7 +26,7 @@ func Shown(name string) string {
 }
 
 // Open opens a database and brings its schema up to date. If watch is not nil, it receives notices of what is stored.
-// If the error is postgres.ErrUnavailable, a later attempt may succeed.
+// If the error is store.ErrAway, a later attempt may succeed.
 func Open(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logger) (store.Store, error) {
 	if postgres.Is(name) {
 		db, err := postgres.Open(ctx, name, log, postgres.WatchedBy(watch))
@@ -61,7 +61,7 @@ func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logg
 			log.InfoContext(ctx, "database became available", "database", Shown(name),
 				"after", time.Since(begun).Round(time.Millisecond))
 			return s, nil
-		case err == nil || !errors.Is(err, postgres.ErrUnavailable):
+		case err == nil || !errors.Is(err, store.ErrAway):
 			return s, err
 		case wait == firstWait:
 			log.WarnContext(ctx, "cannot open database, retrying", "database", Shown(name), "error", err)

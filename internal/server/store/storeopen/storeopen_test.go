@@ -17,7 +17,6 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
-	"drover/internal/server/store/postgres"
 	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/server/store/storeopen"
@@ -377,7 +376,7 @@ func TestWait(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = storeopen.Wait(ctx, "postgres://127.0.0.1:1/x", nil, quiet(), func(error) { cancel() })
-	if !errors.Is(err, context.Canceled) || !errors.Is(err, postgres.ErrUnavailable) {
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrAway) {
 		t.Errorf("a wait that was given up: %v", err)
 	}
 	_, err = storeopen.Wait(t.Context(), own.URL("none"), nil, quiet(),
