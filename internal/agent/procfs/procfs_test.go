@@ -122,6 +122,26 @@ func TestZombie(t *testing.T) {
 	}
 }
 
+// TestBootOfAContainer: a container that starts again on a host that goes on is another boot, and so is another boot of
+// the host. Where nobody may see the init, the boot is that of the host.
+func TestBootOfAContainer(t *testing.T) {
+	boot := func(id string, init int) string {
+		files := map[string]string{"sys/kernel/random/boot_id": id + "\n"}
+		if init > 0 {
+			files["1/stat"] = fmt.Sprintf(statFormat, 1, "init", 'S', 1, 1, 0, 150, 50, 1, init, 4096, 1)
+		}
+		got, err := tree(t, files).BootID()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	first := boot("b1", 100)
+	if boot("b1", 100) != first || boot("b1", 200) == first || boot("b2", 100) == first || boot("b1", 0) != "b1" {
+		t.Errorf("boots are %q, %q, %q, %q, %q", first, boot("b1", 100), boot("b1", 200), boot("b2", 100), boot("b1", 0))
+	}
+}
+
 // fixture is a made-up process 42.
 func fixture(start int, state rune) map[string]string {
 	return map[string]string{
