@@ -114,8 +114,8 @@ func Units(ctx context.Context, names []string) (all []importer.Unit, err error)
 // unit reads one unit. dir is the directory of a unit that is given by its path.
 func unit(ctx context.Context, name string) (u importer.Unit, dir string, err error) {
 	u.Name = filepath.Base(name)
-	if filepath.Ext(name) == "" && !strings.Contains(name, "/") {
-		name += ".service"
+	if !strings.Contains(name, "/") {
+		name = unitName(name)
 		u.Name = name
 	}
 	if prefix, isTemplate := strings.CutSuffix(name, "@"+filepath.Ext(name)); isTemplate {
@@ -144,6 +144,18 @@ func unit(ctx context.Context, name string) (u importer.Unit, dir string, err er
 		}
 	}
 	return u, "", fmt.Errorf("unit %s is in none of %s", name, strings.Join(places(), ", "))
+}
+
+// unitName is the name of a unit that a person names: without the suffix of a type it is a service, also with a dot in
+// it, as php8.2-fpm (systemctl(1)).
+func unitName(name string) string {
+	types := []string{
+		".automount", ".device", ".mount", ".path", ".scope", ".service", ".slice", ".socket", ".swap", ".target", ".timer",
+	}
+	if slices.Contains(types, filepath.Ext(name)) {
+		return name
+	}
+	return name + ".service"
 }
 
 // template is the name of the template of an instance; empty for another unit.

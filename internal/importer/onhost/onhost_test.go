@@ -43,3 +43,15 @@ func TestTemplates(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfUnits: a name without the suffix of a type is that of a service, also with a dot in it.
+func TestNamesOfUnits(t *testing.T) {
+	for name, want := range map[string]string{
+		"no-such8.2-fpm": "no-such8.2-fpm.service", "no-such": "no-such.service", "no-such8.2.timer": "no-such8.2.timer",
+	} {
+		_, err := onhost.Units(t.Context(), []string{name})
+		if err == nil || !strings.HasPrefix(err.Error(), "unit "+want+" is in none of ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
