@@ -4,13 +4,14 @@ set -eu
 
 usage() {
 	cat <<EOF
-usage: install.sh [--from DIR|URL] [--sums SHA256] [--signers FILE] [--prefix DIR] server|proxy|agent
+usage: install.sh [--from DIR|URL] [--sums SHA256] [--signers FILE] [--downgrade] [--prefix DIR] server|proxy|agent
        install.sh --uninstall [--purge] [--prefix DIR] server|proxy|agent
 
   --from DIR|URL   where SHA256SUMS and drover-VERSION-linux-ARCH.tar.gz are (default: the directory of this script).
                    A URL has to be https, unless --sums or --signers says what to expect.
   --sums SHA256    checksum of SHA256SUMS itself, from whoever made it
   --signers FILE   accept only a SHA256SUMS that one of these keys has signed: lines of "drover ssh-ed25519 KEY"
+  --downgrade      install a version that is older than the installed one; otherwise that is an error
   --prefix DIR     where bin/ is (default: /usr/local)
   --uninstall      take the role off again; settings, keys and state stay. What an agent has started runs on
   --purge          and remove its state too: keys, database
@@ -26,7 +27,7 @@ wrong() {
 	exit 2
 }
 
-from="" sums="" signers="" prefix=/usr/local uninstall="" purge="" role=""
+from="" sums="" signers="" prefix=/usr/local downgrade="" uninstall="" purge="" role=""
 while [ $# -gt 0 ]; do
 	case $1 in
 	--from | --sums | --signers | --prefix)
@@ -39,6 +40,7 @@ while [ $# -gt 0 ]; do
 		esac
 		shift
 		;;
+	--downgrade) downgrade=yes ;;
 	--uninstall) uninstall=yes ;;
 	--purge) purge=yes ;;
 	-h | --help)
@@ -102,13 +104,17 @@ aarch64) arch=arm64 ;;
 esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# What https has promised must hold to the end: no redirection leads to plain HTTP, unless the content is verified anyway.
+protocols="=https"
+[ -z "$sums$signers" ] || protocols="=https,http"
 fetch() { # fetch NAME: a file of --from into the work directory
 	case $from in
 	http://* | https://*)
 		if command -v curl >/dev/null; then
-			curl --fail --silent --show-error --location --output "$work/$1" "${from%/}/$1"
+			curl --fail --silent --show-error --location --proto "$protocols" --output "$work/$1" "${from%/}/$1"
 		elif command -v wget >/dev/null; then
-			wget --quiet --output-document "$work/$1" "${from%/}/$1"
+			# wget cannot refuse plain HTTP, so it follows nothing.
+			wget --quiet --max-redirect 0 --output-document "$work/$1" "${from%/}/$1"
 		else
 			fail "curl or wget is needed to get ${from%/}/$1"
 		fi || fail "cannot get ${from%/}/$1"
@@ -137,6 +143,20 @@ case $archive in
 *"
 "*) fail "SHA256SUMS of $from has several archives for $arch" ;;
 esac
+version=${archive#drover-}
+version=${version%-linux-*}
+if [ -x "$prefix/bin/$program" ] && [ -z "$downgrade" ]; then
+	installed=$("$prefix/bin/$program" version 2>/dev/null || true)
+	case $installed in
+	v[0-9]* | [0-9]*)
+		# sort takes "~" for what comes before a release, as in 1.2.0~rc1.
+		newest=$(printf '%s\n' "${installed#v}" "${version#v}" | tr - '~' | sort -V | tail -n 1)
+		if [ "${installed#v}" != "${version#v}" ] && [ "$newest" = "$(echo "${installed#v}" | tr - '~')" ]; then
+			fail "version $version of $from is older than $installed, which is installed: use --downgrade if that is what you want"
+		fi
+		;;
+	esac
+fi
 fetch "$archive"
 (cd "$work" && grep " [ *]$archive\$" SHA256SUMS | sha256sum --check --status) || fail "$archive of $from is damaged: its checksum is not that of SHA256SUMS"
 tar -C "$work" --no-same-owner -xzf "$work/$archive"

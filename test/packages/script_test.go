@@ -36,6 +36,26 @@ nginx -c /root/mirror.conf
 		"drover token create --area 0 --uses 1 --ttl 1h 2>/dev/null | /opt/drover/bin/drover-agent join --server https://127.0.0.1:7350 --token - --data-dir /var/lib/drover-agent; systemctl start drover-agent")
 	l.settle()
 
+	// An older release has a valid checksum and a valid signature, too.
+	older := "rm -rf older; mkdir older; sed 's/1\\.0\\.0/0.9.0/g' SHA256SUMS >older/SHA256SUMS; ./install.sh --from older server"
+	if r := m.try(older); r.err == nil || !strings.Contains(r.out, "version 0.9.0 of older is older than") {
+		t.Errorf("an older release: %v, says %q", r.err, r.out)
+	}
+	if r := m.try(older + " --downgrade"); r.err == nil || !strings.Contains(r.out, "cannot read older/drover-0.9.0-linux-") {
+		t.Errorf("an older release that is wanted: %v, says %q", r.err, r.out)
+	}
+	// Whoever can redirect to plain HTTP could send any sums.
+	m.run(`openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost -days 1 -keyout tls.key -out tls.crt 2>/dev/null
+nginx -c /root/mirror.conf -s stop
+echo 'user root; pid /run/mirror.pid; events {} http { server { listen 127.0.0.1:80; root /srv/mirror; }
+server { listen 127.0.0.1:443 ssl; ssl_certificate /root/tls.crt; ssl_certificate_key /root/tls.key; return 302 http://127.0.0.1$request_uri; } }' >mirror.conf
+while [ -e /run/mirror.pid ]; do sleep 0.1; done; nginx -c /root/mirror.conf`)
+	const redirected = "CURL_CA_BUNDLE=/root/tls.crt ./install.sh --from https://localhost/ --prefix /opt/redirected "
+	if r := m.try(redirected + "agent"); r.err == nil || !strings.Contains(r.out, "cannot get https://localhost/SHA256SUMS") {
+		t.Errorf("a redirection to plain HTTP: %v, says %q", r.err, r.out)
+	}
+	m.run(redirected + `--sums "$(sha256sum <SHA256SUMS | cut -c 1-64)" agent; rm -r /opt/redirected`)
+
 	// An upgrade is the same command: what runs goes on with the new program, and the settings stay.
 	before := m.run("systemctl show -P MainPID drover-server")
 	m.run("./install.sh server; grep -q advertise: /etc/drover/server.yaml")

@@ -1,6 +1,7 @@
 package readiness_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -199,6 +200,49 @@ func TestWatchdog(t *testing.T) {
 	p.Process("silent").AwaitEvents(2, "relaunched")
 	if p.PID("steady") != steady || len(p.Process("steady").Events("unhealthy")) > 0 {
 		t.Errorf("steady: %s", p.told("steady"))
+	}
+}
+
+// TestRestartsThatCannotStart: what drover restarts by itself is not good, so it is ended also if its start must fail. The
+// look before tells of that, and the process is back as soon as it can start.
+func TestRestartsThatCannotStart(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	program, err := os.ReadFile(binaries.herald)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := p.Dir + "/own-herald"
+	install := func() {
+		if err := harness.WriteProgram(path, program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install()
+	p.begin(`
+  silent: {run: DIR/own-herald say READY=1 repeat 1000000 WATCHDOG=1, ready: {notify: true}, health: {watchdog: true, every: 1s, failures: 2, action: restart}}
+  sick: {run: DIR/own-herald hold, health: {exec: "test ! -e DIR/go", every: 1s, failures: 1, action: restart}}
+`)
+	pids := map[string]int{"silent": p.PID("silent"), "sick": p.PID("sick")}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	harness.Signal(t, pids["silent"], syscall.SIGSTOP)
+	p.Touch("go")
+	for name, pid := range pids {
+		told := p.Process(name).AwaitEvents(1, "operation-failed")[0]
+		want := fmt.Sprintf("pid %d is ended all the same", pid)
+		if cause := fmt.Sprint(told["cause"]); !strings.Contains(cause, "preflight failed: ") || !strings.Contains(cause, want) {
+			t.Errorf("%s: the event says %q, want %q", name, cause, want)
+		}
+		p.becomes(name, "backoff")
+	}
+	if err := os.Remove(p.Dir + "/go"); err != nil {
+		t.Fatal(err)
+	}
+	install()
+	for name, pid := range pids {
+		harness.Eventually(t, name+" to be back", func() bool { return p.PID(name) > 1 && p.PID(name) != pid })
 	}
 }
 
