@@ -26,7 +26,8 @@ func (d *decoder) fault(n *node, path, format string, args ...any) {
 	d.faults = append(d.faults, Fault{Line: n.line, Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// add adds faults of checks, except of fields whose value could not be read, and of parts that lack such a field.
+// add adds faults of checks, except of fields whose value could not be read, of what is in them, and of parts that lack
+// such a field.
 func (d *decoder) add(faults []Fault) {
 	unread, inside := map[string]bool{}, map[string]bool{}
 	for _, f := range d.faults {
@@ -35,7 +36,8 @@ func (d *decoder) add(faults []Fault) {
 	}
 	for _, f := range faults {
 		entry := f.Path[:strings.LastIndexByte(f.Path, ']')+1] // the innermost entry of a list
-		if !unread[f.Path] && !unread[entry] && (!f.lacks || !inside[f.Path]) {
+		around := f.Path[:max(0, strings.LastIndexByte(f.Path, '.'))]
+		if !unread[f.Path] && !unread[entry] && !unread[around] && (!f.lacks || !inside[f.Path]) {
 			d.faults = append(d.faults, f)
 		}
 	}
@@ -256,6 +258,10 @@ func (d *decoder) texts(path string, n *node, v reflect.Value) {
 
 // structure decodes a mapping with known names.
 func (d *decoder) structure(path, field string, n *node, v reflect.Value) {
+	if _, command := v.Type().FieldByName("Run"); command && n.kind == text {
+		d.fault(n, path, "is %s: expected names with values, as in run: COMMAND", show(n))
+		return
+	}
 	if n.kind != mapping {
 		d.fault(n, path, "is %s: expected names with values", show(n))
 		return

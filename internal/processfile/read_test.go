@@ -110,7 +110,7 @@ namespace: c
 processes: {}
 `))
 	own, _ := errors.AsType[processfile.Faults](err)
-	if len(docs) != 1 || len(own) != 9 || docs[0].Processes[2].After["x"] == "" {
+	if len(docs) != 1 || len(own) != 7 || docs[0].Processes[2].After["x"] == "" {
 		t.Fatalf("%+v\n%v", docs, err)
 	}
 	const missing = "is missing: expected a list of hosts, here or in defaults"
@@ -134,6 +134,19 @@ processes: {}
 	own = processfile.Faults{{File: "f", Path: "defaults.hosts", Text: "is 5"}}
 	if got := own.With(found); len(got) != 4 {
 		t.Errorf("got\n%s", got.Error())
+	}
+}
+
+// TestCommandInPlaceOfItsPart: a command line where a part with a command is expected is one mistake, and the fault shows
+// the form.
+func TestCommandInPlaceOfItsPart(t *testing.T) {
+	for field, want := range map[string]string{
+		"preflight": "x.preflight", "before_start": "x.before_start", "before_stop": "x.before_stop",
+	} {
+		_, err := processfile.Read("f", []byte("namespace: n\nprocesses:\n  x: {run: x, hosts: [h], "+field+": nginx -t}\n"))
+		if got := fmt.Sprint(err); got != "f:3: processes."+want+`: is "nginx -t": expected names with values, as in run: COMMAND` {
+			t.Errorf("%s: %s", field, got)
+		}
 	}
 }
 

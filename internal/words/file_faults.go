@@ -62,6 +62,7 @@ var FileFaults = []Text{
 	{"a single value", "单个值"},
 	{"a list", "列表"},
 	{"names with values", "键值对"},
+	{"names with values, as in run: COMMAND", "键值对，如 run: COMMAND"},
 	{"names with processes", "以进程名为键的键值对"},
 	{"a string: put the value in quotes", "字符串，请给值加引号"},
 
