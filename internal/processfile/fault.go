@@ -65,14 +65,14 @@ func (f Faults) sort(places map[string]int) {
 	})
 }
 
-// covers reports whether a fault makes another one needless: one of the same field, or one about hosts that are missing
-// because of the fault.
+// covers reports whether a fault makes another one needless: one of the same field or of an entry of its list, or one
+// about hosts that are missing because of the fault.
 func (f *Fault) covers(other *Fault) bool {
 	same := f.Path == other.Path
 	switch {
 	case f.File != other.File: // a circle may be told in either file
 		return same && f.Text == other.Text
-	case same:
+	case same, strings.HasPrefix(other.Path, f.Path+"["):
 		return true
 	}
 	_, inside := cutField(other.Path, f.Path)

@@ -117,6 +117,7 @@ processes: {}
 	var fields []v1.FieldError
 	for _, f := range [][2]string{
 		{"x.hosts", missing},
+		{"x.hosts[0]", `is "": no host has this name or matches it`},
 		{"x.after.q", "no host has it"},
 		{"y.hosts", missing},
 		{"z.hosts[0]", "no host has this name"},
@@ -132,7 +133,7 @@ processes: {}
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	own = processfile.Faults{{File: "f", Path: "defaults.hosts", Text: "is 5"}}
-	if got := own.With(found); len(got) != 4 {
+	if got := own.With(found); len(got) != 5 {
 		t.Errorf("got\n%s", got.Error())
 	}
 }
