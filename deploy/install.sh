@@ -145,17 +145,12 @@ case $archive in
 esac
 version=${archive#drover-}
 version=${version%-linux-*}
-if [ -x "$prefix/bin/$program" ] && [ -z "$downgrade" ]; then
-	installed=$("$prefix/bin/$program" version 2>/dev/null || true)
-	case $installed in
-	v[0-9]* | [0-9]*)
-		# sort takes "~" for what comes before a release, as in 1.2.0~rc1.
-		newest=$(printf '%s\n' "${installed#v}" "${version#v}" | tr - '~' | sort -V | tail -n 1)
-		if [ "${installed#v}" != "${version#v}" ] && [ "$newest" = "$(echo "${installed#v}" | tr - '~')" ]; then
-			fail "version $version of $from is older than $installed, which is installed: use --downgrade if that is what you want"
-		fi
-		;;
-	esac
+installed=$(sed -n 's/^X-Drover-Version=//p' "$units/$unit" 2>/dev/null || true)
+if [ -n "$installed" ] && [ "$installed" != "$version" ] && [ -z "$downgrade" ]; then
+	# sort takes "~" for what comes before a release, as in 1.2.0~rc1.
+	newest=$(printf '%s\n' "$installed" "$version" | tr - '~' | sort -V | tail -n 1)
+	[ "$newest" = "$(echo "$version" | tr - '~')" ] ||
+		fail "version $version of $from is older than $installed, which is installed: use --downgrade if that is what you want"
 fi
 fetch "$archive"
 (cd "$work" && grep " [ *]$archive\$" SHA256SUMS | sha256sum --check --status) || fail "$archive of $from is damaged: its checksum is not that of SHA256SUMS"
@@ -180,7 +175,7 @@ if [ ! -e "/etc/drover/$config" ]; then
 		install -m 640 -g drover "$tree/etc/$config" "/etc/drover/$config"
 	fi
 fi
-sed "s|/usr/bin/drover|$prefix/bin/drover|; s|^Documentation=.*||" "$tree/systemd/$unit" >"$work/$unit"
+sed "s|/usr/bin/drover|$prefix/bin/drover|; s|^Documentation=.*||; s|^\[Unit\]\$|&\nX-Drover-Version=$version|" "$tree/systemd/$unit" >"$work/$unit"
 install -D -m 644 "$work/$unit" "$units/$unit"
 control daemon-reload
 control try-restart "$unit"

@@ -38,7 +38,7 @@ nginx -c /root/mirror.conf
 
 	// An older release has a valid checksum and a valid signature, too.
 	older := "rm -rf older; mkdir older; sed 's/1\\.0\\.0/0.9.0/g' SHA256SUMS >older/SHA256SUMS; ./install.sh --from older server"
-	if r := m.try(older); r.err == nil || !strings.Contains(r.out, "version 0.9.0 of older is older than") {
+	if r := m.try(older); r.err == nil || !strings.Contains(r.out, "version 0.9.0 of older is older than 1.0.0") {
 		t.Errorf("an older release: %v, says %q", r.err, r.out)
 	}
 	if r := m.try(older + " --downgrade"); r.err == nil || !strings.Contains(r.out, "cannot read older/drover-0.9.0-linux-") {
