@@ -96,7 +96,7 @@ upgrade: ## replace the agent of 1,000 processes by another version and back, ag
 	DROVER_CHAOS_TIME=$(UPGRADE) go test -v -count 1 -timeout 60m ./test/upgrade/
 
 HOSTILE ?= 10m
-hostile: ## have 256 agents' keys, an app, 400 strangers and an account attack a fleet at work for HOSTILE (10m), and compare the times of good calls (as root, on a quiet machine)
+hostile: ## have 256 agents' keys, an app, a person, 400 strangers and an account attack a fleet at work for HOSTILE (10m), and compare the times of good calls (as root, on a quiet machine)
 	DROVER_CHAOS_TIME=$(HOSTILE) go test -v -count 1 -timeout 60m ./test/hostile/
 
 BROWSER ?= 10m

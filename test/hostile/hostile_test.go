@@ -46,6 +46,7 @@ func TestHostile(t *testing.T) {
 		b.attackers(
 			plan{As: "agents", Many: s.agents, Token: b.Token(0, "--uses", strconv.Itoa(s.agents)), Dir: b.dir},
 			plan{As: "app", App: "reader", Secret: b.secret, Host: host(0), Task: b.task},
+			plan{As: "person", Link: strings.TrimSpace(b.CLI("login", "eve"))},
 			plan{As: "strangers", Many: s.strangers, Fabric: b.fabric},
 		))
 	b.check()
@@ -65,7 +66,7 @@ func TestHostile(t *testing.T) {
 
 // plan is what an attacker reads (test/hostile/attacker).
 type plan struct {
-	As, URL, Fabric, Token, Dir, App, Secret, Host, Task string
+	As, URL, Fabric, Token, Dir, App, Secret, Host, Task, Link string
 	Seed                                                 uint64
 	Many                                                 int
 }
@@ -108,6 +109,7 @@ func newBattle(t *testing.T, s size) *battle {
 	}
 	b.secret = made.Secret
 	b.task, _ = b.Call("operate_proc_v2", b.processes[0].Request(2))["task_id"].(string)
+	b.CLI("user", "create", "eve")
 	b.flood()
 	b.disk = megabytes(b.ServerDir())
 	return b

@@ -1,5 +1,5 @@
 // Package hostile_test has a real server and real agents work while others attack them: holders of hundreds of agents'
-// keys, an app with next to no rights, strangers at the ports, and an account on a host that fills the disk.
+// keys, an app with next to no rights, a person without any, strangers at the ports, and an account on a host that fills the disk.
 package hostile_test
 
 import (

@@ -1,5 +1,5 @@
 // Command attacker does what somebody does who wants a drover to fall: it holds the keys of agents, has an app with
-// next to no rights, or is a stranger. The variable PLAN says what it is to be. It prepares itself, says "ready", and
+// next to no rights, is signed in to the console without any, or is a stranger. The variable PLAN says what it is to be. It prepares itself, says "ready", and
 // attacks until it is ended. Only tests use it.
 package main
 
@@ -20,7 +20,7 @@ import (
 
 // plan is whom to attack, and as whom.
 type plan struct {
-	// As is "agents", "app", "strangers" or "idle", who attacks nobody and takes as much of the processors.
+	// As is "agents", "app", "person", "strangers" or "idle", who attacks nobody and takes as much of the processors.
 	As string
 	// URL is the server's API, Fabric the address of its fabric.
 	URL, Fabric string
@@ -32,6 +32,8 @@ type plan struct {
 	Many int
 	// App and Secret are those of an app.
 	App, Secret string
+	// Link signs a person in to the console.
+	Link string
 	// Host is a host that the app may ask about; Task is an operation of somebody else.
 	Host, Task string
 }
@@ -78,7 +80,7 @@ func run(ctx context.Context) error {
 	}
 	done := &tally{done: map[string]int{}}
 	attack := map[string]func(context.Context, plan, *tally) (func(), error){
-		"agents": agents, "app": app, "strangers": strangers, "idle": idle,
+		"agents": agents, "app": app, "person": person, "strangers": strangers, "idle": idle,
 	}[p.As]
 	if attack == nil {
 		return fmt.Errorf("nobody is %q", p.As)
