@@ -528,9 +528,10 @@ var LongProcesses = []Text{
 			"  stopped  没有运行，且在定时规则的下一时刻之前 drover 不会自行启动",
 	},
 	{
-		"While an operation on the processes is open, the wait goes on. The command waits 5 minutes unless " +
-			"--timeout says otherwise. 'drover task watch' follows a task.",
-		"这些进程上的操作尚未结束时，会继续等待。未用 --timeout 指定时最多等待 5 分钟。'drover task watch' 跟踪任务。",
+		"While an operation on the processes is open, the wait goes on. It lasts at least a second: then hosts have told " +
+			"what happened before it. The command waits 5 minutes unless --timeout says otherwise. " +
+			"'drover task watch' follows a task.",
+		"这些进程上的操作尚未结束时，会继续等待。等待至少持续一秒，使主机有时间报告此前发生的事。未用 --timeout 指定时最多等待 5 分钟。'drover task watch' 跟踪任务。",
 	},
 	{
 		"Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, or its single run " +

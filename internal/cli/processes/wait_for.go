@@ -27,6 +27,8 @@ const (
 const (
 	// waitLook is the time between two looks at the processes; an event brings the next look forward.
 	waitLook = time.Second
+	// waitSure is how long hosts have to tell what has happened before the question. An agent tells of an end at once.
+	waitSure = time.Second
 	// waitTime is how long 'drover wait' waits.
 	waitTime = 5 * time.Minute
 )
@@ -44,8 +46,9 @@ func NewWait() *cobra.Command {
   ready    it runs, and it is ready as 'ready' in its process file says
   stopped  nothing runs, and drover does not start it by itself before its timetable does
 
-While an operation on the processes is open, the wait goes on. The command waits 5 minutes unless
---timeout says otherwise. 'drover task watch' follows a task.
+While an operation on the processes is open, the wait goes on. It lasts at least a second: then hosts
+have told what happened before it. The command waits 5 minutes unless --timeout says otherwise.
+'drover task watch' follows a task.
 
 Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, or its single run
 has failed, 4 no such process, 6 unreachable or not within the timeout.`,
@@ -88,11 +91,14 @@ type stateWait struct {
 	until   string
 }
 
-// run looks again and again, and returns the exit code as an error. It survives a restart of the server.
+// run looks again and again, and returns the exit code as an error. It survives a restart of the server. The first look
+// alone ends no wait: what it sees may be older than the question, as after a kill.
 func (w *stateWait) run(ctx context.Context) error {
+	asked := time.Now()
 	news := w.follow(ctx)
 	left := "nothing is known yet"
 	for {
+		sure := time.Since(asked) >= waitSure
 		found, err := w.sel.choose(ctx, w.client, w.args, false)
 		if exit, ok := errors.AsType[*command.ExitError](err); ok && exit.Code == command.NoSuch &&
 			w.begins(ctx) {
@@ -108,13 +114,14 @@ func (w *stateWait) run(ctx context.Context) error {
 			left = err.Error()
 		case len(found) > 0:
 			lacking := slices.DeleteFunc(found, w.holds)
-			if len(lacking) == 0 && !w.isBusy(ctx) {
-				return nil
+			over := w.hopeless(lacking)
+			switch left = describe(lacking); {
+			case len(lacking) > 0 && over == nil:
+			case !sure:
+				left = "hosts had no time to tell what happened before the wait"
+			case !w.isBusy(ctx):
+				return over
 			}
-			if err := w.hopeless(lacking); err != nil {
-				return err
-			}
-			left = describe(lacking)
 		}
 		select {
 		case <-time.After(waitLook):
