@@ -246,15 +246,50 @@ func TestCauseSentence(t *testing.T) {
 			"该主机的 Agent 已失联 4 分钟 2 秒；T 时进程状态为 运行中 running",
 		},
 		{
-			"command-failed", "run failed: exit status 8; output: [a; b {text}]", "run 失败：退出码 8；输出：[a; b {text}]",
+			"command-failed", "run failed: exit status 8; output: [a; b {text}]", "run 失败：退出码 8: a; b {text}",
 		},
 	} {
 		if got := words.CauseSentence(c.id, c.english, words.Chinese); got != c.want {
 			t.Errorf("%q is %q, want %q", c.english, got, c.want)
 		}
-		english := strings.Replace(c.english, "4m2s", "4 minutes 2 seconds", 1)
+		english := strings.NewReplacer("4m2s", "4 minutes 2 seconds", "; output: [", ": ", "}]", "}").Replace(c.english)
 		if got := words.CauseSentence(c.id, c.english, words.English); got != english && english != "" {
 			t.Errorf("English %q is %q", c.english, got)
+		}
+	}
+}
+
+// TestApart: a person reads the cause in drover's words, and then what the program has written.
+func TestApart(t *testing.T) {
+	for _, c := range []struct{ wire, text, output string }{
+		{
+			`restart process (web) failed, for post-check status not alive: pid 3817 exit status 127; run: "pyton3" was not ` +
+				`found; output: [pyton3: 10: exec: [x]; not found]`,
+			`restart failed: run: "pyton3" was not found; pid 3817 exit status 127`, "pyton3: 10: exec: [x]; not found",
+		},
+		{
+			"given up after 2 starts that did not last; start process (a b) failed, for post-check status not alive",
+			"given up after 2 starts that did not last; start failed: not alive", "",
+		},
+		{
+			"Script exit code non-zero. Error msessage: [one\ntwo] (stop_cmd: exit status 3); drover sent SIGTERM",
+			"the stop command failed: exit status 3; drover sent SIGTERM", "one\ntwo",
+		},
+		{"start_cmd timed out after 3s; drover ended it with all processes that it had started. Output: [a]",
+			"start_cmd timed out after 3s; drover ended it with all processes that it had started", "a",
+		},
+		{
+			"agent not found or offline: it was sent the operation and has not answered; it may have begun, and never begins later",
+			"the agent does not answer: the operation has begun already, or never begins", "",
+		},
+		{"its last output:\nfailed; output: [a]", "its last output:\nfailed; output: [a]", ""},
+		{"pid 7 exit status 3", "pid 7 exit status 3", ""},
+	} {
+		if text, output := words.Apart(c.wire); text != c.text || output != c.output {
+			t.Errorf("%q is %q with the output %q", c.wire, text, output)
+		}
+		if _, whole := words.Sentence(c.wire, words.Chinese); !whole && !strings.HasPrefix(c.text, "its last") {
+			t.Errorf("%q has no Chinese", c.wire)
 		}
 	}
 }
@@ -269,8 +304,8 @@ func TestLengthsOfTime(t *testing.T) {
 		},
 		{
 			"given up after 2 starts that did not last; run failed: exit status 8; output: [took 10m0s]",
-			"given up after 2 starts that did not last; run failed: exit status 8; output: [took 10m0s]",
-			"2 次启动都没有维持住，已放弃拉起；run 失败：退出码 8；输出：[took 10m0s]",
+			"given up after 2 starts that did not last; run failed: exit status 8\ntook 10m0s",
+			"2 次启动都没有维持住，已放弃拉起；run 失败：退出码 8\ntook 10m0s",
 		},
 		{"a text of tomorrow in 10m0s", "a text of tomorrow in 10m0s", "a text of tomorrow in 10m0s"},
 	} {

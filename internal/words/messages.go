@@ -5,6 +5,7 @@ package words
 //nolint:gochecknoglobals // constant texts
 var Messages = []Text{
 	// operations
+	{"{process} wrote:", "{process} 的输出："},
 	{"{command} the process {process} on one of {hosts} host{s}? [y/N]", "{command}：{hosts} 台主机之一上的进程 {process}？[y/N]"},
 	{"{command} {n} process{s} on {hosts} host{s}? Type the number {m} to confirm:", "{command}：{hosts} 台主机上的 {n} 个进程？请输入数量 {m} 以确认："},
 	{"{command} {n} process{s} on {hosts} host{s}? [y/N]", "{command}：{hosts} 台主机上的 {n} 个进程？[y/N]"},

@@ -36,15 +36,33 @@ var Executions = []Text{
 // Sentence returns a sentence that an agent or a server has written, in a language. whole is false if a part of it is
 // none of Sentences and stays English. Programs read these sentences in English, so only the last step before a
 // person's eyes translates them. Names, numbers and outputs of programs stay as they are. A length of time, such as
-// 10m0s, is told in words, in English too.
+// 10m0s, is told in words, in English too. What a program has written follows in lines of its own.
 func Sentence(english string, l Lang) (text string, whole bool) {
-	if l == English {
-		if !lengthOfTime.MatchString(english) {
-			return english, true
-		}
-		return retold(english, nested), true
+	text, output := Apart(english)
+	switch whole = true; {
+	case l != English:
+		text, whole = translate(text, nested, sentences())
+	case lengthOfTime.MatchString(text):
+		text = retold(text, nested)
 	}
-	return translate(english, nested, sentences())
+	if output != "" {
+		text += "\n" + output
+	}
+	return text, whole
+}
+
+// Line is Sentence on one line.
+func Line(english string, l Lang) string {
+	text, _ := Sentence(english, l)
+	return onLine(text)
+}
+
+// onLine returns a text with the output below it on one line.
+func onLine(text string) string {
+	if before, output, written := strings.Cut(text, "\n"); written {
+		text = before + ": " + strings.Join(strings.Fields(output), " ")
+	}
+	return text
 }
 
 // Message returns what the command line says, in a language: each line that is one of Messages, Faults or Sentences.
@@ -65,10 +83,11 @@ func Message(english string, l Lang) string {
 // surroundings splits a line into a beginning that moves the cursor, a text, and an end of spaces.
 var surroundings = regexp.MustCompile(`\A((?:\x1b\[[0-9]*[A-Z]|\r| )*)(.*?)( *)\z`)
 
-// CauseSentence returns the sentence of a cause in a language. The title of the cause comes before a sentence that
+// CauseSentence returns the sentence of a cause in a language, on one line. The title of the cause comes before a sentence that
 // stays English.
 func CauseSentence(id, english string, l Lang) string {
 	text, whole := Sentence(english, l)
+	text = onLine(text)
 	c, known := Causes[id]
 	switch {
 	case !known:
@@ -403,4 +422,50 @@ func (p *pattern) fill(values map[string]string, depth int) (text string, whole 
 		pairs = append(pairs, "{"+name+"}", value)
 	}
 	return strings.NewReplacer(pairs...).Replace(chinese), whole
+}
+
+// told are the sentences that callers of GSE know letter by letter, and what a person reads in place of them. A program
+// gets the sentence as it is.
+//
+//nolint:gochecknoglobals // constant texts
+var told = []struct {
+	wire  *regexp.Regexp
+	plain string
+}{
+	// The cause of an end comes before the end.
+	{
+		regexp.MustCompile(`not alive: (pid [0-9]+ [^;\n]*); (run: [^;\n]* (?:was not found|cannot be executed))`),
+		"not alive: $2; $1",
+	},
+	{
+		regexp.MustCompile(`(^|; )([a-z]+) process \([^)\n]*\) failed, for post-check status (?:not alive: )?`),
+		"$1$2 failed: ",
+	},
+	{
+		regexp.MustCompile(`(?s)Script exit code non-zero\. Error msessage: \[(.*)\] \(([a-z]+)_cmd: ([^)\n]*)\)`),
+		"the $2 command failed: $3; output: [$1]",
+	},
+	{regexp.MustCompile(`\. Output: \[`), "; output: ["},
+	{
+		regexp.MustCompile(`^agent not found or offline: it was sent the operation and .*$`),
+		"the agent does not answer: the operation has begun already, or never begins",
+	},
+}
+
+// outputs begin what a program has written, in a sentence about it.
+var outputs = regexp.MustCompile(`; (?:output|the end of its log): \[`)
+
+// Apart returns what a person reads of a sentence of an agent or a server, without the output of a program in it, and
+// the lines of that output.
+func Apart(english string) (text, output string) {
+	for _, t := range told {
+		english = t.wire.ReplaceAllString(english, t.plain)
+	}
+	at := outputs.FindStringIndex(english)
+	end := strings.LastIndexByte(english, ']')
+	line, _, _ := strings.Cut(english, "\n") // what follows a line is the output of a program
+	if at == nil || at[1] > len(line) || end < at[1] || end+1 < len(english) && english[end+1] != ';' {
+		return english, ""
+	}
+	return english[:at[0]] + english[end+1:], strings.TrimSpace(english[at[1]:end])
 }

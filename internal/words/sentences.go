@@ -309,12 +309,8 @@ var Sentences = []Text{
 	{"took over pid {pid}, which another program started", "已接管由其他程序启动的 pid {pid}"},
 	{"took over pid {pid}, which drover started", "已接管由 drover 启动的 pid {pid}"},
 	{
-		"Script exit code non-zero. Error msessage: [{output}] ({field}: {text})",
-		"命令的退出码不为 0，错误信息：[{output}]（{field}：{text}）",
-	},
-	{
-		"{field} timed out after {time}; drover ended it with all processes that it had started. Output: [{output}]",
-		"{field} 超过 {time} 未结束，drover 已将其与它启动的所有进程一起终止。输出：[{output}]",
+		"{field} timed out after {time}; drover ended it with all processes that it had started",
+		"{field} 超过 {time} 未结束，drover 已将其与它启动的所有进程一起终止",
 	},
 	{"there is nothing to retry: the process is not hosted on this host", "没有可重试的内容：该进程没有在这台主机上托管"},
 	{"no need to start the process({name}) that is already running, pid {pid}", "无需启动：进程 {name} 已在运行，pid {pid}"},
@@ -337,16 +333,16 @@ var Sentences = []Text{
 	{"the run is over", "运行已结束"},
 	{"its timetable continues", "定时规则继续有效"},
 	{
-		"agent not found or offline: it was sent the operation and has not answered; it may have begun, and never begins later",
-		"没有该 Agent，或 Agent 不在线：操作已发出，没有回应；可能已经开始，之后不会再开始",
-	},
-	{
 		"agent not found or offline: it has not taken the operation, and never begins it",
 		"没有该 Agent，或 Agent 不在线：它没有接收该操作，之后也不会开始",
 	},
 	{
 		"agent not found or offline: it has taken the operation, and may have begun",
 		"没有该 Agent，或 Agent 不在线：它已接收该操作，可能已经开始",
+	},
+	{
+		"the agent does not answer: the operation has begun already, or never begins",
+		"Agent 没有应答：该操作要么已经开始，要么不会再开始",
 	},
 	{"agent not found or offline: it had begun", "没有该 Agent，或 Agent 不在线：操作已经开始"},
 	{"agent not found or offline", "没有该 Agent，或 Agent 不在线"},
@@ -396,7 +392,7 @@ var Sentences = []Text{
 		"pid {pid} 状态不正常，仍然结束它",
 	},
 	{"nothing was taken over: pid {pid} runs on as before", "没有接管任何进程：pid {pid} 照旧运行"},
-	{"{operation} process ({name}) failed, for post-check status {text}", "{operation}进程（{name}）失败，执行后检查的结果：{text}"},
+	{"{operation} failed: {text}", "{operation}失败：{text}"},
 	{"not alive to the end of its check time: {text}", "没有存活到检查时间结束：{text}"},
 	{"not alive: {text}", "没有存活：{text}"},
 	{"not alive", "没有存活"},

@@ -62,7 +62,7 @@ func TestHostsThatAreGone(t *testing.T) {
 		t.Errorf("of the killed one it says %q", got)
 	}
 	if got := row(shown, "odd/p1", second); !strings.HasPrefix(got,
-		"agent-unavailable agent not found or offline: it was sent the operation") {
+		"agent-unavailable the agent does not answer: the operation has begun already, or never begins") {
 		t.Errorf("of the one that hangs it says %q", got)
 	}
 	for name, host := range map[string]string{"odd/p0": first, "odd/p1": second} {

@@ -301,7 +301,7 @@ func eventColumns() []term.Column[client.Event] {
 		},
 		{Head: "STATE", Cell: eventStates, Words: statesInWords},
 		{Head: "BY", Cell: eventActor},
-		{Head: "CAUSE", Cell: func(e client.Event) string { return said(eventCause(e)) }},
+		{Head: "CAUSE", Cell: func(e client.Event) string { return eventCause(e) }},
 		{Head: "PID", Wide: true, Cell: func(e client.Event) string { return number(e.PID) }},
 		{Head: "EXIT", Wide: true, Cell: eventExit},
 		{Head: "RAN", Wide: true, Cell: eventRan},

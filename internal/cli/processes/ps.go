@@ -250,7 +250,7 @@ func processColumns() []term.Column[client.Process] {
 		{Head: "RESTARTS", Wide: true, Cell: func(p client.Process) string { return number(p.Restarts) }},
 		{Head: "CAUSE", Wide: true, Cell: causeOf},
 		{Head: "REPORTED", Wide: true, Cell: func(p client.Process) string { return term.Since(p.ReportedAt) }},
-		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return said(p.Message) }},
+		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return p.Message }},
 	}
 }
 
@@ -383,7 +383,7 @@ func pastColumns(at time.Time) []term.Column[client.Process] {
 		{Head: "ADDRESS", Wide: true, Cell: func(p client.Process) string { return remote.Address(p.Host) }},
 		{Head: "VERSION", Wide: true, Cell: running(func(i *client.Instance) string { return i.Version })},
 		{Head: "RESTARTS", Wide: true, Cell: func(p client.Process) string { return number(p.Restarts) }},
-		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return said(p.Message) }},
+		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return p.Message }},
 	}
 }
 

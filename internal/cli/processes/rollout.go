@@ -238,7 +238,7 @@ func rolloutLine(r *client.Rollout) string {
 
 // failureLine names a group of failed hosts.
 func failureLine(f *client.RolloutFailure) string {
-	return fmt.Sprintf("%d failed, %s: %s (%s)", len(f.Hosts), term.Printable(f.Cause), term.Printable(f.Message),
+	return fmt.Sprintf("%d failed, %s: %s (%s)", len(f.Hosts), term.Printable(f.Cause), term.Printable(briefly(f.Message)),
 		firstOf(f.Hosts, 3))
 }
 
@@ -271,7 +271,7 @@ func rolloutLines(r *client.Rollout) []string {
 	const shown = 3
 	left := leftAlone(r)
 	for _, h := range left[:min(shown, len(left))] {
-		lines = append(lines, fmt.Sprintf("  %s: %s", term.Printable(h.Host), term.Printable(h.Message)))
+		lines = append(lines, fmt.Sprintf("  %s: %s", term.Printable(h.Host), term.Printable(briefly(h.Message))))
 	}
 	if more := len(left) - shown; more > 0 {
 		lines = append(lines, fmt.Sprintf("  and %d more that the rollout leaves alone", more))

@@ -173,7 +173,7 @@ func statusFields(p client.Process, lang words.Lang) []term.Field {
 	if p.Hosted {
 		hosted = hostedText(p)
 	}
-	fields := []term.Field{{"Message", said(p.Message)}, {"Cause", sinceWhen(p, lang)}}
+	fields := []term.Field{{"Message", p.Message}, {"Cause", sinceWhen(p, lang)}}
 	for _, c := range p.Further {
 		text := causeText(c, lang)
 		fields = append(fields, term.Field{"Also", text + " [" + c.ID + "]" + lasting(c, lang)})
@@ -215,12 +215,6 @@ func versionText(p client.Process) string {
 		return "not known: " + a.Text
 	}
 	return p.Instance.Version
-}
-
-// said is what a host says, as a person reads it.
-func said(text string) string {
-	text, _ = words.Sentence(text, words.English)
-	return text
 }
 
 // heard says how old the data of a host is.

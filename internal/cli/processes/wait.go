@@ -18,6 +18,7 @@ import (
 	"drover/internal/clip"
 	"drover/internal/command"
 	"drover/internal/why"
+	"drover/internal/words"
 )
 
 // waiter waits for an operation and reports its results.
@@ -169,13 +170,28 @@ func (w *waiter) rows(cmd *cobra.Command, results []client.Result) error {
 	if !w.session.NoHeaders && len(w.shown) == 0 && len(results) > 0 {
 		w.table.Add(w.table.Heads()...)
 	}
+	outputs, order := map[string]string{}, []string{}
 	for _, r := range results {
 		if of := (target{r.Namespace + "/" + r.Name, r.Host}); !w.shown[of] {
 			w.shown[of] = true
+			var output string
+			if r.Message, output = words.Apart(r.Message); output != "" && outputs[output] == "" {
+				outputs[output] = of.process + " on " + of.host
+				order = append(order, output)
+			}
 			w.table.Add(term.Cells(columns, false, r)...)
 		}
 	}
-	return w.table.Write(cmd.OutOrStdout())
+	if err := w.table.Write(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	for _, output := range order {
+		term.Say(cmd, "%s wrote:\n", term.Printable(outputs[output]))
+		for line := range strings.SplitSeq(withoutMiddle(output), "\n") {
+			term.Say(cmd, "  %s\n", term.Printable(line))
+		}
+	}
+	return nil
 }
 
 // detached says how to follow an operation that continues.
@@ -255,12 +271,17 @@ func resultColumns() []term.Column[client.Result] {
 		{Head: "NAME", Cell: func(r client.Result) string { return r.Namespace + "/" + r.Name }},
 		{Head: "HOST", Cell: func(r client.Result) string { return r.Host }},
 		{Head: "OUTCOME", Cell: func(r client.Result) string { return r.Outcome }, State: true},
-		{Head: "MESSAGE", Cell: func(r client.Result) string { return briefly(r.Message) }},
+		{Head: "MESSAGE", Cell: func(r client.Result) string { return withoutMiddle(r.Message) }},
 	}
 }
 
-// briefly returns a message without the middle of a long output, which would hide the reason; -o json has it whole.
+// briefly returns a message for a person on one line, without the middle of a long output, which would hide the reason;
+// -o json has it whole.
 func briefly(message string) string {
+	return withoutMiddle(words.Line(message, words.English))
+}
+
+func withoutMiddle(message string) string {
 	const head, tail = 600, 300
 	left := len(message) - head - tail
 	if left <= 0 {
@@ -409,7 +430,7 @@ func skippedLines(r *client.Rollout) (lines []string) {
 			r.OneOf && r.Counts.OK > 0 {
 			continue
 		}
-		why := term.Printable(h.Cause) + ": " + term.Printable(h.Message)
+		why := term.Printable(h.Cause) + ": " + term.Printable(briefly(h.Message))
 		if hosts[why] == nil {
 			whys = append(whys, why)
 		}

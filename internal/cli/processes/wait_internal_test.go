@@ -167,14 +167,38 @@ func TestFirstLook(t *testing.T) {
 	}
 }
 
+// TestOutputOfResults: what programs have written comes below the results, in lines and once.
+func TestOutputOfResults(t *testing.T) {
+	var out, said strings.Builder
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	cmd.SetErr(&said)
+	w := waiter{session: &remote.Session{Output: term.Output{Form: term.AsTable}}, shown: map[target]bool{}}
+	w.table = term.TableOf(w.session.Output, &out, resultColumns())
+	failed := client.Result{
+		Namespace: "shop", Name: "web", Host: "a", Outcome: "check-failed",
+		Message: "restart process (web) failed, for post-check status not alive: pid 3817 exit status 127; " +
+			"run: \"pyton3\" was not found; output: [one\ntwo]",
+	}
+	again := failed
+	again.Host = "b"
+	if err := w.rows(cmd, []client.Result{failed, again}); err != nil {
+		t.Fatal(err)
+	}
+	const text = `restart failed: run: "pyton3" was not found; pid 3817 exit status 127`
+	if strings.Count(out.String(), text+"\n") != 2 || said.String() != "shop/web on a wrote:\n  one\n  two\n" {
+		t.Errorf("%s%s", out.String(), said.String())
+	}
+}
+
 // TestLongMessages: a long output hides neither the reason before it nor its end.
 func TestLongMessages(t *testing.T) {
-	if short := "not alive: exit status 3; output: [no]"; briefly(short) != short {
+	if short := "not alive: exit status 3; output: [no]"; briefly(short) != "not alive: exit status 3: no" {
 		t.Errorf("%q", briefly(short))
 	}
 	got := briefly("not alive: exit status 3; output: [" + strings.Repeat("x", 64<<10) + "the last words]")
-	if len(got) > 1000 || !strings.HasPrefix(got, "not alive: exit status 3; output: [") ||
-		!strings.HasSuffix(got, "the last words]") || !strings.Contains(got, " [... 64686 bytes ...] ") {
+	if len(got) > 1000 || !strings.HasPrefix(got, "not alive: exit status 3: x") ||
+		!strings.HasSuffix(got, "the last words") || !strings.Contains(got, " [... 64676 bytes ...] ") {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }

@@ -308,12 +308,12 @@ func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
 	first := g[0]
 	if len(g) == 1 {
 		b.WriteString(words.Explained.On.In(p.lang, "process", subjectOf(first), "host", term.Printable(first.Host.ID),
-			"text", causeText(first.Cause, p.lang)+" ["+first.Cause.ID+"]") + "\n")
+			"text", heading(first.Cause, p.lang)+" ["+first.Cause.ID+"]") + "\n")
 		fmt.Fprintf(b, "  %s\n", p.state(first))
-		p.evidence(b, "  ", first.Cause.Evidence)
+		p.evidence(b, "  ", evidenceOf(first.Cause))
 		for _, c := range first.Further {
 			p.also(b, "  ", c)
-			p.evidence(b, "    ", c.Evidence)
+			p.evidence(b, "    ", evidenceOf(c))
 		}
 		return
 	}
@@ -356,9 +356,25 @@ func causeText(c client.Cause, lang words.Lang) string {
 	return term.Printable(term.Local(words.CauseSentence(c.ID, c.Text, lang)))
 }
 
+// heading is causeText without the output of a program, which evidenceOf has.
+func heading(c client.Cause, lang words.Lang) string {
+	c.Text, _ = words.Apart(c.Text)
+	return causeText(c, lang)
+}
+
+// evidenceOf is the evidence of a cause, and the output of a program that its sentence contains, once.
+func evidenceOf(c client.Cause) []string {
+	_, output := words.Apart(c.Text)
+	end := output[strings.LastIndexByte(output, '\n')+1:]
+	if end == "" || slices.ContainsFunc(c.Evidence, func(e string) bool { return strings.Contains(e, end) }) {
+		return c.Evidence
+	}
+	return append([]string{"it wrote:\n" + output}, c.Evidence...)
+}
+
 // also writes a further cause.
 func (p *whyPrinter) also(b *strings.Builder, indent string, c client.Cause) {
-	text := words.Explained.Also.In(p.lang, "lasting", lasting(c, p.lang), "id", c.ID, "text", causeText(c, p.lang))
+	text := words.Explained.Also.In(p.lang, "lasting", lasting(c, p.lang), "id", c.ID, "text", heading(c, p.lang))
 	b.WriteString(indent + text + "\n")
 }
 
@@ -416,8 +432,7 @@ func (p *whyPrinter) history(ctx context.Context, c *client.Client, b *strings.B
 	b.WriteString(words.Explained.Events.In(p.lang) + "\n")
 	t := term.Table{}
 	for _, e := range events {
-		text, _ := words.Sentence(eventCause(e), p.lang)
-		t.Add("  "+term.Stamp(&e.At), e.Kind, eventStates(e), eventActor(e), term.Local(text))
+		t.Add("  "+term.Stamp(&e.At), e.Kind, eventStates(e), eventActor(e), term.Local(words.Line(eventCause(e), p.lang)))
 	}
 	return t.Write(b)
 }

@@ -350,10 +350,7 @@ func (t *Table) translated(row []string) []string {
 	for i, cell := range row {
 		switch {
 		case slices.Contains(t.prose, i):
-			if t.lang != words.English {
-				cell, _ = words.Sentence(cell, t.lang)
-			}
-			row[i] = Local(cell)
+			row[i] = Local(words.Line(cell, t.lang))
 		case t.lang == words.English:
 		case i+1 == t.state:
 			id, stale := strings.CutSuffix(cell, staleMark)
@@ -433,6 +430,20 @@ func spoken() []string {
 	return []string{"Hosted", "Started", "Last start", "Reported", "Host", "Failing since", "Version"}
 }
 
+// Lines is what an agent has said, for a person: one line, and what a program has written in lines of its own, which
+// begin with indent.
+func Lines(said, indent string, l words.Lang) string {
+	text, _ := words.Sentence(said, l)
+	text, output, written := strings.Cut(text, "\n")
+	text = Printable(Local(text))
+	if written {
+		for line := range strings.SplitSeq(output, "\n") {
+			text += "\n" + indent + Printable(line)
+		}
+	}
+	return text
+}
+
 // WriteFields writes the fields that have a value, their names set to the right.
 func (o Output) WriteFields(w io.Writer, fields []Field) error {
 	lang, longest := o.Lang(w), 0
@@ -441,11 +452,11 @@ func (o Output) WriteFields(w io.Writer, fields []Field) error {
 		if f[1] == "" {
 			continue
 		}
+		text := f[1]
 		f[1] = Printable(f[1])
 		switch {
 		case f[0] == "Message":
-			f[1], _ = words.Sentence(f[1], lang)
-			f[1] = Local(f[1])
+			f[1] = Lines(text, "    ", lang)
 		case slices.Contains(spoken(), f[0]):
 			f[1] = words.Message(f[1], lang)
 		}

@@ -217,7 +217,7 @@ func (s *State) actor(a client.Actor) string {
 	if a.User+a.App == "" {
 		return words.Actor(a.Kind).In(s.lang)
 	}
-	reason, _ := words.Sentence(a.Reason, s.lang)
+	reason := words.Line(a.Reason, s.lang)
 	return term.Doer(a.App, a.User, reason)
 }
 
@@ -296,8 +296,7 @@ func (s *State) op(id string) string { return strings.ToLower(wordOf(id).In(s.la
 
 // said is a sentence of an agent or a server in the language and in the time zone of the screen.
 func (s *State) said(english string) string {
-	text, _ := words.Sentence(english, s.lang)
-	return term.Local(text)
+	return term.Local(words.Line(english, s.lang))
 }
 
 // cause is the sentence of a cause in the language and in the time zone of the screen.
