@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"time"
 
 	"drover/internal/agent/instance"
@@ -107,7 +108,7 @@ func (p *Process) Replaced(c Change, was End) process.Event {
 		actor.Kind = process.ActorSelf
 	}
 	text := Join(was.Why.Text, "pid "+itoa(p.PID())+" has taken the place of pid "+itoa(was.PID))
-	e := was.event(c, process.EventReplaced, actor, process.Cause{ID: p.Runtime.Cause.ID, Text: text})
+	e := was.event(c, process.EventReplaced, actor, process.Cause{ID: cmp.Or(p.Runtime.Cause.ID, was.Why.ID), Text: text})
 	e.PID, e.At = p.PID(), 0
 	return e
 }

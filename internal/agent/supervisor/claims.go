@@ -7,6 +7,7 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -127,6 +128,50 @@ func reclaim(ctx context.Context, r *runner) {
 		return
 	}
 	r.publish()
+}
+
+// recheck drops the cause of an operation that was refused, once what stood in its way has gone.
+func recheck(_ context.Context, r *runner) {
+	if r.proc.Record == nil || r.proc.Machine.Busy() || r.obstructed() {
+		return
+	}
+	r.proc.Clear()
+	r.storeRuntime(r.proc.Runtime)
+	r.publish()
+}
+
+// rechecked reports whether the condition of a cause is looked at again and again.
+func rechecked(id process.CauseID) bool {
+	return id == process.CauseCopy || id == process.CauseRival || id == process.CauseKept
+}
+
+// obstructed reports whether the condition of a cause that is rechecked still holds; true for another cause.
+func (r *runner) obstructed() bool {
+	rt, c := &r.proc.Runtime, r.sup.operator.Claims
+	switch rt.Cause.ID {
+	case process.CauseCopy:
+		return r.hasCopy()
+	case process.CauseRival:
+		return c != nil && (r.claims.rival != 0 || c.Rival(instance.ClaimOfPlace(r.id, &r.proc.Record.Spec)) != 0 ||
+			rt.Process != nil && c.Rival(instance.ClaimOfInstance(*rt.Process)) != 0)
+	case process.CauseKept:
+		return c != nil && rt.Keeper != nil && c.Keeps(*rt.Keeper)
+	default:
+		return true
+	}
+}
+
+// hasCopy reports whether a copy of the process runs that no drover watches.
+func (r *runner) hasCopy() bool {
+	self, ran := operation.RunPrefix(r.id), r.proc.Runtime.Run != "" || r.proc.Runtime.LastStartAt != 0
+	var all []procfs.Identity
+	for _, c := range r.sup.operator.Trees.Copies(&r.proc.Record.Spec, 0, func(run string) bool {
+		prefix := operation.PrefixOf(run)
+		return prefix == self && ran || prefix != self && r.sup.Knows(prefix)
+	}) {
+		all = append(all, c.ID)
+	}
+	return len(r.sup.Claimed(r.id, all)) < len(all)
 }
 
 // findKept reports whether it finds the instance that the keeper has started in place of the one that drover took over.

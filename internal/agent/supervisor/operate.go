@@ -371,8 +371,9 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 		(result.Outcome.Cause == process.CauseWaitsForOthers || result.Now && e.Op == process.Host)
 	rt.Note, rt.Cause = before.Note, before.Cause
 	rt.LastExit = story.LaterExit(before.LastExit, rt.LastExit)
-	if result.Change.Put != nil &&
-		(result.Outcome.Fault == process.None || result.Outcome.Fault == process.NotRunning) {
+	done := result.Outcome.Fault == process.None
+	if result.Change.Put != nil && (done || result.Outcome.Fault == process.NotRunning) ||
+		done && e.Op.Name() == process.Reload { // also of a process that drover does not host
 		r.proc.Clear()
 		if r.proc.Runtime.Outside && r.proc.Runtime.Process != nil {
 			r.proc.BlameOutside(time.Now(), "")

@@ -368,6 +368,10 @@ func (r *runner) heard(ctx context.Context, run string) {
 	}
 	u := r.proc.Runtime.Unready
 	switch {
+	case u == nil && r.proc.Runtime.Cause.ID == process.CauseNotReady && said.Reloads > 0 && !said.Reloading:
+		r.proc.Clear() // it has confirmed its reload after the time for that
+		r.storeRuntime(r.proc.Runtime)
+		r.publish()
 	case u == nil || !operation.AsksReady(&r.proc.Record.Spec) || !r.proc.Record.Spec.Ready.Notify:
 	case said.Ready:
 		r.readied(ctx)

@@ -305,6 +305,9 @@ func (s *Supervisor) relist(n int) {
 		if f.Rival != 0 || f.Runtime.Keeper != nil {
 			r.post(reclaim)
 		}
+		if rechecked(f.Runtime.Cause.ID) {
+			r.post(recheck)
+		}
 		if f.Record != nil && f.Record.PendingStop != nil {
 			r.post(func(_ context.Context, r *runner) { r.dropPendingStop() })
 		}

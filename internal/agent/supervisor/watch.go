@@ -125,6 +125,9 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.S
 			r.step(ctx, lifecycle.Found{})
 			return
 		}
+		if !r.proc.Runtime.Outside { // another instance has its place, as after an upgrade of the program
+			r.proc.Clear()
+		}
 		r.stepAndTell(ctx, lifecycle.Found{}, func(c story.Change) []process.Event {
 			return []process.Event{r.proc.Replaced(c, r.withOutput(was))}
 		})
