@@ -153,7 +153,7 @@ func TestGivenUpAndFlapping(t *testing.T) {
 				p.AwaitEvents(n+1, "relaunched")
 			}
 			status := p.becomes("flapping")
-			if status["flapping"] != true || status["restarts"] != 4.0 || part(status, "cause")["id"] != "flapping" {
+			if status["flapping"] != true || status["restarts"] != 4.0 || part(status, "cause")["id"] != "killed-by-signal" {
 				t.Errorf("status %v", status)
 			}
 			if told := p.Events("flapping"); len(told) != 1 || part(told[0], "cause")["id"] != "flapping" {

@@ -39,6 +39,25 @@ func TestWhy(t *testing.T) {
 			})
 		}
 	}
+	t.Run("flapping", func(t *testing.T) {
+		t.Parallel()
+		flapping(t, s)
+	})
+}
+
+// flapping: up or down, the reason for its ends comes before the number of its relaunches.
+func flapping(t *testing.T, s *harness.Server) {
+	t.Helper()
+	o := newSubject(t, s, "flapping", "plain")
+	o.part("commands")["start"] = o.daemon("plain")
+	o.does("start", true)
+	for n := range 4 {
+		harness.Signal(t, o.pid(), syscall.SIGKILL)
+		harness.Eventually(t, "it to be started again", func() bool {
+			return harness.Starts(t, o.dir) == n+2 && slices.Contains([]string{"running", "flapping"}, o.state())
+		})
+	}
+	o.shows(o.names("killed-by-signal", wrong), "[flapping]", "more than 3 times", "critical")
 }
 
 // asked are the states that somebody wanted.
@@ -138,19 +157,6 @@ func ends() []injection {
 			o.does("start", true)
 			return o
 		}, []string{"out of memory"}},
-		{"flapping", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
-			o := newSubject(t, s, name, "plain")
-			o.part("commands")["start"] = o.daemon("plain")
-			o.does("start", true)
-			for n := range 4 {
-				harness.Signal(t, o.pid(), syscall.SIGKILL)
-				harness.Eventually(t, "it to be started again", func() bool {
-					return harness.Starts(t, o.dir) == n+2 && slices.Contains([]string{"running", "flapping"},
-						o.state())
-				})
-			}
-			return o
-		}, []string{"more than 3 times"}},
 		{"stop-failed", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "ignore-term")
 			o.does("start", true)

@@ -224,10 +224,7 @@ func (p *Process) causes(s *process.Status, v *View) (all []process.Cause) {
 		})
 	}
 	if s.Flapping {
-		all = append(all, process.Cause{
-			ID: process.CauseFlapping, Text: p.flappingText(v.Uptime, s.Message),
-			Evidence: why.Evidence, Since: p.Runtime.Flaps,
-		})
+		all = append(all, p.flaps(v, why)...)
 	}
 	if p.IsNotReady() {
 		unready := p.unreadiness()
@@ -257,6 +254,19 @@ func (p *Process) causes(s *process.Status, v *View) (all []process.Cause) {
 		all = append(all, why)
 	}
 	return all
+}
+
+// flaps returns why a process that runs is flapping: as while it is down, the reason for its ends comes first.
+func (p *Process) flaps(v *View, why process.Cause) []process.Cause {
+	flapping := process.Cause{ID: process.CauseFlapping, Since: p.Runtime.Flaps}
+	by, _, _ := strings.Cut(p.Runtime.FailingBy, ": ")
+	if why.ID != process.CauseRelaunched || p.Runtime.Failing == 0 || by == "" {
+		flapping.Text, flapping.Evidence = p.flappingText(v.Uptime, why.Text), why.Evidence
+		return []process.Cause{flapping}
+	}
+	why.ID, why.Since = process.CauseID(by), p.Runtime.Failing
+	flapping.Text = p.flappingText(v.Uptime, "")
+	return []process.Cause{why, flapping}
 }
 
 // sickness returns why a process that runs is unhealthy, and why drover does not relaunch it for that.

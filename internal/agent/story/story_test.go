@@ -358,7 +358,7 @@ func TestTextsOfTheUnhealthy(t *testing.T) {
 	}
 }
 
-// TestCauseOfFlapping: while it is down, the reason for its ends comes before the number of its relaunches.
+// TestCauseOfFlapping: up or down, the reason for its ends comes before the number of its relaunches.
 func TestCauseOfFlapping(t *testing.T) {
 	p := running(process.Resident)
 	p.Machine.State, p.Runtime.Process = lifecycle.Backoff, nil
@@ -373,6 +373,16 @@ func TestCauseOfFlapping(t *testing.T) {
 	p.Runtime.Cause = process.Cause{}
 	if s := p.Status(story.View{Now: now, Uptime: time.Minute}); s.Cause.ID != process.CauseFlapping {
 		t.Errorf("without a reason: %+v", s.Cause)
+	}
+	// It is up again, for the time being: the causes are the same.
+	up := running(process.Resident)
+	up.Runtime.Relaunches, up.Runtime.Failing = p.Runtime.Relaunches, p.Runtime.Failing
+	up.Runtime.FailingBy, up.Machine.Attempts = "exit-status: exit status 3", 3
+	up.Blame(now, process.CauseRelaunched, "exit status 3; relaunched as pid 8")
+	s = up.Status(story.View{Now: now, Uptime: time.Minute})
+	if s.State != story.Flapping || s.Cause.ID != process.CauseExitStatus || s.Cause.Since != p.Runtime.Failing ||
+		len(s.Further) != 1 || s.Further[0].ID != process.CauseFlapping {
+		t.Errorf("up: state %s, cause %+v, further %+v", s.State, s.Cause, s.Further)
 	}
 }
 

@@ -235,7 +235,12 @@ func TestFlappingSince(t *testing.T) {
 			}
 		}
 		r.pass(30 * time.Second)
-		c := caused(t, r.state("a", "flapping", true), process.CauseFlapping)
+		s := r.state("a", "flapping", true)
+		caused(t, s, process.CauseSignal)
+		if len(s.Further) != 1 || s.Further[0].ID != process.CauseFlapping {
+			t.Fatalf("the further causes are %+v", s.Further)
+		}
+		c := s.Further[0]
 		if late := c.Since - began; late < 0 || late > 30_000 {
 			t.Errorf("it has been flapping since %v, want about %v", time.UnixMilli(c.Since), time.UnixMilli(began))
 		}

@@ -261,7 +261,7 @@ func stepOf(milliseconds int64, now time.Time) int {
 
 // Overview counts the processes of a query, and groups those that are not as they should be by their causes, the worst
 // first. A process with several causes counts in each of their groups: a crash loop is in the group of its exit status
-// while it is down, and in that of flapping all the time. It leaves out what is not about processes.
+// and in that of flapping, up or down. It leaves out what is not about processes.
 func (p *Rollup) Overview(ctx context.Context, q *Query) (v v1.Overview, err error) {
 	v = v1.Overview{Processes: v1.ProcessCounts{States: map[string]int{}}, Causes: []v1.CauseGroup{}}
 	groups, catalogue, now := causeGroups{}, why.Open(), p.Now()
