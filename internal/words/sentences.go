@@ -577,6 +577,8 @@ var Sentences = []Text{
 	{"drover does not watch the process", "drover 没有监控该进程"},
 	{"it runs with revision {n}, stored is {stored}", "正在以修订版本 {n} 运行，已保存的是 {stored}"},
 	{"the running process differs from its spec", "运行中的进程与其配置不同"},
+	{"it runs an old release: its path leads to a new file now", "正在运行旧版本：其路径现在指向新文件"},
+	{"it gets a new value at the next start", "下次启动时会得到新值"},
 	{"{path} differs from its checksum", "{path} 与其校验值不同"},
 	{"drover could not look: {output}", "drover 无法查看：{output}"},
 }

@@ -288,23 +288,27 @@ func program(exe string) string { return strings.TrimSuffix(exe, " (deleted)") }
 
 // file returns the file of a command, links resolved; empty if there is none.
 func file(word string, spec *process.Spec) string {
-	var tried []string
-	switch {
-	case word == "":
-	case strings.Contains(word, "/"):
-		tried = []string{absolute(word, spec.Identity.SetupPath)}
-	default:
-		dirs := cmp.Or(spec.Execution.Environment["PATH"], launch.DefaultPath)
-		for dir := range strings.SplitSeq(dirs, ":") {
-			tried = append(tried, filepath.Join(dir, word))
-		}
-	}
-	for _, file := range tried {
+	for _, file := range candidates(word, spec) {
 		if real, err := trail.Resolve(file); err == nil {
 			return real
 		}
 	}
 	return ""
+}
+
+// candidates are the paths that a command may have, the first that exists counts.
+func candidates(word string, spec *process.Spec) (paths []string) {
+	switch {
+	case word == "":
+	case strings.Contains(word, "/"):
+		paths = []string{absolute(word, spec.Identity.SetupPath)}
+	default:
+		dirs := cmp.Or(spec.Execution.Environment["PATH"], launch.DefaultPath)
+		for dir := range strings.SplitSeq(dirs, ":") {
+			paths = append(paths, filepath.Join(dir, word))
+		}
+	}
+	return paths
 }
 
 func absolute(file, dir string) string {

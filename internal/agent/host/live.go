@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -31,13 +32,7 @@ func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) 
 		return nil, false
 	}
 	fields = append(fields, h.otherAccount(spec, &info)...)
-	if path, gone := strings.CutSuffix(info.Exe, replaced); gone {
-		field := process.LiveField{Path: "executable", Want: path, Have: "replaced on disk"}
-		if _, err := os.Stat(path); err != nil {
-			field.Have, field.Problem = "removed from disk", "a restart fails until the file is back"
-		}
-		fields = append(fields, field)
-	}
+	fields = append(fields, h.otherExecutable(spec, rt, &info)...)
 	if name := locate.OtherName(spec, info); name != "" {
 		fields = append(fields, process.LiveField{Path: "process_name", Want: spec.Identity.ProcName, Have: name})
 	}
@@ -59,6 +54,85 @@ func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) 
 		}
 	}
 	return fields, h.fs.Same(id)
+}
+
+// otherExecutable compares the executable with what the line of the spec names now, links resolved.
+func (h *Host) otherExecutable(spec *process.Spec, rt specstore.Runtime, info *procfs.Info) []process.LiveField {
+	path, gone := strings.CutSuffix(info.Exe, replaced)
+	field, named, now := process.LiveField{Path: "executable", Want: path, Have: "replaced on disk"}, "", ""
+	if words, exact := process.Words(spec.Commands.Run); exact && rt.Run != "" && !rt.Outside && spec.Foreground() {
+		named, now = h.resolved(spec, words[0])
+	}
+	_, err := os.Stat(path)
+	switch {
+	case path == "": // nobody may see it
+		return nil
+	case isOlder(named, now, path):
+		field.Want, field.Have = now, path
+		if gone && err != nil {
+			field.Have += " (removed from disk)"
+		}
+	case !gone:
+		return nil
+	case err != nil && now != "" && now != path:
+		field.Have = "removed from disk"
+	case err != nil:
+		field.Have, field.Problem = "removed from disk", "a restart fails until the file is back"
+	}
+	return []process.LiveField{field}
+}
+
+// resolved returns the file of a command as its line names it, and with its links resolved; empty if there is none, or
+// if it is a script, which runs an interpreter.
+func (h *Host) resolved(spec *process.Spec, word string) (named, now string) {
+	type found struct{ named, now string }
+	f, err := within(h.files, cmp.Or(spec.Identity.User, launch.OwnName()), spec.Identity.SetupPath, func() found {
+		for _, named := range candidates(word, spec) {
+			if now, err := trail.Resolve(named); err == nil {
+				if isScript(now) {
+					return found{}
+				}
+				return found{named, now}
+			}
+		}
+		return found{}
+	})
+	if err != nil {
+		return "", ""
+	}
+	return f.named, f.now
+}
+
+// isScript reports whether a file begins as a script does, or cannot be read.
+func isScript(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return true
+	}
+	defer file.Close()
+	begin := make([]byte, len("#!"))
+	_, err = io.ReadFull(file, begin)
+	return err != nil || string(begin) == "#!"
+}
+
+// isOlder reports whether a process has executed what a path named before a link on the way was changed: the executable
+// has the end of the path behind the link. If the link is the last part, it lies beside the target, and both names begin
+// as that of the link. A program that executes another one fits neither.
+func isOlder(named, now, have string) bool {
+	if now == "" || named == now || have == now {
+		return false
+	}
+	rest, end := named, now
+	for filepath.Base(rest) == filepath.Base(end) && rest != "/" && end != "/" {
+		rest, end = filepath.Dir(rest), filepath.Dir(end)
+	}
+	tail := strings.TrimPrefix(now, end)
+	if tail == "" {
+		name := filepath.Base(named)
+		return filepath.Dir(have) == filepath.Dir(now) && strings.HasPrefix(filepath.Base(have), name) &&
+			strings.HasPrefix(filepath.Base(now), name)
+	}
+	return strings.HasSuffix(have, tail)
 }
 
 // otherAccount compares the account. A process that starts as root may change to another account by itself.
@@ -115,7 +189,7 @@ func otherLimits(spec *process.Spec, have map[string]int64) (fields []process.Li
 	return fields
 }
 
-// otherVariables compares the names of environment variables. drover's own variables do not count: an earlier version
+// otherVariables compares the environment variables, and tells their names, never their values. drover's own variables do not count: an earlier version
 // may have set others. A program that has written over its environment has nothing to compare: what is left may be
 // pieces of values.
 func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []string) (fields []process.LiveField) {
@@ -128,15 +202,15 @@ func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []s
 		faults := strings.ReplaceAll(err.Error(), "\n", "; ")
 		return []process.LiveField{{Path: "environment_files", Problem: "drover could not look: " + faults}}
 	}
-	have := map[string]bool{}
+	have := map[string]string{}
 	for _, variable := range environment {
-		name, _, found := strings.Cut(variable, "=")
+		name, value, found := strings.Cut(variable, "=")
 		if !found || !isVariable(name) {
 			return nil
 		}
-		have[name] = true
+		have[name] = value
 	}
-	if !have[launch.MarkVariable] {
+	if _, marked := have[launch.MarkVariable]; !marked {
 		return nil // the program has written over its environment
 	}
 	own := func(name string) bool {
@@ -144,7 +218,14 @@ func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []s
 			"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "RUNTIME_DIRECTORY"), name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if !have[name] && !own(name) {
+		value, there := have[name]
+		switch {
+		case own(name) || there && value == wanted[name]:
+		case there:
+			fields = append(fields, process.LiveField{
+				Path: "environment." + name, Problem: "it gets a new value at the next start",
+			})
+		default:
 			fields = append(fields, process.LiveField{Path: "environment." + name, Want: "set", Have: "not set"})
 		}
 	}

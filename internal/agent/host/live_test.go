@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -72,6 +73,59 @@ func TestDiffersOfAWrapper(t *testing.T) {
 			t.Errorf("%q: alive %t, %v", line, alive, fields)
 		}
 	}
+}
+
+// TestOldRelease: a process whose path leads to another release now runs an old one, whether that is still there or not.
+func TestOldRelease(t *testing.T) {
+	h, dir := open(t, t.TempDir()), t.TempDir()
+	place := func(release string) string {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Join(dir, release, "bin"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return napper(t, filepath.Join(dir, release, "bin"))
+	}
+	first, second, current := place("1"), place("2"), filepath.Join(dir, "current")
+	if err := os.Symlink("1", current); err != nil {
+		t.Fatal(err)
+	}
+	id := process.ID{Namespace: "shop", Name: "web"}
+	s := &process.Spec{
+		Identity: process.Identity{SetupPath: current, User: "root"}, Commands: process.Commands{Run: "./bin/napper 1000"},
+		Execution: process.Execution{Environment: map[string]string{"A": "topsecret"}},
+	}
+	child, err := h.Launch(id, "run-1", process.Replacing(s.Commands.Run), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Release(); err != nil {
+		t.Fatal(err)
+	}
+	pid := child.Identity()
+	defer unix.Kill(pid.PID, unix.SIGKILL) //nolint:errcheck // it may have ended
+	harness.Eventually(t, "the program", func() bool {
+		info, err := live().Info(pid.PID)
+		return err == nil && info.Exe == first
+	})
+	want := func(what string, want ...process.LiveField) {
+		t.Helper()
+		got, alive := h.Differs(id, s, specstore.Runtime{Process: &pid, Run: "run-1"})
+		if !alive || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: alive %t, %+v, want %+v", what, alive, got, want)
+		}
+	}
+	want("the first release")
+	s.Execution.Environment = map[string]string{"A": "other"}
+	want("another value", process.LiveField{Path: "environment.A", Problem: "it gets a new value at the next start"})
+	if err := errors.Join(os.Remove(current), os.Symlink("2", current)); err != nil {
+		t.Fatal(err)
+	}
+	want("the second release", process.LiveField{Path: "executable", Want: second, Have: first})
+	if err := os.RemoveAll(filepath.Join(dir, "1")); err != nil {
+		t.Fatal(err)
+	}
+	want("the first one is gone",
+		process.LiveField{Path: "executable", Want: second, Have: first + " (removed from disk)"})
 }
 
 // TestDiffers: how a running process differs from its spec, without the values of its environment.

@@ -128,11 +128,12 @@ func (r *round) ask(ctx context.Context, agent string, list []*place) {
 }
 
 // mendable reports whether a restart removes a difference. A program may write over its command line, and would do so
-// again. A limit without a wanted value is one that the host cannot set. An executable with a problem is not there.
+// again. A limit without a wanted value is one that the host cannot set. An executable with a problem is not there. A
+// variable with another value may be one that the program has written over.
 func mendable(f process.LiveField) bool {
 	if strings.HasPrefix(f.Path, "limits.") && f.Want == "" {
 		return false
 	}
 	return f.Path == "executable" && f.Problem == "" || f.Path == "user" || strings.HasPrefix(f.Path, "limits.") ||
-		strings.HasPrefix(f.Path, "environment.")
+		strings.HasPrefix(f.Path, "environment.") && f.Problem == ""
 }

@@ -284,8 +284,11 @@ func (c *Case) running(file *process.Spec) (all []v1.Difference) {
 		}
 		one := d
 		one.Field, one.Want, one.Have = f.Path, text(f.Want), text(f.Have)
-		if f.Problem != "" {
+		switch {
+		case f.Problem != "":
 			one.Text = f.Problem
+		case f.Path == executable && strings.HasPrefix(f.Have, "/"):
+			one.Text = "it runs an old release: its path leads to a new file now"
 		}
 		if want, differs := wanted[f.Path]; differs {
 			if one.Want = want; want == one.Have || fmt.Sprint(want) == f.Have {
@@ -297,8 +300,11 @@ func (c *Case) running(file *process.Spec) (all []v1.Difference) {
 	return all
 }
 
+// executable is the field of a running process with its executable.
+const executable = "executable"
+
 // gone reports whether a field says that the executable is not there.
-func gone(f process.LiveField) bool { return f.Path == "executable" && f.Problem != "" }
+func gone(f process.LiveField) bool { return f.Path == executable && f.Problem != "" }
 
 // waits reports whether a changed field takes effect at the next start.
 func waits(path string) bool {

@@ -216,6 +216,18 @@ func TestOf(t *testing.T) {
 				"process environment.B <nil>>set / drover restart shop/web --hosts 'web 1'",
 			},
 		},
+		"an old release": {
+			drift.Case{Placed: file, Filed: file, Have: have(first, "running"), Live: []process.LiveField{
+				{Path: "executable", Want: "/2/web", Have: "/1/web (removed from disk)"},
+				{Path: "environment.B", Problem: "it gets a new value at the next start"},
+			}},
+			[]string{
+				"process executable /2/web>/1/web (removed from disk) / drover restart shop/web --hosts 'web 1': " +
+					"it runs an old release: its path leads to a new file now",
+				"process environment.B <nil>><nil> / drover restart shop/web --hosts 'web 1': " +
+					"it gets a new value at the next start",
+			},
+		},
 		"a restart would fail": {
 			drift.Case{Placed: latest, Filed: latest, Have: old, Started: first, Live: []process.LiveField{
 				{Path: "user", Want: "shop", Have: "uid 0"},
@@ -236,7 +248,7 @@ func TestOf(t *testing.T) {
 			}
 			one := fmt.Sprintf("%s %s %v>%v %s/%s %s", d.Kind, d.Field, d.Want, d.Have, d.App, d.User, d.Mend)
 			if strings.HasPrefix(d.Text, "drover could not") || strings.Contains(d.Text, "replaced") ||
-				strings.Contains(d.Text, "undo") {
+				strings.Contains(d.Text, "undo") || strings.Contains(d.Text, "new ") {
 				one += ": " + d.Text
 			}
 			got = append(got, one)
