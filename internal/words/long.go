@@ -546,8 +546,8 @@ var LongProcesses = []Text{
 	},
 	{
 		"Each finding begins with one line that ends with the cause in brackets. Causes have stable names; " +
-			"--page explains a cause. drover groups equal findings on many hosts.",
-		"每项以一行开头，行尾方括号内为原因。原因的名称固定不变，--page 解释某个原因。\n" +
+			"--page explains a cause, with a name in the words of that process. drover groups equal findings on many hosts.",
+		"每项以一行开头，行尾方括号内为原因。原因的名称固定不变，--page 解释某个原因，给出进程名时代入该进程的信息。\n" +
 			"多台主机上相同的问题合并显示。",
 	},
 	{

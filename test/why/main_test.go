@@ -185,7 +185,7 @@ func (o *subject) names(cause string, code int, flags ...string) answer {
 	if a.Code != code {
 		o.t.Errorf("exit code %d, want %d:\n%s", a.Code, code, a.Out)
 	}
-	if !strings.Contains(a.Out, "\nWhat to do: ") || !strings.Contains(a.Out, "\nMore: drover why --page "+cause+"\n") {
+	if !strings.Contains(a.Out, "\nWhat to do: ") || !strings.Contains(a.Out, "\nMore: drover why "+o.Namespace+"/"+o.Name+" --page "+cause) {
 		o.t.Errorf("it does not say what to do:\n%s", a.Out)
 	}
 	return a

@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,8 @@ also explains why the process is stopped or waits on purpose, and shows its last
 do.
 
 Each finding begins with one line that ends with the cause in brackets. Causes have stable names;
---page explains a cause. drover groups equal findings on many hosts.
+--page explains a cause, with a name in the words of that process. drover groups equal findings on
+many hosts.
 
 Exit codes: 0 nothing is wrong, 3 something is wrong, 4 no such process, 6 the server is
 unreachable.`,
@@ -47,15 +49,23 @@ unreachable.`,
   drover why 'web/*' --hosts '0:10.2.*'
   drover why -l role=web --state backoff,flapping
   drover why --cause exit-status,out-of-memory -o json
-  drover why --page exit-status`,
+  drover why --page exit-status
+  drover why shop/web --page exit-status`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if page != "" {
-				return writePage(cmd, page)
+			if page != "" && len(args) == 0 {
+				return writePage(cmd, page, noWords)
 			}
 			c, err := sel.Connect(cmd, &s)
 			if err != nil {
 				return err
+			}
+			if page != "" {
+				fill, err := wordsOf(cmd.Context(), c, args, &sel)
+				if err != nil {
+					return err
+				}
+				return writePage(cmd, page, fill)
 			}
 			if len(args) > 0 {
 				if f.Namespace, f.Name, err = term.SplitID(args[0]); err != nil {
@@ -178,8 +188,40 @@ func sayRollouts(cmd *cobra.Command, s *remote.Session, c *client.Client, f clie
 // maxFindings is the server's largest number of findings.
 const maxFindings = 1000
 
-// writePage prints the page about a cause.
-func writePage(cmd *cobra.Command, id string) error {
+// noWords leaves the words of a page that stand for those of a process.
+func noWords(page string) string { return page }
+
+// wordsOf returns a function that puts the name, the account, the directory and the command of a process into the
+// commands of a page. Its spec is that of the first of its hosts.
+func wordsOf(ctx context.Context, c *client.Client, args []string, choice *remote.Choice) (func(string) string, error) {
+	sel := selection{*choice}
+	found, err := sel.choose(ctx, c, args, true)
+	if err != nil {
+		return nil, err
+	}
+	p := found[0]
+	of := map[string]string{"NAMESPACE/NAME": term.ShellWord(p.Namespace + "/" + p.Name)}
+	if spec := p.Spec; spec != nil {
+		of["USER"], of["DIRECTORY"] = spec.User, cmp.Or(spec.Directory, "/")
+		of["START_COMMAND"] = cmp.Or(spec.Run, spec.Start)
+	}
+	return func(page string) string {
+		return pageWords.ReplaceAllStringFunc(page, func(word string) string {
+			value := of[word]
+			// In a command within quotes, a value with quotes would be another command.
+			if value == "" || strings.ContainsAny(value, "'\n`") && word != "NAMESPACE/NAME" {
+				return word
+			}
+			return term.Printable(value)
+		})
+	}, nil
+}
+
+// pageWords matches the words of pages that stand for those of a process.
+var pageWords = regexp.MustCompile(`\bNAMESPACE/NAME\b|\b(?:USER|DIRECTORY|START_COMMAND)\b`)
+
+// writePage prints the page about a cause, with the words of a process filled in.
+func writePage(cmd *cobra.Command, id string, fill func(page string) string) error {
 	text, ok := pages.Page(id)
 	if !ok {
 		return term.NoSuchf("there is no cause %q%s", id, nearCause(id))
@@ -188,7 +230,7 @@ func writePage(cmd *cobra.Command, id string) error {
 	if term.Lang(cmd, w) == words.Chinese {
 		text = zhpages.Page(id)
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(w, fill(text))
 	return err
 }
 
@@ -449,7 +491,8 @@ func (p *whyPrinter) remedy(b *strings.Builder, f client.Finding) {
 	})
 	text = strings.ReplaceAll(text, "`", "'")
 	b.WriteString(words.Explained.Remedy.In(p.lang, "remedy", text) + "\n" +
-		words.Explained.Page.In(p.lang, "command", "drover why --page "+f.Cause.ID) + "\n")
+		words.Explained.Page.In(p.lang, "command", p.session.Again("why %s --page %s",
+			term.ShellWord(f.Namespace+"/"+f.Name), f.Cause.ID)) + "\n")
 }
 
 // namedCommand matches a command of drover in a remedy, taskID a task in a finding.
