@@ -29,7 +29,7 @@ type task struct {
 	timed  bool
 	// overtook says that this kill or stop has ended an operation under way.
 	overtook bool
-	// passes says that this signal is sent beside a start.
+	// passes says that this signal is sent beside other work.
 	passes bool
 }
 

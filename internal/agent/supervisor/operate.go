@@ -21,8 +21,8 @@ func (r *runner) start(ctx context.Context, t task) {
 		r.query(ctx, t)
 		return
 	}
-	if r.passesStart(&t) {
-		r.signalStarting(ctx, t)
+	if r.passes(&t) {
+		r.signalBeside(ctx, t)
 		return
 	}
 	r.hold()
@@ -127,8 +127,8 @@ func (r *runner) query(ctx context.Context, t task) {
 	})
 }
 
-// signalStarting sends a signal to the instance that the operation under way checks. That operation goes on.
-func (r *runner) signalStarting(ctx context.Context, t task) {
+// signalBeside sends a signal to the process of the work under way, such as a start or a stop. That work goes on.
+func (r *runner) signalBeside(ctx context.Context, t task) {
 	r.signalling, t.passes = time.Now().UnixMilli(), true
 	r.published()
 	p := r.public()
@@ -136,8 +136,8 @@ func (r *runner) signalStarting(ctx context.Context, t task) {
 	r.sup.goroutines.spawn(func() { r.operate(ctx, ctx, t, subject) })
 }
 
-// signalled continues after a signal that has passed a start. It takes over nothing: what has become of the process is
-// for the start to find out.
+// signalled continues after a signal that has passed other work. It takes over nothing: what has become of the process
+// is for that work to find out.
 func (r *runner) signalled(e *specstore.Entry, subject operation.Subject, result operation.Result) {
 	since := r.signalling
 	r.signalling = 0

@@ -41,7 +41,7 @@ type runner struct {
 	leaveOrder func()
 	// sent is the last signal of an operation, until the process has ended; nil if there is none.
 	sent *sentSignal
-	// signalling is when the signal under way began that passes a start, in Unix milliseconds; 0 if there is none.
+	// signalling is when the signal under way began that passes other work, in Unix milliseconds; 0 if there is none.
 	signalling int64
 	// lastEventAt is the time of the last event, in Unix milliseconds.
 	lastEventAt int64
@@ -145,13 +145,32 @@ func (r *runner) admits(t *task, first bool) bool {
 	case r.signalling != 0 && (t.hold != nil || t.entry.Op != process.Kill):
 		return false
 	}
-	return !r.proc.Machine.Busy() || r.passesStart(t)
+	return !r.proc.Machine.Busy() || r.passes(t)
 }
 
-// passesStart reports whether a task is a signal, and the operation under way checks an instance that it has launched.
-func (r *runner) passesStart(t *task) bool {
-	return t.hold == nil && t.entry.Op.Name() == process.Signal && r.proc.Machine.Awaits == lifecycle.Check &&
-		r.work.runtime != nil && r.public().Record != nil
+// passes reports whether a task is a signal that is sent beside the work under way, because the process of that work
+// runs: the instance that a start checks, or the one that a stop waits for. A signal never goes to the instance that a
+// restart command is to replace.
+func (r *runner) passes(t *task) bool {
+	if t.hold != nil || t.entry.Op.Name() != process.Signal || !r.proc.Machine.Busy() {
+		return false
+	}
+	p := r.public()
+	if p.Record == nil || p.Runtime.Process == nil || r.work.runtime == nil && r.replaces() {
+		return false
+	}
+	alive, _ := r.sup.operator.Processes.Glance(*p.Runtime.Process)
+	return alive
+}
+
+// replaces reports whether a restart command is under way.
+func (r *runner) replaces() bool {
+	e := r.work.entry
+	if e == nil || e.Op.Name() != process.Restart {
+		return false
+	}
+	spec := operation.SpecInForce(*e, operation.Subject{Record: r.proc.Record})
+	return spec != nil && spec.Commands.Restart != ""
 }
 
 // endsRelaunch reports whether an operation of drover's own API ends a relaunch under way, because the process shall

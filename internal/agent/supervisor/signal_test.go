@@ -140,6 +140,50 @@ func TestSignalPassesTheStartOfADaemon(t *testing.T) {
 	})
 }
 
+// TestSignalPassesOtherWork: a signal reaches a process at once that is being stopped, by whatever, or that reloads.
+func TestSignalPassesOtherWork(t *testing.T) {
+	for line, begin := range map[string]func(r *rig, s *process.Spec) string{
+		"stop a":   func(r *rig, s *process.Spec) string { return r.submit(process.Stop, "a", s) },
+		"reload a": func(r *rig, s *process.Spec) string { return r.submit(process.Reload, "a", s) },
+		"restart":  func(r *rig, s *process.Spec) string { return r.submit(process.Restart, "a", s) },
+		"breach": func(r *rig, s *process.Spec) string {
+			r.Exceeded(id("a"), r.instance("a"), overMem())
+			return ""
+		},
+	} {
+		bubble(t, func(t *testing.T, r *rig) {
+			s := r.spec("a")
+			s.Commands.Restart = ""
+			s.Policy.OpTimeout = 120
+			r.do(process.Start, "a", s)
+			pid := r.instance("a").PID
+			slow := operationtest.Script{Takes: time.Minute, End: func(string) { r.Kill(file("a")) }}
+			if line == "reload a" {
+				slow.End = nil
+				r.Script(line, slow)
+			} else {
+				r.Script("stop a", slow)
+			}
+			item := begin(r, s)
+			r.pass(2 * time.Second)
+			signal := r.signal("a")
+			r.pass(0)
+			r.expect(signal, process.None, fmt.Sprintf("success: CONT sent to pid %d", pid))
+			r.got(pid)
+			if _, over := r.sink.outcome(item); over {
+				t.Errorf("%s: the signal has ended it", line)
+			}
+			r.pass(2 * time.Minute)
+			if item != "" {
+				if o, over := r.sink.outcome(item); !over || o.Fault != process.None {
+					t.Errorf("%s: %v, %+v", line, over, o)
+				}
+			}
+			r.state("a", map[bool]string{true: "stopped", false: "running"}[line == "stop a"], line != "stop a")
+		})
+	}
+}
+
 // TestSignalEndsAStart: a start fails by what a signal does to its process.
 func TestSignalEndsAStart(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
