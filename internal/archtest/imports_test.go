@@ -237,7 +237,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/schedule": {
 			"internal/clip", "internal/crontab", "internal/idle", "internal/process", "internal/server/access",
-			"internal/server/gate", "internal/server/rollout", "internal/server/store", "internal/server/task",
+			"internal/server/fleet", "internal/server/gate", "internal/server/rollout", "internal/server/store", "internal/server/task",
 		},
 		"internal/server/drift": {
 			"api/v1", "internal/process", "internal/processfile", "internal/server/plan", "internal/server/store",

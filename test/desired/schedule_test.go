@@ -246,3 +246,29 @@ func TestOnceWhateverDies(t *testing.T) {
 		t.Errorf("%d of %d jobs have run", once, jobs)
 	}
 }
+
+// TestRunOfAScheduleIsThatOfItsJob: a run goes on while its job runs, and tells how the job has ended. Nobody knows that of
+// a job that ended while its agent was away.
+func TestRunOfAScheduleIsThatOfItsJob(t *testing.T) {
+	t.Parallel()
+	f := newOneOf(t, 0)
+	for name, body := range map[string]string{"falls": "exit 3", "lasts": "sleep 1000"} {
+		spec := filepath.Join(f.Dir, name+".yaml")
+		text := fmt.Sprintf("run: sleep 1; %s\ndirectory: %s\nonce: true\nready: {alive: 0s}\n", body, f.dir)
+		must(t, os.WriteFile(spec, []byte(text), 0o600))
+		f.CLI("register", "jobs/"+name, "--hosts", f.hosts[0], "--file", spec, "--yes")
+		f.schedule(name, "0 0 1 1 *", "start", "jobs/"+name)
+		f.CLI("schedule", "run", name)
+	}
+	if last := f.over("falls"); last.State != "failed" || !strings.Contains(last.Message, "exit status 3") {
+		t.Errorf("the run of a job that fails is %+v", last)
+	}
+	f.agents[0].Kill() // the job ends with the agent of a test
+	if last := f.runs("lasts")[0]; last.State != "running" {
+		t.Errorf("while nobody knows more the run is %+v", last)
+	}
+	f.agents[0] = f.StartAgent(strings.TrimPrefix(f.hosts[0], "0:"), "--facts-dir", "/nonexistent")
+	if last := f.over("lasts"); last.State != "unknown" || !strings.Contains(last.Message, "nobody knows how 1 of 1 runs ended") {
+		t.Errorf("the run of a job whose end nobody saw is %+v", last)
+	}
+}

@@ -8,24 +8,25 @@ import (
 	"maps"
 	"time"
 
-	"drover/internal/clip"
 	"drover/internal/crontab"
 	"drover/internal/idle"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
-	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 )
 
 const (
-	// look is the longest wait between two looks at the schedules, and lookBusy the wait while a run goes on or after a
-	// failure.
+	// look is the longest wait between two looks at the schedules, and lookBusy the wait while the task or the rollout
+	// of a run goes on, or after a failure.
 	look     = 10 * time.Second
 	lookBusy = 2 * time.Second
 	// mostText is how many bytes of the text of an outcome the keeper keeps.
 	mostText = 500
+	// lost is how long a host is away before nobody waits for the end of a run on it.
+	lost = 5 * time.Minute
 )
 
 // Store is what a keeper needs of the database.
@@ -40,6 +41,7 @@ type Results interface {
 	GetTask(ctx context.Context, id, app string) (store.TaskSummary, error)
 	TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error
 	GetRollout(ctx context.Context, id, app string) (*store.Rollout, error)
+	ObservedAt(ctx context.Context, keys []store.ObservedKey, spec bool, fn func(store.Observed)) error
 }
 
 // Beginner begins runs.
@@ -58,6 +60,8 @@ type Rights interface {
 // Hosts finds the host that a result names.
 type Hosts interface {
 	LookupID(id string) (store.Agent, bool)
+	ByKey(key string) (store.Agent, bool)
+	Presence(key string, now time.Time) fleet.Presence
 }
 
 // Config holds the parts of a keeper. All are required.
@@ -70,9 +74,9 @@ type Config struct {
 	Happened func()
 	// Woken receives when a schedule, a task or a rollout has changed.
 	Woken <-chan struct{}
-	// Now is the wall clock that all servers of the database share.
-	Now func() time.Time
-	Log *slog.Logger
+	// Now is the wall clock that all servers of the database share. Presence is asked by Clock.
+	Now, Clock func() time.Time
+	Log        *slog.Logger
 }
 
 // Keeper keeps all schedules of a database. Only one should run at a time; two do no harm.
@@ -120,9 +124,10 @@ func (k *Keeper) Round(ctx context.Context) (wait time.Duration, err error) {
 	wait = look
 	var errs []error
 	for i := range open {
-		ended, err := k.settle(ctx, &open[i], failing[open[i].Schedule])
-		if errs = append(errs, err); !ended {
-			goesOn[open[i].Schedule] = true
+		found, err := k.settle(ctx, &open[i], failing[open[i].Schedule])
+		errs = append(errs, err)
+		goesOn[open[i].Schedule] = goesOn[open[i].Schedule] || !found.over()
+		if !found.over() && !found.begun {
 			wait = lookBusy
 		}
 	}
@@ -254,28 +259,17 @@ func denied(r gate.Reason) string {
 	}
 }
 
-// result is what became of a run.
-type result struct {
-	state store.RunState
-	text  string
-	// agent and id are the first host that failed and its process, or the first host of a rollout in which none has
-	// failed; agent is empty if nobody knows one.
-	agent string
-	id    process.ID
-}
-
 // settle stores the result of a run that has ended. With it goes an event, if the run is the first that has failed
 // since one succeeded, or the first that has succeeded since. failing is Schedule.Failing before that.
-func (k *Keeper) settle(ctx context.Context, r *store.ScheduleRun, failing store.ObservedKey) (ended bool, err error) {
-	found, err := k.result(ctx, r)
-	if err != nil || found.state == store.RunRunning {
-		return false, err
+func (k *Keeper) settle(ctx context.Context, r *store.ScheduleRun, failing store.ObservedKey) (found result, err error) {
+	if found, err = k.result(ctx, r); err != nil || found.state == store.RunRunning {
+		return found, err
 	}
 	r.State, r.Text, r.Ended = found.state, found.text, k.Now()
 	end := store.RunEnd{Run: *r, Failing: failing}
 	none, told := store.ObservedKey{}, process.Event{At: r.Ended.UnixMilli()}
 	switch {
-	case found.state == store.RunFailed && found.agent != "" && failing == none:
+	case found.state != store.RunOK && found.agent != "" && failing == none:
 		end.Failing = store.ObservedKey{Agent: found.agent, Process: found.id}
 		end.Agent, told.Process, told.Kind = found.agent, found.id, process.EventScheduleFailed
 		told.Cause = process.Cause{ID: process.CauseRunFailed, Text: found.text}
@@ -287,99 +281,20 @@ func (k *Keeper) settle(ctx context.Context, r *store.ScheduleRun, failing store
 	if told.Kind != "" {
 		e, err := store.ScheduleEvent(r.Schedule, r.Task+r.Rollout, told)
 		if err != nil {
-			return false, err
+			return result{}, err
 		}
 		end.Told = &e
 	}
 	if err := k.Store.EndRun(ctx, end); err != nil {
-		return errors.Is(err, store.ErrDecided), decided(err)
+		if !errors.Is(err, store.ErrDecided) {
+			found.state = ""
+		}
+		return found, decided(err)
 	}
 	if end.Told != nil {
 		k.Happened()
 	}
 	k.Log.InfoContext(ctx, "a run of a schedule has ended", "schedule", r.Schedule, "due", r.Due, "state", r.State,
 		"reason", r.Text)
-	return true, nil
-}
-
-// result reads what became of a run.
-func (k *Keeper) result(ctx context.Context, r *store.ScheduleRun) (found result, err error) {
-	if r.Rollout != "" {
-		found, err = k.ofRollout(ctx, r.Rollout)
-	} else {
-		found, err = k.ofTask(ctx, r.Task)
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return result{state: store.RunFailed, text: "its result is not kept any more"}, nil
-	}
-	return found, err
-}
-
-func (k *Keeper) ofTask(ctx context.Context, id string) (found result, err error) {
-	t, err := k.Store.GetTask(ctx, id, "")
-	switch {
-	case err != nil:
-		return found, err
-	case t.Open > 0:
-		return result{state: store.RunRunning}, nil
-	case t.Failed == 0:
-		return result{state: store.RunOK}, nil
-	}
-	found = result{state: store.RunFailed}
-	err = k.Store.TaskItems(ctx, id, "", func(v store.ItemView) error {
-		if v.Outcome == nil || v.Outcome.Fault == process.None || found.agent != "" {
-			return nil
-		}
-		if _, already := process.Already(v.Op, v.Outcome.Fault); already {
-			return nil
-		}
-		a, known := k.Hosts.LookupID(v.Asked)
-		if found.text = failedText(t.Failed, t.Keys, "targets", v.Process, v.Asked, v.Outcome.Text); known {
-			found.agent, found.id = a.Key, v.Process
-		}
-		return nil
-	})
-	return found, err
-}
-
-func (k *Keeper) ofRollout(ctx context.Context, id string) (found result, err error) {
-	r, err := k.Store.GetRollout(ctx, id, "")
-	if err != nil {
-		return found, err
-	}
-	counts := r.Counts()
-	failed := counts[rollout.Failed]
-	lost := r.Plan.OneOf && counts[rollout.Succeeded] > 0 // another host has done it
-	switch {
-	case r.State == rollout.Aborted:
-		found = result{state: store.RunFailed, text: "the rollout was aborted"}
-	case r.State == rollout.Done && failed > 0 && !lost, r.State == rollout.Paused && failed > 0:
-		found = result{state: store.RunFailed}
-	case r.State == rollout.Done && counts[rollout.Succeeded] == 0:
-		found = result{state: store.RunFailed, text: "no host was connected"}
-	case r.State == rollout.Done:
-		return result{state: store.RunOK}, nil
-	default:
-		return result{state: store.RunRunning}, nil
-	}
-	for i := range r.Hosts {
-		h := &r.Hosts[i]
-		if found.agent == "" { // an event needs a host, also if none has failed
-			found.agent, found.id = h.Agent, r.Steps[h.Steps[0]].Process
-		}
-		if h.State == rollout.Failed {
-			found.agent, found.id = h.Agent, r.Steps[h.Steps[0]].Process
-			found.text = failedText(failed, r.Total, "hosts", found.id, h.Name, h.Text)
-			if r.State == rollout.Paused {
-				found.text = "the rollout is paused: " + found.text
-			}
-			break
-		}
-	}
 	return found, nil
-}
-
-func failedText(failed, all int, of string, id process.ID, host, text string) string {
-	return fmt.Sprintf("%d of %d %s failed; the first: %s on %s: %s", failed, all, of, id, host,
-		clip.Marked(text, mostText, " …"))
 }

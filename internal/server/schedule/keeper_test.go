@@ -14,6 +14,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/rollout"
 	"drover/internal/server/schedule"
@@ -34,6 +35,8 @@ type rig struct {
 	// dies fails before or after the task is stored.
 	before, after        bool
 	tried, begun, events int
+	// away is how long the hosts have been away.
+	away time.Duration
 	// noResult fails before the result of a run is stored, and between is called then.
 	noResult bool
 	between  func()
@@ -61,7 +64,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) another() *schedule.Keeper {
 	return schedule.New(schedule.Config{
 		Store: r, Beginner: r, Rights: r, Hosts: r, Happened: func() { r.events++ },
-		Now: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return r.now }, Clock: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -87,6 +90,12 @@ func (r *rig) EndRun(ctx context.Context, end store.RunEnd) error {
 }
 
 func (r *rig) LookupID(id string) (store.Agent, bool) { return store.Agent{Key: "key of " + id}, true }
+
+func (r *rig) ByKey(key string) (store.Agent, bool) { return store.Agent{Key: key}, true }
+
+func (r *rig) Presence(string, time.Time) fleet.Presence {
+	return fleet.Presence{Away: r.away > 0, Since: r.now.Add(-r.away)}
+}
 
 func (r *rig) BeginRun(ctx context.Context, who access.Principal, s *store.Schedule, run store.ScheduleRun) (
 	store.RunState, string, error,

@@ -40,7 +40,7 @@ type RunState string
 
 // The states of a run. A missed run did not begin, because no server ran at its time or because the person of the
 // schedule may not do it. A skipped run did not begin, because an earlier run or another rollout went on. An empty run
-// found no process.
+// found no process. Of an unknown run nobody knows the end, because a host went away.
 const (
 	RunRunning RunState = "running"
 	RunOK      RunState = "ok"
@@ -48,6 +48,7 @@ const (
 	RunMissed  RunState = "missed"
 	RunSkipped RunState = "skipped"
 	RunEmpty   RunState = "empty"
+	RunUnknown RunState = "unknown"
 )
 
 // ScheduleRun is one run of a schedule.
