@@ -17,6 +17,8 @@ type NewJoinToken struct {
 	Cloud    int
 	Labels   map[string]string
 	Business int64
+	// Replaces is the host whose place the host takes that joins with the token; Uses is 1 then.
+	Replaces string
 	Note     string
 	// Uses is the number of hosts that may join with it, 1 to 100,000.
 	Uses int
@@ -28,7 +30,7 @@ type NewJoinToken struct {
 func (c *Client) CreateJoinToken(ctx context.Context, t NewJoinToken) (JoinToken, error) {
 	var made JoinToken
 	body := v1.JoinTokenRequest{
-		Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Note: t.Note, Uses: t.Uses,
+		Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Replaces: t.Replaces, Note: t.Note, Uses: t.Uses,
 		TTLSeconds: int64(t.TTL / time.Second),
 	}
 	err := c.do(ctx, at(v1.RouteCreateJoinToken), nil, body, &made)

@@ -8,16 +8,18 @@ type JoinToken struct {
 	// State is one of the constants below, such as TokenOpen.
 	State string `json:"state"`
 	// Role is the kind of program that joins with it: agent or proxy.
-	Role      string            `json:"role"`
-	Cloud     int               `json:"cloud"`
-	Labels    map[string]string `json:"labels"`
-	Business  int64             `json:"business,omitempty"`
-	Note      string            `json:"note,omitempty"`
-	Uses      int               `json:"uses"`
-	Used      int               `json:"used"`
-	CreatedAt time.Time         `json:"created_at"`
-	ExpiresAt time.Time         `json:"expires_at"`
-	RevokedAt *time.Time        `json:"revoked_at,omitempty"`
+	Role     string            `json:"role"`
+	Cloud    int               `json:"cloud"`
+	Labels   map[string]string `json:"labels"`
+	Business int64             `json:"business,omitempty"`
+	// Replaces is the host whose place the host takes that joins with the token; empty for new hosts.
+	Replaces  string     `json:"replaces,omitempty"`
+	Note      string     `json:"note,omitempty"`
+	Uses      int        `json:"uses"`
+	Used      int        `json:"used"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt time.Time  `json:"expires_at"`
+	RevokedAt *time.Time `json:"revoked_at,omitempty"`
 	// Token is set only in the answer to the call that created it. The server cannot show it again.
 	Token string `json:"token,omitempty"`
 }
@@ -38,7 +40,11 @@ type JoinTokenRequest struct {
 	Cloud    int               `json:"cloud"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Business int64             `json:"business,omitempty"`
-	Note     string            `json:"note,omitempty"`
+	// Replaces is the id, cloud:ip or key of a host of the area that is offline. The host that joins with the token takes
+	// its place, with its processes, its labels and its history; the server rejects the former host from then on. Uses is
+	// 1 then.
+	Replaces string `json:"replaces,omitempty"`
+	Note     string `json:"note,omitempty"`
 	// Uses is the number of hosts that may join with it, 1 to 100,000.
 	Uses int `json:"uses"`
 	// TTLSeconds is its lifetime, at most 366 days.

@@ -100,6 +100,7 @@ var Columns = []Text{
 	{"RESTARTS", "重启次数"},
 	{"RESULT", "结果"},
 	{"REVISION", "修订版本"},
+	{"REPLACES", "替换主机"},
 	{"REVOKED", "吊销时间"},
 	{"RIGHTS", "权限"},
 	{"ROLE", "角色"},

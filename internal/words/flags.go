@@ -235,6 +235,7 @@ var Flags = []Text{
 	{"cloud area that hosts join", "主机接入的管控区域"},
 	{"business of these hosts; 0 is no business", "这些主机所属的业务；0 为没有业务"},
 	{"labels of these hosts, such as key=value,key2=value; may be repeated", "这些主机的标签，例如 key=value,key2=value；可多次使用"},
+	{"known host whose place the host takes that joins with the token", "由用该令牌接入的主机替换的已知主机"},
 	{"how many hosts may join with the token", "可用该令牌接入的主机数"},
 	{"how long the token is valid, such as 1h or 720h", "令牌的有效期，例如 1h 或 720h"},
 	{"do not wait for online hosts that have not received the next key", "不等待尚未收到下一个密钥的在线主机"},

@@ -185,6 +185,13 @@ var Help = []Text{
 	{"Ask the server on this host whether it is ready, for a health check", "查询本机服务器是否就绪，用于健康检查"},
 	{"Check the installation, and say how to mend it", "检查安装情况，并给出处理方法"},
 	{"Print the version of this binary", "显示本程序的版本"},
+	{
+		"A token makes new hosts: nobody joins with it under the name of a known host. If a host has lost its disk, " +
+			"--replaces makes a token for that host, which must be offline. The host that joins with it gets the " +
+			"processes, the labels and the history of that host.",
+		"令牌只用于接入新主机，不能用它以已知主机的名称接入。主机丢失磁盘时，用 --replaces 为它创建令牌，旧主机必须已离线。\n" +
+			"用该令牌接入的主机取得旧主机的进程、标签和历史记录。",
+	},
 }
 
 // paragraphs finds the paragraphs of the help by their English words.

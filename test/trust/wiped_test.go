@@ -28,14 +28,10 @@ func TestAnEmptiedHost(t *testing.T) {
 	if err := os.Rename(f.AgentDir("one"), f.AgentDir("former")); err != nil {
 		t.Fatal(err)
 	}
-	token := f.Token(0)
-	harness.Eventually(t, "the host to be let in, once its old agent is away", func() bool {
-		code, errs := f.Join("one", "127.0.0.2", token)
-		if code != 0 && !strings.Contains(errs, "belongs to another agent") {
-			t.Fatalf("exit code %d: %s", code, errs)
-		}
-		return code == 0
-	})
+	f.refused("one", "127.0.0.2", "drover token create --replaces "+first+" --area 0 --uses 1 --ttl 1h")
+	if code, errs := f.Join("one", "127.0.0.2", f.Token(0, "--replaces", first)); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
 	f.StartAgent("one")
 	harness.Eventually(t, "the hosted process to be started", func() bool { return harness.Starts(t, dir) == 2 })
 	if r := f.Operate(p, 2, first)[first]; r.Code != 0 || r.PID == pid {
@@ -60,7 +56,21 @@ func TestAnEmptiedHost(t *testing.T) {
 	})
 }
 
-// TestAnAddressThatWasGivenOutAgain: another host under the address of one that is away gets nothing but the address.
+// refused waits until the server no longer takes the agent of that name for online, and refuses a new host for a reason.
+func (f *fleet) refused(name, ip, why string, flags ...string) {
+	f.T.Helper()
+	token := f.Token(0)
+	harness.Eventually(f.T, "the refusal of "+name+" at "+ip, func() bool {
+		code, errs := f.Join(name, ip, token, flags...)
+		if code != 1 || !strings.Contains(errs, "belongs to another agent") {
+			f.T.Fatalf("exit code %d: %s", code, errs)
+		}
+		return strings.Contains(errs, why)
+	})
+}
+
+// TestAnAddressThatWasGivenOutAgain: another host does not get the address of one that is away, which goes on. After the
+// removal of the first one it gets the address alone.
 func TestAnAddressThatWasGivenOutAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -72,11 +82,18 @@ func TestAnAddressThatWasGivenOutAgain(t *testing.T) {
 	p, dir := f.daemon("p")
 	f.Want(0, f.Operate(p, 0, "web-1"))
 	one.End(syscall.SIGTERM)
-	token := f.Token(0)
-	harness.Eventually(t, "the other host to be let in", func() bool {
-		code, _ := f.Join("two", "127.0.0.2", token, "--id", "web-2")
-		return code == 0
-	})
+	f.refused("two", "127.0.0.2", "drover token create --replaces 0:127.0.0.2 ", "--id", "web-2")
+	f.refused("two", "127.0.0.3", "drover token create --replaces web-1 ", "--id", "web-1")
+	one = f.StartAgent("one")
+	f.Online("web-1")
+	if r := f.Operate(p, 2, "web-1")["web-1"]; r.Code != 0 || r.PID <= 0 {
+		t.Errorf("the first one has %+v", r)
+	}
+	one.End(syscall.SIGTERM)
+	f.CLI("agents", "remove", "web-1")
+	if code, errs := f.Join("two", "127.0.0.2", f.Token(0), "--id", "web-2"); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
 	f.StartAgent("two")
 	f.Online("web-2")
 	if list := f.CLI("ps", "-o", "json"); strings.Contains(list, "web-2") {
@@ -85,9 +102,4 @@ func TestAnAddressThatWasGivenOutAgain(t *testing.T) {
 	if n := harness.Starts(t, dir); n != 1 {
 		t.Errorf("it was started %d times", n)
 	}
-	f.StartAgent("one")
-	harness.Eventually(t, "the first one to be back", func() bool {
-		r := f.Operate(p, 2, "web-1")["web-1"]
-		return r.Code == 0 && r.PID > 0
-	})
 }

@@ -63,6 +63,7 @@ func tokenColumns() []term.Column[client.JoinToken] {
 		{Head: "USED", Cell: func(t client.JoinToken) string { return fmt.Sprintf("%d/%d", t.Used, t.Uses) }},
 		{Head: "ENDS", Cell: func(t client.JoinToken) string { return term.Stamp(&t.ExpiresAt) }},
 		{Head: "LABELS", Cell: func(t client.JoinToken) string { return labelText(t.Labels) }},
+		{Head: "REPLACES", Cell: func(t client.JoinToken) string { return t.Replaces }},
 		{Head: "NOTE", Cell: func(t client.JoinToken) string { return t.Note }},
 		{Head: "BUSINESS", Wide: true, Cell: func(t client.JoinToken) string { return businessText(t.Business) }},
 		{Head: "CREATED", Wide: true, Cell: func(t client.JoinToken) string { return term.Stamp(&t.CreatedAt) }},
@@ -80,10 +81,15 @@ func tokenCreate() remote.Verb[client.JoinToken] {
 once. Each host that joins with it gets the area, the labels and the business. If a host retries
 with the same key, because it got no answer, it counts once.
 
+A token makes new hosts: nobody joins with it under the name of a known host. If a host has lost its
+disk, --replaces makes a token for that host, which must be offline. The host that joins with it gets
+the processes, the labels and the history of that host.
+
 With --role proxy the token is for a proxy of the area. Such a token has neither labels nor a
 business. Create it before the tokens for the hosts of the area.`,
 		Example: `  drover token create --area 0 --uses 1 --ttl 1h
   drover token create --area 3 --uses 200 --ttl 24h --labels role=web,rack=4 --note 'rack 4'
+  drover token create --replaces web-10 --area 0 --uses 1 --ttl 1h
   drover token create --role proxy --area 3 --uses 2 --ttl 1h`,
 		New: true,
 		Flags: func(cmd *cobra.Command) {
@@ -95,6 +101,7 @@ business. Create it before the tokens for the hosts of the area.`,
 			term.LengthVar(flags, &t.TTL, "ttl", 0, "how long the token is valid, such as 1h or 720h")
 			flags.StringArrayVar(&labels, "labels", nil, "labels of these hosts, such as key=value,key2=value; may be repeated")
 			flags.Int64Var(&t.Business, "business", 0, "business of these hosts; 0 is no business")
+			flags.StringVar(&t.Replaces, "replaces", "", "known host whose place the host takes that joins with the token")
 			flags.StringVar(&t.Note, "note", "", "a note for administrators")
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 				faults := []error{term.OneOf("--role", t.Role, "agent", "proxy")}
@@ -117,13 +124,13 @@ business. Create it before the tokens for the hosts of the area.`,
 		},
 		Request: func([]string) (any, []string) {
 			return v1.JoinTokenRequest{
-				Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Note: t.Note, Uses: t.Uses,
-				TTLSeconds: int64(t.TTL / time.Second),
+				Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Replaces: t.Replaces, Note: t.Note,
+				Uses: t.Uses, TTLSeconds: int64(t.TTL / time.Second),
 			}, toldOfToken(&t, given)
 		},
 		Fields: map[string]string{
 			"role": "--role", "cloud": "--area", "uses": "--uses", "ttl_seconds": "--ttl", "labels": "--labels",
-			"business": "--business", "note": "--note",
+			"business": "--business", "replaces": "--replaces", "note": "--note",
 		},
 		Call: func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
 			return c.CreateJoinToken(ctx, t)

@@ -581,10 +581,7 @@ func (h *Handler) removeAgent(ctx context.Context, c *call) (reply, error) {
 	if h.Joining.Enroller == nil {
 		return reply{}, noEnroller()
 	}
-	a, known := h.Directory.ByKey(id)
-	if !known {
-		a, known = h.Directory.LookupID(id)
-	}
+	a, known := h.knownHost(id)
 	if !known {
 		return reply{}, problemf(http.StatusNotFound, "there is no host %q", edge.Clip(id))
 	}

@@ -58,7 +58,7 @@ const (
 func (h *Handler) viewJoinToken(t store.JoinToken) v1.JoinToken {
 	v := v1.JoinToken{
 		ID: t.ID, State: v1.TokenOpen, Role: string(t.Role), Cloud: t.Cloud, Labels: t.Labels, Business: t.Business,
-		Note: t.Note, Uses: t.Uses, Used: t.Used,
+		Replaces: h.replaced(t.Replaces), Note: t.Note, Uses: t.Uses, Used: t.Used,
 		CreatedAt: t.Created, ExpiresAt: t.Expires, RevokedAt: given(t.Revoked),
 	}
 	if v.Labels == nil {
@@ -81,8 +81,11 @@ func checkJoinToken(r *v1.JoinTokenRequest) error {
 	switch {
 	case r.Role != "" && r.Role != string(store.RoleAgent) && r.Role != string(store.RoleProxy):
 		fail("role", "is %q: expected %s or %s", r.Role, store.RoleAgent, store.RoleProxy)
-	case r.Role == string(store.RoleProxy) && (len(r.Labels) > 0 || r.Business != 0):
-		fail("role", "is %s, and a proxy has neither labels nor a business", store.RoleProxy)
+	case r.Role == string(store.RoleProxy) && (len(r.Labels) > 0 || r.Business != 0 || r.Replaces != ""):
+		fail("role", "is %s, and a proxy has neither labels nor a business, and replaces no host", store.RoleProxy)
+	}
+	if r.Replaces != "" && r.Uses != 1 {
+		fail("uses", "is %d: expected 1, because the token is for one host", r.Uses)
 	}
 	if r.Cloud < 0 || r.Cloud > maxArea {
 		fail("cloud", "is %d: expected 0 to %d", r.Cloud, maxArea)
@@ -120,9 +123,13 @@ func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 	if h.Joining.Enroller == nil {
 		return reply{}, noEnroller()
 	}
+	replaces, err := h.toReplace(&req)
+	if err != nil {
+		return reply{}, err
+	}
 	t, text, err := h.Joining.Enroller.NewToken(ctx, store.JoinToken{
 		Role: store.Role(req.Role), Cloud: req.Cloud, Labels: req.Labels, Business: req.Business, Note: req.Note,
-		Uses: req.Uses,
+		Uses: req.Uses, Replaces: replaces,
 	}, time.Duration(req.TTLSeconds)*time.Second)
 	if err != nil {
 		return reply{}, stored(err, "token", t.ID)
@@ -131,6 +138,38 @@ func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 	v := h.viewJoinToken(t)
 	v.Token = text
 	return reply{status: http.StatusCreated, body: v, location: "/tokens/" + url.PathEscape(t.ID)}, nil
+}
+
+// knownHost finds a host by its key or any of its names.
+func (h *Handler) knownHost(id string) (store.Agent, bool) {
+	if a, there := h.Directory.ByKey(id); there {
+		return a, true
+	}
+	return h.Directory.LookupID(id)
+}
+
+// toReplace returns the key of the agent whose place a host takes that joins with the token; empty if there is none.
+func (h *Handler) toReplace(req *v1.JoinTokenRequest) (key string, err error) {
+	if req.Replaces == "" {
+		return "", nil
+	}
+	a, known := h.knownHost(req.Replaces)
+	switch {
+	case !known:
+		return "", invalid("replaces", "is %s: there is no such host", edge.Clip(req.Replaces))
+	case a.Cloud != req.Cloud:
+		return "", invalid("cloud", "is %d: the host to replace is of area %d", req.Cloud, a.Cloud)
+	default:
+		return a.Key, nil
+	}
+}
+
+// replaced returns the name of the host that a token replaces: the key, if that host is not there any more.
+func (h *Handler) replaced(key string) string {
+	if a, known := h.Directory.ByKey(key); known {
+		return nameOf(a)
+	}
+	return key
 }
 
 func (h *Handler) listJoinTokens(ctx context.Context, c *call) (reply, error) {

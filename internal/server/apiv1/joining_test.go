@@ -88,6 +88,26 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestTokenForAHost: a token to replace a host names it by any of its names, is for one host, and for its area.
+func TestTokenForAHost(t *testing.T) {
+	r := withDesk(t)
+	a, _ := r.fleet.Lookup(0, "10.0.0.1")
+	for _, name := range []string{"0:10.0.0.1", a.Key} {
+		made := r.want(201, r.call("admin", "POST", "/tokens", `{"cloud":0,"uses":1,"ttl_seconds":60,"replaces":"`+name+`"}`))
+		if got := made.body["replaces"]; got != "web-1" && got != "0:10.0.0.1" {
+			t.Errorf("made %v", made.body)
+		}
+	}
+	for body, field := range map[string]string{
+		`{"cloud":0,"uses":2,"ttl_seconds":60,"replaces":"0:10.0.0.1"}`:                "uses",
+		`{"cloud":1,"uses":1,"ttl_seconds":60,"replaces":"0:10.0.0.1"}`:                "cloud",
+		`{"cloud":0,"uses":1,"ttl_seconds":60,"replaces":"nobody"}`:                    "replaces",
+		`{"cloud":0,"uses":1,"ttl_seconds":60,"replaces":"0:10.0.0.1","role":"proxy"}`: "role",
+	} {
+		r.refused(r.call("admin", "POST", "/tokens", body), 422, field)
+	}
+}
+
 func TestTokensRefused(t *testing.T) {
 	r := withDesk(t)
 	r.app("viewer", "* on *")

@@ -32,6 +32,7 @@ type Store interface {
 // Directory is the register of agents.
 type Directory interface {
 	ByKey(key string) (store.Agent, bool)
+	LookupID(id string) (store.Agent, bool)
 	Admit(ctx context.Context, a store.Agent, now time.Time, put func(context.Context, store.Agent) error) error
 	Remove(ctx context.Context, key string, drop func(context.Context) error) error
 	Presence(key string, now time.Time) fleet.Presence
@@ -281,7 +282,7 @@ func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token sto
 		a = store.Agent{Key: r.Key, Created: now}
 	}
 	a.Cloud, a.IP, a.ID, a.Build, a.Name, a.Sealing = token.Cloud, ip, r.ID, clip(r.Build), clip(r.Name), r.Sealing
-	a.Token, a.Labels, a.Business = token.ID, token.Labels, token.Business
+	a.Token, a.Labels, a.Business, a.Replaces = token.ID, token.Labels, token.Business, token.Replaces
 	replaced := ""
 	err = e.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {
 		replaced = a.Replaces
@@ -304,6 +305,8 @@ func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token sto
 			refuse(Taken,
 				"%d:%s%s belongs to another agent, which is online: stop that agent, remove it ('drover agents remove'), or join with another --ip or --id",
 				a.Cloud, a.IP, orID(a.ID))
+	case errors.Is(err, fleet.ErrKnown):
+		return nil, e.known(a)
 	case errors.Is(err, fleet.ErrUnsettled):
 		r := refuse(NotYet,
 			"%d:%s%s belongs to another agent, and the server does not know yet whether that agent is online: try again in %d s",
@@ -326,6 +329,19 @@ func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token sto
 		return nil, err
 	}
 	return e.Issue(a)
+}
+
+// known rejects a host under a name of an agent that is offline: a token alone must not give the place of another host,
+// with its processes and their secrets.
+func (e *Enroller) known(a store.Agent) error {
+	name := fmt.Sprintf("%d:%s", a.Cloud, a.IP)
+	if _, taken := e.Directory.LookupID(a.ID); taken && a.ID != "" {
+		name = a.ID
+	}
+	return refuse(Taken, "%s belongs to another agent: if this is the same host with an empty disk, "+
+		"join with a token of 'drover token create --replaces %s --area %d --uses 1 --ttl 1h'; "+
+		"if that host is gone, remove it first ('drover agents remove %s'); otherwise join with another --ip or --id",
+		name, name, a.Cloud, name)
 }
 
 func orID(id string) string {

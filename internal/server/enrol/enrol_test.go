@@ -62,8 +62,18 @@ func newRig(t *testing.T) *rig {
 // token makes a token.
 func (r *rig) token(uses int) wire.JoinToken {
 	r.t.Helper()
-	_, text, err := r.NewToken(r.t.Context(),
-		store.JoinToken{Cloud: 3, Uses: uses, Labels: map[string]string{"role": "web"}, Business: 7}, time.Hour)
+	return r.make(store.JoinToken{Cloud: 3, Uses: uses, Labels: map[string]string{"role": "web"}, Business: 7})
+}
+
+// tokenFor makes a token for the host of an agent.
+func (r *rig) tokenFor(key string) wire.JoinToken {
+	r.t.Helper()
+	return r.make(store.JoinToken{Cloud: 3, Uses: 1, Replaces: key})
+}
+
+func (r *rig) make(t store.JoinToken) wire.JoinToken {
+	r.t.Helper()
+	_, text, err := r.NewToken(r.t.Context(), t, time.Hour)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -242,7 +252,7 @@ func TestRefusals(t *testing.T) {
 
 func TestJoinAfterAStart(t *testing.T) {
 	r := newRig(t)
-	holder, _ := fabrictest.NewKey(t)
+	holder, public := fabrictest.NewKey(t)
 	token := r.token(2)
 	if _, _, err := r.join(token, holder, nil); err != nil {
 		t.Fatal(err)
@@ -253,6 +263,7 @@ func TestJoinAfterAStart(t *testing.T) {
 	}
 	r.Directory = restarted
 	key, _ := fabrictest.NewKey(t)
+	token = r.tokenFor(public)
 	_, _, err := r.join(token, key, nil)
 	r.refused(err, enrol.NotYet, "try again in 30 s")
 	r.now = r.now.Add(time.Minute)
@@ -314,25 +325,26 @@ func TestRemove(t *testing.T) {
 	r.refused(err, enrol.Unfit, "clock")
 }
 
-// TestAnEmptiedHost: a new key with the address, the id and the name of an agent that is away gets what that one had,
-// and that one is refused from then on.
+// TestAnEmptiedHost: a new key with a token for the host of an agent that is away gets what that one had, and that one is
+// refused from then on. Nobody else gets a name of that agent.
 func TestAnEmptiedHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*wire.JoinRequest)
-		replaces bool
+		replaces bool // by the token
+		refused  bool
 	}{
-		"the same host":              {nil, true},
-		"a host without a name":      {func(q *wire.JoinRequest) { q.Name = "" }, true},
-		"another name":               {func(q *wire.JoinRequest) { q.Name = "web-2" }, false},
-		"another id":                 {func(q *wire.JoinRequest) { q.ID = "x" }, false},
-		"another spelling of it":     {func(q *wire.JoinRequest) { q.IP = "::ffff:10.0.0.1" }, true},
-		"another address":            {func(q *wire.JoinRequest) { q.IP = "10.0.0.2" }, false},
-		"an address in its vicinity": {func(q *wire.JoinRequest) { q.IP = "10.0.0.10" }, false},
+		"the same host":              {nil, true, false},
+		"another id":                 {func(q *wire.JoinRequest) { q.ID = "x" }, true, false},
+		"another address":            {func(q *wire.JoinRequest) { q.IP = "10.0.0.2" }, true, false},
+		"a stranger":                 {nil, false, true},
+		"its name, as a stranger":    {func(q *wire.JoinRequest) { q.IP, q.ID = "10.0.0.2", "id" }, false, true},
+		"another spelling of it":     {func(q *wire.JoinRequest) { q.IP = "::ffff:10.0.0.1" }, false, true},
+		"an address in its vicinity": {func(q *wire.JoinRequest) { q.IP = "10.0.0.10" }, false, false},
 	} {
 		r := newRig(t)
 		token := r.token(9)
 		old, oldKey := fabrictest.NewKey(t)
-		if _, _, err := r.join(token, old, nil); err != nil {
+		if _, _, err := r.join(token, old, func(q *wire.JoinRequest) { q.ID = "id" }); err != nil {
 			t.Fatal(err)
 		}
 		id := process.ID{Namespace: "ns", Name: "p"}
@@ -344,7 +356,14 @@ func TestAnEmptiedHost(t *testing.T) {
 		r.fleet.Seen(oldKey, r.now)
 		r.now = r.now.Add(time.Minute)
 		key, public := fabrictest.NewKey(t)
+		if c.replaces {
+			token = r.tokenFor(oldKey)
+		}
 		_, attempt, err := r.join(token, key, c.change)
+		if c.refused {
+			r.refused(err, enrol.Taken, "join with a token of 'drover token create --replaces ")
+			continue
+		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

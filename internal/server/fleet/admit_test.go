@@ -16,7 +16,7 @@ func TestAdmit(t *testing.T) {
 	d.Seen("A", at(time.Second))
 	var stored []string
 	admit := func(key string, now time.Duration, err error) error {
-		return d.Admit(t.Context(), store.Agent{Key: key, IP: "10.0.0.1", Created: at(now)}, at(now),
+		return d.Admit(t.Context(), store.Agent{Key: key, IP: "10.0.0.1", Created: at(now), Replaces: "A"}, at(now),
 			func(_ context.Context, a store.Agent) error {
 				stored = append(stored, a.Key+" "+a.Assigned)
 				return err
@@ -59,7 +59,9 @@ func TestAdmit(t *testing.T) {
 func TestAdmitAfterAStart(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", ID: "id"}}})
 	nothing := func(context.Context, store.Agent) error { return nil }
-	for _, b := range []store.Agent{{Key: "B", IP: "10.0.0.1"}, {Key: "B", IP: "10.0.0.2", ID: "id"}} {
+	for _, b := range []store.Agent{
+		{Key: "B", IP: "10.0.0.1", Replaces: "A"}, {Key: "B", IP: "10.0.0.2", ID: "id", Replaces: "A"},
+	} {
 		if err := d.Admit(t.Context(), b, at(29*time.Second), nothing); !errors.Is(err, fleet.ErrUnsettled) {
 			t.Errorf("%+v took a name away: %v", b, err)
 		}
@@ -69,8 +71,50 @@ func TestAdmitAfterAStart(t *testing.T) {
 			t.Errorf("%+v: %v", a, err)
 		}
 	}
-	if err := d.Admit(t.Context(), store.Agent{Key: "B", IP: "10.0.0.1"}, at(31*time.Second), nothing); err != nil {
+	if err := d.Admit(t.Context(), store.Agent{Key: "B", IP: "10.0.0.1", Replaces: "A"}, at(31*time.Second), nothing); err != nil {
 		t.Errorf("the agent has not come back: %v", err)
+	}
+}
+
+// TestAdmitUnderAKnownName: nobody gets a name of an agent that is away, except to take its place, and after its removal.
+func TestAdmitUnderAKnownName(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{
+		{Key: "A", IP: "10.0.0.1", ID: "id", Assigned: "given", Created: start},
+		{Key: "B", IP: "10.0.0.2", Created: start},
+	}})
+	nothing := func(context.Context, store.Agent) error { return nil }
+	now := at(time.Hour)
+	for _, c := range []store.Agent{
+		{Key: "C", IP: "10.0.0.1"},
+		{Key: "C", IP: "10.0.0.1", ID: "id"},
+		{Key: "C", IP: "10.0.0.3", ID: "id"},
+		{Key: "C", IP: "10.0.0.3", ID: "given"},
+		{Key: "C", IP: "10.0.0.1", Replaces: "B"},
+		{Key: "C", IP: "10.0.0.2", ID: "id", Replaces: "A"},
+		{Key: "B", IP: "10.0.0.2", ID: "id"},
+		{Key: "B", IP: "10.0.0.2", ID: "id", Replaces: "A"},
+	} {
+		if err := d.Admit(t.Context(), c, now, nothing); !errors.Is(err, fleet.ErrKnown) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if err := d.Remove(t.Context(), "B", func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []store.Agent{
+		{Key: "C", IP: "10.0.0.2", Created: now},
+		{Key: "D", IP: "10.0.0.3", ID: "id", Created: now, Replaces: "A"},
+		{Key: "E", IP: "10.0.0.1", Created: now},
+	} {
+		if err := d.Admit(t.Context(), c, now, nothing); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if a, _ := d.LookupID("given"); a.Key != "D" {
+		t.Errorf("the id that people gave leads to %q", a.Key)
+	}
+	if _, there := d.ByKey("A"); there {
+		t.Error("the agent that was replaced is there")
 	}
 }
 
@@ -128,9 +172,9 @@ func TestIDsOfOtherAreas(t *testing.T) {
 	}
 	for _, a := range []store.Agent{
 		{Key: "A", Cloud: 1, IP: "10.0.0.1", ID: "id"},
-		{Key: "C", Cloud: 1, IP: "10.0.0.3", ID: "id"},
+		{Key: "C", Cloud: 1, IP: "10.0.0.3", ID: "id", Replaces: "A"},
 	} {
-		// the holder itself may move, and in its own area the id is free
+		// the holder itself may move, and another agent may replace it there
 		if err := d.Admit(t.Context(), a, now, nothing); err != nil {
 			t.Errorf("%+v: %v", a, err)
 		}

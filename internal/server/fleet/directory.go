@@ -20,6 +20,9 @@ import (
 // ErrTaken is returned by Join for an address or id of another agent that is online.
 var ErrTaken = errors.New("held by another agent that is online")
 
+// ErrKnown is returned by Admit for an address or id of another agent that is offline, unless the new agent replaces it.
+var ErrKnown = errors.New("held by another agent")
+
 // ErrElsewhere is returned by Join and Admit for an id of an agent of another area, whether or not that agent is
 // online. The right to join one area gives no right to the names of another.
 var ErrElsewhere = errors.New("held by an agent of another area")
@@ -211,18 +214,22 @@ func (d *Directory) write(ctx context.Context, a store.Agent) error {
 }
 
 // Admit stores an agent, or its changes, whose right was proven elsewhere; put writes the row, whether or not the agent
-// is known. A new agent with the address and id of an offline agent replaces that agent: it is the same host with an
-// empty disk. If both hosts have reported their names, the names must be equal too. Otherwise Admit works as Join.
+// is known. An agent with Replaces takes the place of that agent, if that one is in the register and offline: it is the
+// same host with an empty disk. No other agent gets a name of an agent in the register: Admit returns ErrKnown for the
+// names of an offline agent. Otherwise Admit works as Join.
 func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time,
 	put func(context.Context, store.Agent) error,
 ) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
+	a.Replaces = d.predecessor(a)
 	a.Assigned, a.Told = d.assigned(a), d.told(a.Key)
 	if _, err := d.mayJoin(a, now); err != nil {
 		return err
 	}
-	a.Replaces = d.predecessor(a)
+	if err := d.free(a); err != nil {
+		return err
+	}
 	a.SetLabels = d.setLabels(cmp.Or(a.Replaces, a.Key))
 	if d.unsettled(a, now) {
 		return fmt.Errorf("cannot admit agent %s as %d:%s %q: %w", a.Key, a.Cloud, a.IP, a.ID, ErrUnsettled)
@@ -241,36 +248,37 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time,
 	return nil
 }
 
-// predecessor returns the key of the agent that was on the host of a new agent; empty if there was none. The caller
-// checks that the predecessor is offline.
+// predecessor returns the key of the agent that a new agent replaces; empty if there is none.
 func (d *Directory) predecessor(a store.Agent) string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if _, known := d.byKey[a.Key]; known {
+	_, joined := d.byKey[a.Key]
+	if _, there := d.byKey[a.Replaces]; joined || !there {
 		return ""
 	}
-	old, there := d.byKey[d.byAddr[addressOf(a.Cloud, a.IP)]]
-	sameName := old.Name == a.Name || old.Name == "" || a.Name == ""
-	if !there || old.ID != a.ID || !sameName {
-		return ""
-	}
-	return old.Key
+	return a.Replaces
 }
 
-// unsettled reports whether another agent holds a name of this one and may still be reconnecting after the start of the
-// server.
+// free returns ErrKnown if another agent than the one that the agent replaces has one of its names.
+func (d *Directory) free(a store.Agent) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, holder := range []string{d.byAddr[addressOf(a.Cloud, a.IP)], d.byID[a.ID]} {
+		if holder != "" && holder != a.Key && holder != a.Replaces {
+			return fmt.Errorf("cannot admit agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrKnown, holder)
+		}
+	}
+	return nil
+}
+
+// unsettled reports whether the agent that this one replaces may still be reconnecting after the start of the server.
 func (d *Directory) unsettled(a store.Agent, now time.Time) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if now.Sub(d.started) > AwayAfter {
 		return false
 	}
-	for _, holder := range []string{d.byAddr[addressOf(a.Cloud, a.IP)], d.byID[a.ID]} {
-		if holder != "" && holder != a.Key && d.links[holder].seen.IsZero() {
-			return true
-		}
-	}
-	return false
+	return a.Replaces != "" && d.links[a.Replaces].seen.IsZero()
 }
 
 // Remove removes an agent from the register, after drop has removed it from the store. It returns store.ErrNotFound for
@@ -291,11 +299,15 @@ func (d *Directory) Remove(ctx context.Context, key string, drop func(context.Co
 	return nil
 }
 
-// assigned returns the id that was assigned to the agent, or to the agent whose address it takes over.
+// assigned returns the id that was assigned to the agent, or to the agent that it replaces or whose address it takes
+// over.
 func (d *Directory) assigned(a store.Agent) string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if old, ok := d.byKey[a.Key]; ok {
+		return old.Assigned
+	}
+	if old, ok := d.byKey[a.Replaces]; ok {
 		return old.Assigned
 	}
 	return d.byKey[d.byAddr[addressOf(a.Cloud, a.IP)]].Assigned
@@ -364,7 +376,7 @@ func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error
 		return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrElsewhere,
 			holder.Key)
 	}
-	for _, holder := range []string{d.byAddr[addr], d.byID[a.ID]} {
+	for _, holder := range []string{d.byAddr[addr], d.byID[a.ID], a.Replaces} {
 		if holder != "" && holder != a.Key && !d.links[holder].presence(true, d.started, now).Vacant {
 			return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrTaken,
 				holder)

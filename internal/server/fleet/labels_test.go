@@ -91,7 +91,7 @@ func TestLabelsOutliveAnIntroduction(t *testing.T) {
 	if a, _ := d.ByKey("A"); a.Build != "2" || a.SetLabels["role"] == nil {
 		t.Errorf("after an introduction: %+v", a)
 	}
-	again := store.Agent{Key: "B", IP: "10.0.0.1", Name: "host", Created: at(time.Hour)}
+	again := store.Agent{Key: "B", IP: "10.0.0.1", Name: "host", Created: at(time.Hour), Replaces: "A"}
 	err := d.Admit(t.Context(), again, at(time.Hour), func(context.Context, store.Agent) error { return nil })
 	if err != nil {
 		t.Fatal(err)

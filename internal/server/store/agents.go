@@ -36,7 +36,7 @@ type Agent struct {
 	Told string
 	// Host is what the agent reported of its host.
 	Host Host
-	// Replaces is the key of the agent that this agent replaces when it joins; it is not stored.
+	// Replaces is the key of the agent that this agent replaces when it joins, by its token; it is not stored.
 	Replaces string
 }
 

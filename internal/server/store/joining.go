@@ -22,6 +22,8 @@ type JoinToken struct {
 	// Labels and Business are copied to every host that joins with the token; Business 0 means none.
 	Labels   map[string]string
 	Business int64
+	// Replaces is the key of the agent whose place a host takes that joins with the token; empty for a new host.
+	Replaces string
 	// Note is for people.
 	Note string
 	// Used is the number of Uses so far.

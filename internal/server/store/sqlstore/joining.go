@@ -21,10 +21,10 @@ func (db *Store) CreateJoinToken(ctx context.Context, t store.JoinToken) error {
 			}
 			return inserted(tx.affect(ctx,
 				`INSERT INTO join_tokens (id, hash, role, cloud, labels, business, note, uses, used, created, expires,
-					revoked)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+					revoked, replaces)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 				t.ID, t.Hash, string(t.Role), t.Cloud, labels, t.Business, t.Note, t.Uses, t.Used, nanos(t.Created),
-				nanos(t.Expires), nanos(t.Revoked)))
+				nanos(t.Expires), nanos(t.Revoked), t.Replaces))
 		})
 	}
 	if err != nil {
@@ -33,15 +33,15 @@ func (db *Store) CreateJoinToken(ctx context.Context, t store.JoinToken) error {
 	return nil
 }
 
-const selectJoinTokens = `SELECT id, hash, role, cloud, labels, business, note, uses, used, created, expires, revoked
-		FROM join_tokens `
+const selectJoinTokens = `SELECT id, hash, role, cloud, labels, business, note, uses, used, created, expires, revoked,
+		replaces FROM join_tokens `
 
 func scanJoinToken(rows *sql.Rows) (store.JoinToken, error) {
 	var t store.JoinToken
 	var labels []byte
 	var created, expires, revoked int64
 	if err := rows.Scan(&t.ID, &t.Hash, &t.Role, &t.Cloud, &labels, &t.Business, &t.Note, &t.Uses, &t.Used, &created,
-		&expires, &revoked); err != nil {
+		&expires, &revoked, &t.Replaces); err != nil {
 		return store.JoinToken{}, err
 	}
 	t.Created, t.Expires, t.Revoked = moment(created), moment(expires), moment(revoked)

@@ -346,7 +346,8 @@ CREATE TABLE join_tokens (
     created  bigint NOT NULL,
     expires  bigint NOT NULL,
     revoked  bigint NOT NULL,
-    role     text   NOT NULL DEFAULT 'agent'
+    role     text   NOT NULL DEFAULT 'agent',
+    replaces text   NOT NULL DEFAULT '' -- the key of an agent
 );
 CREATE INDEX join_tokens_expires ON join_tokens (expires);
 

@@ -352,7 +352,8 @@ CREATE TABLE join_tokens (
     created  INTEGER NOT NULL,
     expires  INTEGER NOT NULL,
     revoked  INTEGER NOT NULL,
-    role     TEXT    NOT NULL DEFAULT 'agent'
+    role     TEXT    NOT NULL DEFAULT 'agent',
+    replaces TEXT    NOT NULL DEFAULT '' -- the key of an agent
 ) STRICT;
 CREATE INDEX join_tokens_expires ON join_tokens (expires);
 
