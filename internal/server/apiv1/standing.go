@@ -395,8 +395,7 @@ func (q *driftQuery) read(ctx context.Context) error {
 	}
 	if err := q.readSelected(ctx, agents); err != nil {
 		return failure("read the selections", err)
-	}
-	if len(q.cases) > mostCompared {
+	} else if len(q.cases) > mostCompared {
 		return tooMany
 	}
 	if err := q.readFiled(ctx); err != nil {
@@ -479,7 +478,7 @@ func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
 	return err
 }
 
-// readSelected reads which hosts match a selection in force, but for processes of rollouts that are under way.
+// readSelected reads which hosts match a selection in force, the first of several, except for processes that roll out.
 func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
 	standing, err := q.h.Standing.ListSelections(ctx, "")
 	if err != nil || len(standing) == 0 {
@@ -489,23 +488,27 @@ func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
 	if err != nil {
 		return err
 	}
+	selected := map[process.ID]bool{}
 	for i := range standing {
 		s := &standing[i]
 		if !q.names(s.Process) || rolling[s.Process] != nil {
 			continue
 		}
+		selected[s.Process] = true
 		matches, err := selector.Parse(s.Selector)
 		if err != nil {
 			return err
 		}
 		for _, agent := range agents {
 			if a, joined := q.h.Directory.ByKey(agent); joined && matches.Matches(a.Select) {
-				found := q.at(store.ObservedKey{Agent: agent, Process: s.Process})
-				if found != nil && found.Selected == nil { // of several, the first is in force
+				if found := q.at(store.ObservedKey{Agent: agent, Process: s.Process}); found != nil && found.Selected == nil {
 					found.Selected = s
 				}
 			}
 		}
+	}
+	for key, found := range q.cases {
+		found.Unwanted = found.Selected == nil && selected[key.Process]
 	}
 	return nil
 }

@@ -272,3 +272,26 @@ func TestWhoStaysAMember(t *testing.T) {
 	apply("role=web,zone!=b")
 	same(t, "without the host that only the former selection has", []string{gone, web}, members())
 }
+
+// TestGoneWhereNoFileWantsIt: a process that somebody has removed from a host, which its selection no longer matches, is
+// no difference.
+func TestGoneWhereNoFileWantsIt(t *testing.T) {
+	r := labelled(t)
+	r.want(202, r.call("admin", "PUT", "/namespaces/a",
+		`{"namespace":"a","processes":{"x":{`+daemon+`,"hosts":{"select":"role=web"}}}}`))
+	r.settle()
+	r.place("x", web, "running", `{`+daemon+`}`)
+	r.want(202, r.call("admin", "POST", "/operations",
+		`{"op":"unregister","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`))
+	r.settle()
+	r.must(r.store.PutObserved(t.Context(), r.mark(web), nil, []store.Removal{{
+		Agent: web, Process: process.ID{Namespace: "a", Name: "x"}, Revision: 1 << 40,
+	}}))
+	on := func() []string {
+		t.Helper()
+		return r.want(200, r.call("admin", "GET", "/drift?live=false&host=web-1", nil)).items("kind", "name")
+	}
+	same(t, "while the file wants it", []string{"person x"}, on())
+	r.must(r.fleet.Label(t.Context(), []string{web}, map[string]string{"role": "db"}, nil))
+	same(t, "on a host of another role", []string(nil), on())
+}

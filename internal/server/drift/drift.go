@@ -26,6 +26,8 @@ type Case struct {
 	// Selected is the selection in force that the host matches; nil if there is none, or if a rollout that is under way
 	// decides about the process.
 	Selected *store.Selection
+	// Unwanted says that a selection of the process is in force, and the host does not match it.
+	Unwanted bool
 	// Placed is the spec by the latest revision, and Filed by the latest file; nil if there is none. They are the same
 	// if a file was last.
 	Placed, Filed *store.Placement
@@ -49,6 +51,8 @@ func Of(c Case) (all []v1.Difference) {
 	case c.Left != nil && c.Selected == nil && c.Placed == nil && c.Have != nil:
 		return c.left()
 	case file == nil:
+		return nil
+	case c.Have == nil && c.Unwanted:
 		return nil
 	case c.Have == nil:
 		return c.lacking()

@@ -127,6 +127,8 @@ func TestOf(t *testing.T) {
 			drift.Case{Selected: selected, Filed: &removed},
 			[]string{"person  <nil>><nil> ops/ben " + chosen + " && drover start shop/web --hosts 'web 1'"},
 		},
+		"removed by a person, and not selected any more": {drift.Case{Filed: &removed, Unwanted: true}, nil},
+		"not there, and not selected any more":           {drift.Case{Placed: file, Filed: file, Unwanted: true}, nil},
 		"selected, and dropped by a selection before": {
 			drift.Case{Selected: selected, Filed: &pruned},
 			[]string{"missed  <nil>><nil> shop/anna " + chosen + " && drover start shop/web --hosts 'web 1'"},
