@@ -373,7 +373,8 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	rt.LastExit = story.LaterExit(before.LastExit, rt.LastExit)
 	done := result.Outcome.Fault == process.None
 	if result.Change.Put != nil && (done || result.Outcome.Fault == process.NotRunning) ||
-		done && e.Op.Name() == process.Reload { // also of a process that drover does not host
+		done && e.Op.Name() == process.Reload || // also of a process that drover does not host
+		done && e.Op == process.Preflight && before.Cause.ID == process.CausePreflight {
 		r.proc.Clear()
 		if r.proc.Runtime.Outside && r.proc.Runtime.Process != nil {
 			r.proc.BlameOutside(time.Now(), "")

@@ -82,6 +82,23 @@ func TestCauseEndsWithAReload(t *testing.T) {
 	}
 }
 
+// TestCauseEndsWithAPreflight: a preflight that passes is the end of the cause of a restart that it refused.
+func TestCauseEndsWithAPreflight(t *testing.T) {
+	bubble(t, func(_ *testing.T, r *rig) {
+		s := r.copy("web", 0)
+		s.Preflight = &process.Hook{Run: "look"}
+		r.do(process.Start, "web", s)
+		r.Script("look", operationtest.Script{Code: 1})
+		r.fails(process.Restart, "web")
+		r.cause("web", process.CausePreflight)
+		r.fails(process.Preflight, "web")
+		r.cause("web", process.CausePreflight)
+		r.Script("look", operationtest.Script{})
+		r.do(process.Preflight, "web", nil)
+		r.cause("web", "")
+	})
+}
+
 // TestCauseEndsWithASuccessor: the end of an instance is no cause of one of the same run that has its place, as after an
 // upgrade of the program.
 func TestCauseEndsWithASuccessor(t *testing.T) {
