@@ -96,6 +96,7 @@ type Drift struct {
 type Usage struct {
 	CPU       float64    `json:"cpu_percent"`
 	Mem       float64    `json:"mem_percent"`
+	RSS       int64      `json:"rss_bytes,omitempty"`
 	Processes int        `json:"processes"`
 	Files     int        `json:"open_files,omitempty"`
 	At        *time.Time `json:"at,omitempty"`

@@ -215,6 +215,8 @@ type LiveField struct {
 type Usage struct {
 	CPU float64 `json:"cpu"`
 	Mem float64 `json:"mem"`
+	// RSS is Mem in bytes; 0 if that is not known.
+	RSS int64 `json:"rss,omitempty"`
 	// Processes is the number of processes in the tree, Files the number of files that the main process has open; 0 if
 	// that is not known. At is in Unix milliseconds.
 	Processes int   `json:"processes"`

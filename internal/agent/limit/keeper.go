@@ -99,13 +99,12 @@ type Keeper struct {
 	failing map[string]bool // by message
 }
 
-// lastUsage is the usage of a process at the last look, and the last usage that was reported. memory is in bytes. round
+// lastUsage is the usage of a process at the last look, and the last usage that was reported. round
 // is the last round in which the process was there.
 type lastUsage struct {
 	instance procfs.Identity
 	round    uint64
 	usage    process.Usage
-	memory   int64
 	told     process.Usage
 }
 
@@ -166,7 +165,7 @@ func (k *Keeper) Uses() []Use {
 	process.SortIDs(ids)
 	for _, id := range ids {
 		u := k.uses[id]
-		list = append(list, Use{ID: id, Memory: u.memory, Usage: u.usage})
+		list = append(list, Use{ID: id, Memory: u.usage.RSS, Usage: u.usage})
 	}
 	return list
 }
@@ -257,8 +256,9 @@ func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 			last = &lastUsage{instance: s.Instance, round: k.rounds}
 			k.uses[s.ID] = last
 		}
-		last.memory = u.RSS
-		last.usage = process.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, Files: u.Files, At: now}
+		last.usage = process.Usage{
+			CPU: u.CPU, Mem: u.Mem, RSS: u.RSS, Processes: u.Processes, Files: u.Files, At: now,
+		}
 		k.cfg.Histories.Add(s.ID, usage.Look{
 			CPU: u.CPU, Memory: u.RSS, Files: u.Files, Since: u.Since, At: u.At, Begun: s.Instance.StartTicks,
 		})

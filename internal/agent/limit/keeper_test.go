@@ -172,7 +172,7 @@ func TestKeeperMeasures(t *testing.T) {
 			t.Errorf("measured (-want +got):\n%s", diff)
 		}
 		u, ok := k.Usage(id("plain"))
-		if diff := cmp.Diff(process.Usage{CPU: 20, Mem: 1, Processes: 2, At: h.began.Add(65 * time.Second).UnixMilli()},
+		if diff := cmp.Diff(process.Usage{CPU: 20, Mem: 1, RSS: 20 << 20, Processes: 2, At: h.began.Add(65 * time.Second).UnixMilli()},
 			u); !ok || diff != "" {
 			t.Errorf("usage %v (-want +got):\n%s", ok, diff)
 		}

@@ -160,17 +160,6 @@ func (t *top) nothing(ctx context.Context, c *client.Client, f client.ProcessFil
 	return t.sel.NoMatch(ctx, c, args)
 }
 
-// use is what a process uses, in percent of its host.
-func use(p *client.Process) (cpu, memory float64) {
-	switch {
-	case p.Usage != nil:
-		return p.Usage.CPU, p.Usage.Mem
-	case p.Instance != nil:
-		return p.Instance.CPU, p.Instance.Mem
-	}
-	return 0, 0
-}
-
 // most returns the processes that use most, the first in order, and a line about them. The server sorts: a look reads
 // no more processes than it shows.
 func (t *top) most(ctx context.Context, c *client.Client, f client.ProcessFilter) ([]used, string, error) {
@@ -182,7 +171,7 @@ func (t *top) most(ctx context.Context, c *client.Client, f client.ProcessFilter
 	bytes := int64(0)
 	for _, p := range list {
 		if p.Instance != nil {
-			rows, bytes = append(rows, used{Process: p}), bytes+p.Instance.RSS
+			rows, bytes = append(rows, used{Process: p}), bytes+remote.Used(&p).RSS
 		}
 	}
 	sums := strconv.Itoa(len(rows)) + " of " + strconv.Itoa(total) + " processes, with " + term.Size(bytes) + "; by " +
@@ -214,7 +203,7 @@ func topColumns() []term.Column[used] {
 		{Head: "PID", Cell: func(p used) string { return strconv.Itoa(p.Instance.PID) }},
 		{Head: "CPU", Cell: cpuCell},
 		{Head: "MEMORY", Cell: memoryCell},
-		{Head: "RSS", Cell: func(p used) string { return term.Size(p.Instance.RSS) }},
+		{Head: "RSS", Cell: func(p used) string { return term.Size(remote.Used(&p.Process).RSS) }},
 		{Head: "THREADS", Cell: func(p used) string { return strconv.Itoa(p.Instance.Threads) }},
 		{Head: "FILES", Cell: func(p used) string {
 			if p.Usage == nil || p.Usage.Files == 0 {
@@ -235,12 +224,12 @@ func firstColumns() []term.Column[used] {
 }
 
 func cpuCell(p used) string {
-	cpu, _ := use(&p.Process)
+	cpu := remote.Used(&p.Process).CPU
 	return term.Percent(cpu)
 }
 
 func memoryCell(p used) string {
-	_, memory := use(&p.Process)
+	memory := remote.Used(&p.Process).Mem
 	return term.Percent(memory)
 }
 

@@ -231,6 +231,16 @@ func running(text func(*client.Instance) string) func(client.Process) string {
 	}
 }
 
+// using is a cell about what a running process uses with its whole tree.
+func using(text func(client.Usage) string) func(client.Process) string {
+	return func(p client.Process) string {
+		if p.Instance == nil {
+			return ""
+		}
+		return text(remote.Used(&p))
+	}
+}
+
 func processColumns() []term.Column[client.Process] {
 	return []term.Column[client.Process]{
 		{Head: "NAME", Cell: func(p client.Process) string { return p.Namespace + "/" + p.Name }},
@@ -238,8 +248,8 @@ func processColumns() []term.Column[client.Process] {
 		{Head: "STATE", Cell: stateOf, State: true},
 		{Head: "PID", Cell: running(func(i *client.Instance) string { return strconv.Itoa(i.PID) })},
 		{Head: "UPTIME", Cell: running(func(i *client.Instance) string { return term.Since(i.StartedAt) })},
-		{Head: "CPU", Cell: running(func(i *client.Instance) string { return term.Percent(i.CPU) })},
-		{Head: "MEMORY", Cell: running(func(i *client.Instance) string { return term.Size(i.RSS) })},
+		{Head: "CPU", Cell: using(func(u client.Usage) string { return term.Percent(u.CPU) })},
+		{Head: "MEMORY", Cell: using(func(u client.Usage) string { return term.Size(u.RSS) })},
 		{Head: "HOSTED", Cell: func(p client.Process) string { return term.YesNo(p.Hosted) }},
 		{Head: "ADDRESS", Wide: true, Cell: func(p client.Process) string { return remote.Address(p.Host) }},
 		{

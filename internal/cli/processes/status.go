@@ -181,12 +181,13 @@ func statusFields(p client.Process, lang words.Lang) []term.Field {
 	fields = append(fields, term.Field{"Hosted", hosted}, term.Field{"Wanted", p.Want},
 		term.Field{"Restarts", number(p.Restarts)}, term.Field{"Revision", runsWith(p)})
 	if i := p.Instance; i != nil {
+		used := remote.Used(&p)
 		fields = append(fields,
 			term.Field{"Started", ago(term.Stamp(i.StartedAt), term.Since(i.StartedAt))},
 			term.Field{"Process", strings.TrimSpace(fmt.Sprintf("%d %s", i.PID, i.Cmdline))},
 			term.Field{"Threads", fmt.Sprint(i.Threads)},
-			term.Field{"Memory", fmt.Sprintf("%s (%s)", term.Size(i.RSS), term.Percent(i.Mem))},
-			term.Field{"CPU", term.Percent(i.CPU)},
+			term.Field{"Memory", fmt.Sprintf("%s (%s)", term.Size(used.RSS), term.Percent(used.Mem))},
+			term.Field{"CPU", term.Percent(used.CPU)},
 			term.Field{"Version", versionText(p)},
 			term.Field{"Health", i.Health},
 		)

@@ -179,3 +179,18 @@ func ProcessNames(processes []client.Process, most int) []string {
 	}
 	return all
 }
+
+// Used is what a running process uses with its whole tree. Before the host has measured the tree, it is what the main
+// process uses.
+func Used(p *client.Process) (u client.Usage) {
+	if p.Instance != nil {
+		u = client.Usage{CPU: p.Instance.CPU, Mem: p.Instance.Mem, RSS: p.Instance.RSS}
+	}
+	if p.Usage != nil {
+		rss := u.RSS
+		if u = *p.Usage; u.RSS == 0 {
+			u.RSS = rss
+		}
+	}
+	return u
+}

@@ -69,6 +69,16 @@ func columnsOf(k kind) []column {
 // stale is the state of a process whose host is away.
 const stale = "stale"
 
+// uses is a cell about what a running process uses with its whole tree.
+func uses(cell func(client.Usage) string) func(*State, client.Process) string {
+	return func(_ *State, p client.Process) string {
+		if p.Instance == nil || p.Stale {
+			return "–"
+		}
+		return cell(remote.Used(&p))
+	}
+}
+
 func processColumns() []column {
 	instance := func(cell func(s *State, i *client.Instance) string) func(*State, client.Process) string {
 		return func(s *State, p client.Process) string {
@@ -99,8 +109,8 @@ func processColumns() []column {
 		state,
 		col(words.Head.Since, 3, func(s *State, p client.Process) string { return s.age(since(p)) }),
 		col(words.Head.PID, 6, instance(func(_ *State, i *client.Instance) string { return strconv.Itoa(i.PID) })),
-		col(words.Head.CPU, 5, instance(func(_ *State, i *client.Instance) string { return term.Percent(i.CPU) })),
-		col(words.Head.Memory, 4, instance(func(_ *State, i *client.Instance) string { return term.Size(i.RSS) })),
+		col(words.Head.CPU, 5, uses(func(u client.Usage) string { return term.Percent(u.CPU) })),
+		col(words.Head.Memory, 4, uses(func(u client.Usage) string { return term.Size(u.RSS) })),
 		col(words.Head.Restarts, 2, func(_ *State, p client.Process) string {
 			if p.Restarts == 0 {
 				return ""

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drover/client"
+	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 	causes "drover/internal/why"
 	"drover/internal/words"
@@ -48,10 +49,11 @@ func (s *State) describeText(all []client.Process) (lines []string) {
 			field(h(words.Head.Hosted), s.said(term.YesNo(p.Hosted))), field(h(words.Head.Message), s.said(p.Message)),
 		)...)
 		if i := p.Instance; i != nil {
+			used := remote.Used(&p)
 			lines = append(lines, without(
 				field(h(words.Head.PID), strconv.Itoa(i.PID)), field(h(words.Head.Process), i.Cmdline),
-				field(h(words.Head.Started), term.Stamp(i.StartedAt)), field(h(words.Head.CPU), term.Percent(i.CPU)),
-				field(h(words.Head.Memory), term.Size(i.RSS)), field(h(words.Head.Version), i.Version),
+				field(h(words.Head.Started), term.Stamp(i.StartedAt)), field(h(words.Head.CPU), term.Percent(used.CPU)),
+				field(h(words.Head.Memory), term.Size(used.RSS)), field(h(words.Head.Version), i.Version),
 				field(h(words.Head.Health), i.Health))...)
 		}
 		if p.LastExit != nil {

@@ -72,7 +72,9 @@ func viewDetail(s *process.Status) v1.ProcessDetail {
 		})
 	}
 	if u := s.Usage; u != nil {
-		v.Usage = &v1.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, Files: u.Files, At: instant(u.At)}
+		v.Usage = &v1.Usage{
+			CPU: u.CPU, Mem: u.Mem, RSS: u.RSS, Processes: u.Processes, Files: u.Files, At: instant(u.At),
+		}
 	}
 	for _, r := range s.Runs {
 		v.Runs = append(v.Runs, v1.Run{
