@@ -31,6 +31,7 @@ type Spec struct {
 	Copies     *int        `json:"copies,omitempty"`
 
 	Once      bool      `json:"once,omitempty"`
+	OnDemand  bool      `json:"on_demand,omitempty"`
 	Schedule  *Schedule `json:"schedule,omitempty"`
 	TimeLimit *Duration `json:"time_limit,omitempty"`
 

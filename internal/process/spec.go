@@ -249,6 +249,8 @@ const (
 // Policy says how drover watches a process, and how long its operations may take.
 type Policy struct {
 	Kind Kind `json:"kind,omitempty"`
+	// OnDemand says of a process that runs once that an apply does not start it.
+	OnDemand bool `json:"on_demand,omitempty"`
 	// KindAssumed tells that the caller did not choose the kind of the process.
 	KindAssumed bool `json:"kind_assumed,omitempty"`
 	// StartCheckBegin is the time from a start command to the check of the process. If StartCheckEnd is greater, the

@@ -310,15 +310,25 @@ const maxInstances = 1_000_000
 // kind checks how long a process is meant to run.
 func (c *checker) kind() {
 	s := c.Schedule
-	if c.Once && s != nil {
-		c.fault("schedule", "stands beside once: expected one of them")
+	kind := map[bool]string{true: "once"}[c.Once]
+	if c.OnDemand {
+		if kind != "" {
+			c.fault("once", "stands beside on_demand: expected one of them")
+		}
+		kind = "on_demand"
 	}
-	if c.Restart != nil && (c.Once || s != nil) {
+	if kind != "" && s != nil {
+		c.fault("schedule", "stands beside %s: expected one of them", kind)
+	}
+	if kind == "" && s != nil {
+		kind = "schedule"
+	}
+	if c.Restart != nil && kind != "" {
 		c.fault("restart", "stands beside %s, which is not relaunched: remove it, or write restart: null if it is in defaults",
-			map[bool]string{true: "once", false: "schedule"}[c.Once])
+			kind)
 	}
-	if c.TimeLimit != nil && !c.Once && s == nil {
-		c.fault("time_limit", "is for a process with once or schedule: remove it")
+	if c.TimeLimit != nil && kind == "" {
+		c.fault("time_limit", "is for a process with once, on_demand or schedule: remove it")
 	}
 	if s == nil {
 		return

@@ -231,6 +231,10 @@ func fieldsOfKind() []Field {
 			Text: "With true the process runs once for each start, and is not relaunched.",
 		},
 		{
+			Path: "on_demand", Value: "true or false", Default: "false", Class: AtRestart,
+			Text: "As once, and no apply starts the process: it runs when somebody or a schedule starts it.",
+		},
+		{
 			Path: "schedule", Value: "{cron or every, …}", Default: "none", Class: Live,
 			Text: "The process runs at times instead of always.",
 		},
@@ -531,36 +535,6 @@ func fieldsOfRest() []Field {
 			Text: "What drover does if the running process differs from its spec: it reports the difference, or also " +
 				"restarts the process.",
 		},
-	}
-}
-
-func fieldsOfRollout() []Field {
-	field := func(path, value, otherwise, text string) Field {
-		return Field{Path: "rollout." + path, Value: value, Default: otherwise, Class: Live, Text: text}
-	}
-	return []Field{
-		{
-			Path: "rollout", Value: "names with values", Default: "all hosts at once", Class: Live,
-			Text: "How an apply spreads over the hosts: the processes with equal rollouts go through them together, batch by " +
-				"batch. The flags of drover apply override it.",
-		},
-		field("batch", "number, or percent of the hosts", "required",
-			"The number of hosts in a batch. A share is rounded down to at least one host."),
-		field("canary", "number from 0 to 10000", "0", "The number of hosts in the first batch, of which none may fail."),
-		field("bake", "duration in whole seconds, at most 24h", "0s",
-			"How long the processes of a batch must stay well after its last outcome."),
-		field("pause", "duration in whole seconds, at most 24h", "0s", "The wait after the bake."),
-		field("max_failures", "number, or percent of the hosts", "0",
-			"How many hosts may fail before the rollout pauses. A share is rounded down."),
-		field("max_unavailable", "number, or percent of the hosts", "no limit",
-			"How many hosts may be without the running process at the same time, for any reason. A batch begins smaller or "+
-				"later. A share is rounded down to at least one host."),
-		field("order", "label or fact", "the name of the host",
-			"What sorts the hosts; hosts without it come last."),
-		field("skip_away", "true or false", "false",
-			"With true the rollout leaves out hosts that are not connected; otherwise they count as failed."),
-		field("canary_approval", "true or false", "false",
-			"With true the rollout waits after its canaries until another person approves it."),
 	}
 }
 

@@ -202,7 +202,8 @@ func limitsOf(s *process.Spec) *v1.Limits {
 }
 
 func kindOf(s *process.Spec, f *v1.Spec) {
-	f.Once = s.Policy.Kind == process.SingleRun
+	f.OnDemand = s.Policy.OnDemand
+	f.Once = s.Policy.Kind == process.SingleRun && !f.OnDemand
 	if s.Policy.Kind != process.Periodic {
 		return
 	}

@@ -170,7 +170,9 @@ func (r dice) health() *v1.Health {
 
 // kind makes the process resident, periodic or one that runs once.
 func (r dice) kind(f *v1.Spec) {
-	switch r.IntN(4) {
+	switch r.IntN(5) {
+	case 4:
+		f.OnDemand = true
 	case 0:
 		f.Once, f.TimeLimit = true, maybe(r, r.duration(time.Second, 1, 9))
 	case 1:

@@ -251,8 +251,8 @@ func setKind(f v1.Spec, s *process.Spec) {
 	if f.TimeLimit != nil {
 		p.TimeLimit = inMillis(*f.TimeLimit)
 	}
-	if f.Once {
-		p.Kind = process.SingleRun
+	if f.Once || f.OnDemand {
+		p.Kind, p.OnDemand = process.SingleRun, f.OnDemand
 	}
 	t := f.Schedule
 	if t == nil {

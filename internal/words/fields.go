@@ -184,6 +184,10 @@ var Fields = []Text{
 
 	// when it runs
 	{"With true the process runs once for each start, and is not relaunched.", "为 true 时，每次启动只运行一次，不再拉起。"},
+	{
+		"As once, and no apply starts the process: it runs when somebody or a schedule starts it.",
+		"与 once 相同，并且 apply 不启动该进程：只有人或定时操作启动它时才运行。",
+	},
 	{"The process runs at times instead of always.", "进程按时运行，而不是一直运行。"},
 	{"A crontab expression: minute, hour, day of month, month, day of week.", "crontab 表达式：分、时、日、月、星期。"},
 	{"The time between two runs, from begin to begin.", "两次运行的间隔，从开始到开始。"},

@@ -118,7 +118,7 @@ var FileFaults = []Text{
 	{"is 0: expected a duration such as 30d", "为 0：应为 30d 这样的时长"},
 	{"is for a process with run: a daemon closes its descriptors", "用于使用 run 的进程：守护进程会关闭描述符"},
 	{"is for http with a URL that begins with https://: remove it", "用于以 https:// 开头的 http 网址：请去掉"},
-	{"is for a process with once or schedule: remove it", "用于带 once 或 schedule 的进程：请去掉"},
+	{"is for a process with once, on_demand or schedule: remove it", "用于带 once 或 schedule 的进程：请去掉"},
 	{"is for processes that drover watches afterwards: not for {op}", "用于之后仍由 drover 监控的进程：不适用于 {op}"},
 	{"has {n} of {text}: expected exactly one", "给出了{text}中的 {n} 个：应恰好给出一个"},
 	{"notify, notify_fd, http, tcp, log, exec and alive", " notify、notify_fd、http、tcp、log、exec、alive "},

@@ -200,6 +200,8 @@ var Messages = []Text{
 
 	{"{n} host{s}", "{n} 台主机"},
 	{"new", "新增"},
+	{"new: runs when somebody starts it", "新增：有人启动它时才运行"},
+	{"on_demand: takes effect at the next start", "on_demand：下一次启动时生效"},
 	{"no change", "无变化"},
 	{"removed", "移除"},
 	{"its run has failed: starts anew", "上次运行失败：重新启动"},

@@ -272,3 +272,23 @@ func TestRunOfAScheduleIsThatOfItsJob(t *testing.T) {
 		t.Errorf("the run of a job whose end nobody saw is %+v", last)
 	}
 }
+
+// TestOnDemand: an apply starts a job that runs on demand neither on its hosts nor on a host that joins; a start on one of
+// them runs it once.
+func TestOnDemand(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.join(first, "role=web")
+	f.CLI("apply", "-f", f.file("one", "on_demand: true"), "--yes")
+	f.join(late, "role=web")
+	harness.Eventually(t, "the job on both hosts", func() bool {
+		return strings.Count(f.CLI("ps", "shop/web", "-o", "json"), `"state": "stopped"`) == 2
+	})
+	if list := f.CLI("drift", "-o", "json"); !strings.Contains(list, `"items": []`) {
+		t.Errorf("there is drift:\n%s", list)
+	}
+	f.CLI("apply", "-f", f.file("two", "on_demand: true"), "--yes")
+	f.started("an apply", "")
+	f.CLI("start", "shop/web", "-l", "role=web", "--one-of", "--yes")
+	f.started("the start", first+" two")
+}

@@ -133,6 +133,7 @@ func rowsOfKind() map[string]classRow {
 	zone.noProcess = away
 	return map[string]classRow{
 		"once":               {from: "", to: "once: true"},
+		"on_demand":          {from: "", to: "on_demand: true", noProcess: "an apply neither starts nor restarts it"},
 		"schedule":           within("schedule", "every", "1s", "2s", ""),
 		"schedule.cron":      cron("cron", "0 3 * * *", "0 4 * * *"),
 		"schedule.every":     within("schedule", "every", "1s", "3s", ""),

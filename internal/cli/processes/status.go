@@ -238,7 +238,7 @@ func hostedText(p client.Process) string {
 	switch spec := p.Spec; {
 	case spec != nil && spec.Schedule != nil:
 		return "yes, started by its timetable"
-	case spec != nil && spec.Once:
+	case spec != nil && (spec.Once || spec.OnDemand):
 		return "yes, a single run: drover does not relaunch it"
 	case spec != nil && spec.Restart != nil && spec.Restart.When == string(process.Never):
 		return "yes, never relaunched: its restart policy says so"

@@ -58,7 +58,9 @@ func Of(c Case) (all []v1.Difference) {
 		return c.lacking()
 	}
 	all = append(all, c.changed(file)...)
-	all = append(all, c.person()...)
+	if !file.Policy.OnDemand {
+		all = append(all, c.person()...)
+	}
 	all = append(all, c.running(file)...)
 	for _, f := range c.Have.Status.Config {
 		since := time.UnixMilli(f.Since).UTC()
@@ -115,7 +117,11 @@ func (c *Case) reapply() string {
 	if c.Selected == nil {
 		command = fmt.Sprintf("%s --revision %d", c.on("register"), c.Filed.Revision)
 	}
-	if c.Have == nil {
+	switch {
+	case c.Have != nil:
+	case c.file().Policy.OnDemand:
+		return command
+	default:
 		return command + " && " + c.on("start")
 	}
 	return command + " --replace"

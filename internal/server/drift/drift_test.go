@@ -56,6 +56,7 @@ func TestOf(t *testing.T) {
 	old.Status.Instance.Revision = 3
 	unhosted := have(first, process.StateRunning)
 	unhosted.Status.Hosted = false
+	job := placed(v1.ThroughApply, spec(3, func(f *v1.Spec) { f.OnDemand = true }))
 	removed := *file
 	removed.Ended = &store.Revision{Through: v1.ThroughOperation, App: "ops", User: "ben", At: epoch}
 	pruned := *file
@@ -189,7 +190,8 @@ func TestOf(t *testing.T) {
 		"removed by a file, and brought by a selection": {
 			drift.Case{Selected: selected, Left: pruned.Ended, Have: have(first, "running")}, nil,
 		},
-		"finished": {drift.Case{Placed: file, Filed: file, Have: have(first, process.StateFinished)}, nil},
+		"on demand": {drift.Case{Placed: job, Filed: job, Have: have(job.Spec, process.StateStopped)}, nil},
+		"finished":  {drift.Case{Placed: file, Filed: file, Have: have(first, process.StateFinished)}, nil},
 		"a configuration file": {
 			drift.Case{Placed: file, Filed: file, Have: config}, []string{"config config_files./etc/a aa>bb / "},
 		},

@@ -578,7 +578,7 @@ func judge(s *process.Status, op process.Op) (health rollout.Health, cause strin
 		}
 		return rollout.Well, ""
 	case process.StateScheduled, process.StateFinished:
-		if s.EndedBadly() {
+		if s.EndedBadly() && op != process.Update { // an apply leaves what runs on demand as it is
 			return rollout.Unwell, string(process.CauseRunFailed)
 		}
 		return rollout.Well, ""

@@ -258,15 +258,21 @@ func Compare(from, to []Known) []v1.Change {
 // change compares a process of the file with what the host has.
 func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	if k == nil || k.Spec == nil {
-		if spec.Policy.Kind == process.Periodic {
+		switch {
+		case spec.Policy.Kind == process.Periodic:
 			return v1.Change{Action: v1.ActionCreate, Reason: "new"}, process.Host
+		case spec.Policy.OnDemand:
+			return v1.Change{Action: v1.ActionCreate, Reason: "new: runs when somebody starts it"}, process.Register
 		}
 		return v1.Change{Action: v1.ActionCreate, Reason: "new"}, process.Start
+	}
+	fields := Fields(k.Spec, spec)
+	if spec.Policy.OnDemand {
+		return onDemand(k, fields)
 	}
 	if k.Untold {
 		return v1.Change{Action: v1.ActionChange, Reason: untold}, process.Start
 	}
-	fields := Fields(k.Spec, spec)
 	rest := atRest(&k.Status)
 	if len(fields) == 0 {
 		switch {
@@ -300,6 +306,23 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 			c.Reason = fmt.Sprintf("its preflight runs first: %.100s", p.Run)
 		}
 		return c, o.restart()
+	}
+	return c, process.Update
+}
+
+// onDemand decides about a process of the file that an apply does not start.
+func onDemand(k *Known, fields []v1.FieldChange) (v1.Change, process.Op) {
+	switch {
+	case k.Untold:
+		return v1.Change{Action: v1.ActionChange, Reason: untold}, process.Update
+	case len(fields) == 0:
+		return v1.Change{Action: v1.ActionNone, Reason: nothingToDo}, ""
+	}
+	c := v1.Change{Action: v1.ActionChange, Fields: fields}
+	if k.Status.Running() && slices.ContainsFunc(fields, func(f v1.FieldChange) bool {
+		return f.Class == string(processfile.AtRestart)
+	}) {
+		c.Reason = "on_demand: takes effect at the next start"
 	}
 	return c, process.Update
 }

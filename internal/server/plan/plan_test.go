@@ -533,3 +533,48 @@ func TestGone(t *testing.T) {
 		}
 	}
 }
+
+// TestOnDemand: an apply registers what runs on demand, and starts it neither then nor later.
+func TestOnDemand(t *testing.T) {
+	spec := func(change func(*v1.Spec)) *process.Spec {
+		f := v1.Spec{Run: "./job", OnDemand: true}
+		if change != nil {
+			change(&f)
+		}
+		s := processfile.ToSpec(f)
+		return &s
+	}
+	id := process.ID{Namespace: "shop", Name: "job"}
+	wanted := []plan.Wanted{{Process: id, Agent: "a", Host: "web", Spec: spec(nil)}}
+	before := spec(func(f *v1.Spec) { f.Run = "./former" })
+	running := process.Status{Known: true, Hosted: true, State: process.StateRunning, Want: process.WantRunning}
+	running.Instance.PID = 7
+	failed := process.Status{
+		Known: true, Hosted: true, State: process.StateFinished, Want: process.WantRunning,
+		Cause: process.Cause{ID: process.CauseRunFailed}, Instance: process.Instance{PID: -1},
+	}
+	rest := process.Status{Known: true, State: process.StateStopped, Want: process.WantStopped, Instance: process.Instance{PID: -1}}
+	for name, c := range map[string]struct {
+		known          []plan.Known
+		action, reason string
+		op             process.Op
+	}{
+		"new":             {nil, v1.ActionCreate, "new: runs when somebody starts it", process.Register},
+		"registered":      {[]plan.Known{{Spec: spec(nil), Status: rest}}, v1.ActionNone, "nothing to do", ""},
+		"failed":          {[]plan.Known{{Spec: spec(nil), Status: failed}}, v1.ActionNone, "nothing to do", ""},
+		"running":         {[]plan.Known{{Spec: spec(nil), Status: running}}, v1.ActionNone, "nothing to do", ""},
+		"changed":         {[]plan.Known{{Spec: before, Status: rest}}, v1.ActionChange, "", process.Update},
+		"changed, failed": {[]plan.Known{{Spec: before, Status: failed}}, v1.ActionChange, "", process.Update},
+		"changed, and runs": {
+			[]plan.Known{{Spec: before, Status: running}}, v1.ActionChange, "on_demand: takes effect at the next start", process.Update,
+		},
+	} {
+		for i := range c.known {
+			c.known[i].Process, c.known[i].Agent, c.known[i].Host = id, "a", "web"
+		}
+		changes, _ := plan.Make(wanted, c.known, plan.Options{})
+		if len(changes) != 1 || changes[0].Action != c.action || changes[0].Reason != c.reason || changes[0].Op != string(c.op) {
+			t.Errorf("%s: the plan is %+v", name, changes)
+		}
+	}
+}

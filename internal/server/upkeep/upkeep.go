@@ -73,6 +73,8 @@ type Case struct {
 	Up    bool
 	// Apply is what an apply of the wanted spec does on the host now; empty for nothing.
 	Apply process.Op
+	// OnDemand says that the server never starts the process.
+	OnDemand bool
 	// Drifted is what mends the running process; empty if there is nothing to mend.
 	Drifted process.Op
 	// Blocked is set if the host is away, or if something else is under way for the process.
@@ -159,7 +161,7 @@ func join(c Case, d Decision, now time.Time) Decision {
 		return keep(c, d, now)
 	}
 	op := c.Apply
-	if c.Member == Leaving && c.Known && !strings.HasPrefix(c.Goal, goalDrop) {
+	if c.Member == Leaving && c.Known && !c.OnDemand && !strings.HasPrefix(c.Goal, goalDrop) {
 		op = process.Start // the server has stopped it
 	}
 	if op == "" {
