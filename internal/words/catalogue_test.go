@@ -275,7 +275,8 @@ func TestApart(t *testing.T) {
 			"Script exit code non-zero. Error msessage: [one\ntwo] (stop_cmd: exit status 3); drover sent SIGTERM",
 			"the stop command failed: exit status 3; drover sent SIGTERM", "one\ntwo",
 		},
-		{"start_cmd timed out after 3s; drover ended it with all processes that it had started. Output: [a]",
+		{
+			"start_cmd timed out after 3s; drover ended it with all processes that it had started. Output: [a]",
 			"start_cmd timed out after 3s; drover ended it with all processes that it had started", "a",
 		},
 		{

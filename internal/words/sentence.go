@@ -83,8 +83,8 @@ func Message(english string, l Lang) string {
 // surroundings splits a line into a beginning that moves the cursor, a text, and an end of spaces.
 var surroundings = regexp.MustCompile(`\A((?:\x1b\[[0-9]*[A-Z]|\r| )*)(.*?)( *)\z`)
 
-// CauseSentence returns the sentence of a cause in a language, on one line. The title of the cause comes before a sentence that
-// stays English.
+// CauseSentence returns the sentence of a cause in a language, on one line. The title of the cause comes before a
+// sentence that stays English.
 func CauseSentence(id, english string, l Lang) string {
 	text, whole := Sentence(english, l)
 	text = onLine(text)

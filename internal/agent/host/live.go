@@ -116,8 +116,8 @@ func isScript(path string) bool {
 }
 
 // isOlder reports whether a process has executed what a path named before a link on the way was changed: the executable
-// has the end of the path behind the link. If the link is the last part, it lies beside the target, and both names begin
-// as that of the link. A program that executes another one fits neither.
+// has the end of the path behind the link. If the link is the last part, it lies beside the target, and both names
+// begin as that of the link. A program that executes another one fits neither.
 func isOlder(named, now, have string) bool {
 	if now == "" || named == now || have == now {
 		return false
@@ -189,8 +189,8 @@ func otherLimits(spec *process.Spec, have map[string]int64) (fields []process.Li
 	return fields
 }
 
-// otherVariables compares the environment variables, and tells their names, never their values. drover's own variables do not count: an earlier version
-// may have set others. A program that has written over its environment has nothing to compare: what is left may be
+// otherVariables compares the environment variables, and tells their names, never their values. drover's own variables
+// do not count: an earlier version may have set others. A program that has written over its environment has nothing to compare: what is left may be
 // pieces of values.
 func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []string) (fields []process.LiveField) {
 	account, err := h.names.account(cmp.Or(spec.Identity.User, launch.OwnName()))

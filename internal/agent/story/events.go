@@ -108,7 +108,8 @@ func (p *Process) Replaced(c Change, was End) process.Event {
 		actor.Kind = process.ActorSelf
 	}
 	text := Join(was.Why.Text, "pid "+itoa(p.PID())+" has taken the place of pid "+itoa(was.PID))
-	e := was.event(c, process.EventReplaced, actor, process.Cause{ID: cmp.Or(p.Runtime.Cause.ID, was.Why.ID), Text: text})
+	why := process.Cause{ID: cmp.Or(p.Runtime.Cause.ID, was.Why.ID), Text: text}
+	e := was.event(c, process.EventReplaced, actor, why)
 	e.PID, e.At = p.PID(), 0
 	return e
 }

@@ -53,19 +53,12 @@ unreachable.`,
   drover why shop/web --page exit-status`,
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if page != "" && len(args) == 0 {
-				return writePage(cmd, page, noWords)
+			if page != "" {
+				return showPage(cmd, &s, &sel, args, page)
 			}
 			c, err := sel.Connect(cmd, &s)
 			if err != nil {
 				return err
-			}
-			if page != "" {
-				fill, err := wordsOf(cmd.Context(), c, args, &sel)
-				if err != nil {
-					return err
-				}
-				return writePage(cmd, page, fill)
 			}
 			if len(args) > 0 {
 				if f.Namespace, f.Name, err = term.SplitID(args[0]); err != nil {
@@ -188,8 +181,21 @@ func sayRollouts(cmd *cobra.Command, s *remote.Session, c *client.Client, f clie
 // maxFindings is the server's largest number of findings.
 const maxFindings = 1000
 
-// noWords leaves the words of a page that stand for those of a process.
-func noWords(page string) string { return page }
+// showPage prints the page about a cause, in the words of a process if the arguments name one.
+func showPage(cmd *cobra.Command, s *remote.Session, choice *remote.Choice, args []string, id string) error {
+	if len(args) == 0 {
+		return writePage(cmd, id, func(page string) string { return page })
+	}
+	c, err := choice.Connect(cmd, s)
+	if err != nil {
+		return err
+	}
+	fill, err := wordsOf(cmd.Context(), c, args, choice)
+	if err != nil {
+		return err
+	}
+	return writePage(cmd, id, fill)
+}
 
 // wordsOf returns a function that puts the name, the account, the directory and the command of a process into the
 // commands of a page. Its spec is that of the first of its hosts.
