@@ -190,8 +190,8 @@ func otherLimits(spec *process.Spec, have map[string]int64) (fields []process.Li
 }
 
 // otherVariables compares the environment variables, and tells their names, never their values. drover's own variables
-// do not count: an earlier version may have set others. A program that has written over its environment has nothing to compare: what is left may be
-// pieces of values.
+// do not count: an earlier version may have set others. A program that has written over its environment has nothing to
+// compare: what is left may be pieces of values.
 func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []string) (fields []process.LiveField) {
 	account, err := h.names.account(cmp.Or(spec.Identity.User, launch.OwnName()))
 	if err != nil {
