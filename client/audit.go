@@ -17,7 +17,7 @@ type AuditFilter struct {
 	App          string
 	User         string
 	Action       string
-	// Changes leaves out the calls that only read, such as lists.
+	// Changes leaves out the calls that only read, such as lists, and dry runs.
 	Changes   bool
 	RequestID string
 	// Address is the address of the caller, without a port.

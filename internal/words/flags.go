@@ -208,7 +208,7 @@ var Flags = []Text{
 	{"only calls of this endpoint", "仅该接口的调用"},
 	{"only calls of this user", "仅该用户的调用"},
 	{"only denied calls", "仅被拒绝的调用"},
-	{"without the calls that only read", "不含只读的调用"},
+	{"without the calls that only read, and without dry runs", "不含只读的调用和试运行"},
 	{"only the call with this request id", "仅该请求 ID 的调用"},
 
 	// logs, usage and the screen

@@ -159,6 +159,10 @@ func Actor(id string) Text { return word(Actors, id) }
 
 // Action returns the word of an operation or of another action; the id itself if it has none.
 func Action(id string) Text {
+	if of, dry := strings.CutSuffix(id, ".dry-run"); dry {
+		t := Action(of)
+		return Text{t.en + " (dry run)", t.zh + "（试运行）"}
+	}
 	if t, ok := Operations[id]; ok {
 		return t
 	}

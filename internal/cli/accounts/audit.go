@@ -40,7 +40,7 @@ func NewAudit() *cobra.Command {
 	flags.StringVar(&f.App, "app", "", "only calls of this app")
 	flags.StringVar(&f.User, "user", "", "only calls of this user")
 	flags.StringVar(&f.Action, "action", "", "only calls of this endpoint")
-	flags.BoolVar(&f.Changes, "changes", false, "without the calls that only read")
+	flags.BoolVar(&f.Changes, "changes", false, "without the calls that only read, and without dry runs")
 	flags.StringVar(&f.RequestID, "request", "", "only the call with this request id")
 	flags.StringVar(&f.Address, "address", "", "only calls from this address")
 	flags.BoolVar(&denied, "denied", false, "only denied calls")

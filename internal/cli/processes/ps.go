@@ -3,6 +3,7 @@
 package processes
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -80,20 +81,21 @@ func NewPs() *cobra.Command {
 				return s.UnlessOld(command.Failed, printCounts(cmd, s.Output, c, f, &sel, args))
 			}
 			rows, err := listProcesses(cmd, c, f, &sel, args)
-			if err != nil && len(args) > 0 && !s.Structured() {
+			if err != nil && len(args) > 0 && len(rows) == 0 && !s.Structured() {
 				err = begun(cmd, c, args, &sel, err)
 				if exit, ok := errors.AsType[*command.ExitError](err); ok && exit.Code == command.NotRunning {
 					return nil
 				}
 			}
-			if err != nil {
+			if err != nil && len(rows) == 0 {
 				return err
 			}
+			lacking := err
 			underWay(cmd.Context(), c, rows)
 			if err := term.PrintList(cmd, s.Output, rows, processColumns(), func(p client.Process) string {
 				return p.Namespace + "/" + p.Name
-			}); err != nil {
-				return err
+			}); err != nil || lacking != nil {
+				return cmp.Or(err, lacking)
 			}
 			if len(rows) > 0 {
 				return s.UnlessOld(command.Failed, nil)

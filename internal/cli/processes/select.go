@@ -67,7 +67,8 @@ func (s *selection) matching(ctx context.Context, c *client.Client, arg string, 
 }
 
 // choose returns the processes that the arguments name and the flags choose, each once, in order. An argument without a
-// match is an error, and so is a named host without any of them. The error tells of all.
+// match is an error, and so is a named host without any of them. The error tells of all. With the error about a host come
+// the processes of the others.
 func (s *selection) choose(ctx context.Context, c *client.Client, args []string, spec bool) ([]client.Process, error) {
 	if err := s.Resolve(ctx, c); err != nil {
 		return nil, err
@@ -103,12 +104,10 @@ func (s *selection) choose(ctx context.Context, c *client.Client, args []string,
 	if err := errors.Join(malformed...); err != nil {
 		return nil, err
 	}
-	if err := s.unused(ctx, c, args, all); err != nil {
-		return nil, err
-	}
+	err := s.unused(ctx, c, args, all)
 	all = s.Limited(all)
 	sortProcesses(all)
-	return all, nil
+	return all, err
 }
 
 // unused returns an error about the named hosts that have none of the processes that the arguments name.

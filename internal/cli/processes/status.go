@@ -37,9 +37,9 @@ Exit codes: 0 all processes are running, 3 a process is not running, 4 no such p
 			if err != nil {
 				return err
 			}
-			found, err := sel.choose(cmd.Context(), c, args, true)
-			if err != nil {
-				return begun(cmd, c, args, &sel, err)
+			found, lacking := sel.choose(cmd.Context(), c, args, true)
+			if lacking != nil && len(found) == 0 {
+				return begun(cmd, c, args, &sel, lacking)
 			}
 			underWay(cmd.Context(), c, found)
 			w := cmd.OutOrStdout()
@@ -53,8 +53,8 @@ Exit codes: 0 all processes are running, 3 a process is not running, 4 no such p
 					})
 				})
 			}
-			if err != nil {
-				return err
+			if err != nil || lacking != nil {
+				return cmp.Or(err, lacking)
 			}
 			for _, p := range found {
 				if p.Instance == nil || p.Stale {

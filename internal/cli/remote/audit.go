@@ -9,6 +9,9 @@ import (
 	"drover/client"
 )
 
+// dryRun ends the action of a call that only shows what it would do.
+const dryRun = ".dry-run"
+
 // AskedFor is what a call asked for: its operations, or its endpoint if there are none.
 func AskedFor(r client.AuditRow) string {
 	var detail struct {
@@ -17,7 +20,13 @@ func AskedFor(r client.AuditRow) string {
 	if json.Unmarshal(r.Detail, &detail) != nil || len(detail.Ops) == 0 { // most calls have no detail
 		return r.Action
 	}
-	return strings.Join(slices.Sorted(maps.Keys(detail.Ops)), ", ")
+	ops := slices.Sorted(maps.Keys(detail.Ops))
+	if strings.HasSuffix(r.Action, dryRun) {
+		for i := range ops {
+			ops[i] += dryRun
+		}
+	}
+	return strings.Join(ops, ", ")
 }
 
 // AuditOutcome is how a call ended: "ok", "failed" or "denied".

@@ -343,6 +343,8 @@ func (h *Handler) reads() []string {
 	for _, r := range h.table() {
 		if strings.HasPrefix(r.pattern, http.MethodGet) {
 			list = append(list, r.name)
+		} else {
+			list = append(list, r.name+dryRun)
 		}
 	}
 	return list

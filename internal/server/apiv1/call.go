@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"time"
@@ -68,6 +69,17 @@ type endpoint func(ctx context.Context, c *call) (reply, error)
 
 func ok(body any) (reply, error) { return reply{status: http.StatusOK, body: body}, nil }
 
+// dryRun ends the action of a call that only shows what it would do.
+const dryRun = ".dry-run"
+
+// action is what the audit log says that a call does.
+func (r *route) action(query url.Values) string {
+	if query.Get("dry_run") == "true" {
+		return r.name + dryRun
+	}
+	return r.name
+}
+
 // serving returns the handler of a route.
 func (h *Handler) serving(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
@@ -77,7 +89,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 			params: params{values: req.URL.Query(), read: map[string]bool{}, cursors: h.cursors, listed: r.name},
 		}
 		defer c.End()
-		c.Audit.Action = r.name
+		c.Audit.Action = r.action(c.params.values)
 		c.Console, _ = ctx.Value(consoleKey{}).(*edge.Console)
 		if since := h.Fullness.FullSince(); !since.IsZero() {
 			w.Header().Set("X-Drover-Notice", fmt.Sprintf(

@@ -110,7 +110,7 @@ func TestPackages(t *testing.T) {
 	r.refused(upgrade("admin", `{"version":"1.4.0","hosts":["web-1"]}`), 409, "")
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "agents.upgrade", App: "upgrader", Limit: 10})
 	r.must(err)
-	if len(rows) != 3 || rows[0].Message != process.Success {
+	if len(rows) != 2 || rows[0].Message != process.Success { // the dry run has an action of its own
 		t.Errorf("the audit rows are %+v", rows)
 	}
 	r.refused(r.call("reader", "DELETE", "/packages/1.4.0/amd64", nil), 403, "")
