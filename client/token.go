@@ -30,8 +30,8 @@ type NewJoinToken struct {
 func (c *Client) CreateJoinToken(ctx context.Context, t NewJoinToken) (JoinToken, error) {
 	var made JoinToken
 	body := v1.JoinTokenRequest{
-		Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Replaces: t.Replaces, Note: t.Note, Uses: t.Uses,
-		TTLSeconds: int64(t.TTL / time.Second),
+		Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Replaces: t.Replaces, Note: t.Note,
+		Uses: t.Uses, TTLSeconds: int64(t.TTL / time.Second),
 	}
 	err := c.do(ctx, at(v1.RouteCreateJoinToken), nil, body, &made)
 	return made, err

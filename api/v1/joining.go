@@ -40,9 +40,9 @@ type JoinTokenRequest struct {
 	Cloud    int               `json:"cloud"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Business int64             `json:"business,omitempty"`
-	// Replaces is the id, cloud:ip or key of a host of the area that is offline. The host that joins with the token takes
-	// its place, with its processes, its labels and its history; the server rejects the former host from then on. Uses is
-	// 1 then.
+	// Replaces is the id, cloud:ip or key of a host of the area that is offline. The host that joins with the token
+	// takes its place, with its processes, its labels and its history; the server rejects the former host from then on.
+	// Uses is 1 then.
 	Replaces string `json:"replaces,omitempty"`
 	Note     string `json:"note,omitempty"`
 	// Uses is the number of hosts that may join with it, 1 to 100,000.

@@ -62,8 +62,8 @@ type ScheduleRun struct {
 
 // The states of a ScheduleRun. A missed run did not begin, because no server ran at its time or because the person of
 // the schedule may not do it. A failed run did not begin, either, if its request no longer fits what matches it. A
-// skipped run did not begin, because an earlier one or a rollout went on. An empty run found no process. Of an unknown run
-// nobody knows the end, because its host went away.
+// skipped run did not begin, because an earlier one or a rollout went on. An empty run found no process.
+// Of an unknown run nobody knows the end, because its host went away.
 const (
 	RunRunning = "running"
 	RunOK      = "ok"

@@ -26,8 +26,7 @@ type Field struct {
 }
 
 // Fields returns all fields of a process, in the order of the reference.
-func Fields() []Field {
-	var all []Field
+func Fields() (all []Field) {
 	for _, part := range [][]Field{
 		fieldsOfCommand(), fieldsOfEnvironment(), fieldsOfLimits(), fieldsOfKind(), fieldsOfReadiness(),
 		fieldsOfRestart(), fieldsOfHealth(), fieldsOfStop(), fieldsOfLog(), fieldsOfRest(), fieldsOfRollout(),

@@ -124,8 +124,8 @@ business. Create it before the tokens for the hosts of the area.`,
 		},
 		Request: func([]string) (any, []string) {
 			return v1.JoinTokenRequest{
-				Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Replaces: t.Replaces, Note: t.Note,
-				Uses: t.Uses, TTLSeconds: int64(t.TTL / time.Second),
+				Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Replaces: t.Replaces,
+				Note: t.Note, Uses: t.Uses, TTLSeconds: int64(t.TTL / time.Second),
 			}, toldOfToken(&t, given)
 		},
 		Fields: map[string]string{

@@ -67,8 +67,8 @@ func (s *selection) matching(ctx context.Context, c *client.Client, arg string, 
 }
 
 // choose returns the processes that the arguments name and the flags choose, each once, in order. An argument without a
-// match is an error, and so is a named host without any of them. The error tells of all. With the error about a host come
-// the processes of the others.
+// match is an error, and so is a named host without any of them. The error tells of all. With the error about a host
+// come the processes of the others.
 func (s *selection) choose(ctx context.Context, c *client.Client, args []string, spec bool) ([]client.Process, error) {
 	if err := s.Resolve(ctx, c); err != nil {
 		return nil, err

@@ -365,8 +365,8 @@ func (q *driftQuery) read(ctx context.Context) error {
 		Namespace: q.namespace, Name: q.name, Copies: true, Agents: q.agents, Within: q.within(q.namespace), Spec: true,
 	}
 	q.which.narrow(&f)
-	tooMany := problemf(http.StatusUnprocessableEntity,
-		"more than %d processes are selected: choose a namespace or hosts", mostCompared)
+	const many = "more than %d processes are selected: choose a namespace or hosts"
+	tooMany := problemf(http.StatusUnprocessableEntity, many, mostCompared)
 	err := q.h.eachObserved(ctx, f, func(o *store.Observed) {
 		if len(q.cases) > mostCompared || !o.Status.Known || !q.which.matches(o) {
 			return
@@ -481,11 +481,10 @@ func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
 // readSelected reads which hosts match a selection in force, the first of several, except for processes that roll out.
 func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
 	standing, err := q.h.Standing.ListSelections(ctx, "")
+	var rolling map[process.ID]*store.RolloutBusyError
 	if err != nil || len(standing) == 0 {
 		return err
-	}
-	rolling, err := store.Rolling(ctx, q.h.Rollouts)
-	if err != nil {
+	} else if rolling, err = store.Rolling(ctx, q.h.Rollouts); err != nil {
 		return err
 	}
 	selected := map[process.ID]bool{}
@@ -501,7 +500,8 @@ func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
 		}
 		for _, agent := range agents {
 			if a, joined := q.h.Directory.ByKey(agent); joined && matches.Matches(a.Select) {
-				if found := q.at(store.ObservedKey{Agent: agent, Process: s.Process}); found != nil && found.Selected == nil {
+				found := q.at(store.ObservedKey{Agent: agent, Process: s.Process})
+				if found != nil && found.Selected == nil {
 					found.Selected = s
 				}
 			}

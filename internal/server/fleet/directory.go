@@ -20,7 +20,7 @@ import (
 // ErrTaken is returned by Join for an address or id of another agent that is online.
 var ErrTaken = errors.New("held by another agent that is online")
 
-// ErrKnown is returned by Admit for an address or id of another agent that is offline, unless the new agent replaces it.
+// ErrKnown is returned by Admit for an address or id of another agent that is offline, unless it is to be replaced.
 var ErrKnown = errors.New("held by another agent")
 
 // ErrElsewhere is returned by Join and Admit for an id of an agent of another area, whether or not that agent is
@@ -265,7 +265,8 @@ func (d *Directory) free(a store.Agent) error {
 	defer d.mu.RUnlock()
 	for _, holder := range []string{d.byAddr[addressOf(a.Cloud, a.IP)], d.byID[a.ID]} {
 		if holder != "" && holder != a.Key && holder != a.Replaces {
-			return fmt.Errorf("cannot admit agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrKnown, holder)
+			return fmt.Errorf("cannot admit agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrKnown,
+				holder)
 		}
 	}
 	return nil

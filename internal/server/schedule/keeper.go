@@ -261,7 +261,9 @@ func denied(r gate.Reason) string {
 
 // settle stores the result of a run that has ended. With it goes an event, if the run is the first that has failed
 // since one succeeded, or the first that has succeeded since. failing is Schedule.Failing before that.
-func (k *Keeper) settle(ctx context.Context, r *store.ScheduleRun, failing store.ObservedKey) (found result, err error) {
+func (k *Keeper) settle(
+	ctx context.Context, r *store.ScheduleRun, failing store.ObservedKey,
+) (found result, err error) {
 	if found, err = k.result(ctx, r); err != nil || found.state == store.RunRunning {
 		return found, err
 	}
