@@ -43,7 +43,7 @@ func (e *FullError) Unwrap() error { return e.Err }
 
 // ErrAway is the error of a store whose database does not answer, or accepts no writes at the moment: a later attempt may
 // succeed. A write that ends with it may be stored.
-var ErrAway = errors.New("the server's database is away")
+var ErrAway = errors.New("the database is away")
 
 // Fullness tells whether the disk of the database is full.
 type Fullness interface {
