@@ -40,12 +40,17 @@ type Machinery interface {
 	// Sweep drops the data of runs that are over. needed returns the runs to keep: the latest run of each known
 	// process, and the runs that are under way.
 	Sweep(needed func() map[string]bool)
-	// Groups says what kind of control groups there are.
-	Groups() cgroup.Mode
-	// Lacks says what the host does not give to the agent; nil means nothing.
-	Lacks() []string
+	Gifts
 	Limits
 	Starts
+}
+
+// Gifts are what a host gives to its agent.
+type Gifts interface {
+	// Groups says what kind of control groups there are.
+	Groups() cgroup.Mode
+	// Lacks says what the host does not give; nil means nothing.
+	Lacks() []string
 }
 
 // Limits are the limits that the kernel keeps, and what else it knows of a running process.

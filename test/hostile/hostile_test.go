@@ -67,8 +67,8 @@ func TestHostile(t *testing.T) {
 // plan is what an attacker reads (test/hostile/attacker).
 type plan struct {
 	As, URL, Fabric, Token, Dir, App, Secret, Host, Task, Link string
-	Seed                                                 uint64
-	Many                                                 int
+	Seed                                                       uint64
+	Many                                                       int
 }
 
 // battle is a fleet with its good callers.

@@ -110,8 +110,8 @@ func (h *Host) signalled(run string) bool {
 	return bytes.IndexByte(text, '\n') >= 0
 }
 
-// cutSignal cuts a ready file that has grown too large: to its begin if that says that the process is ready, else whole.
-// It reports whether the file was too large.
+// cutSignal cuts a ready file that has grown too large: to its begin if that says that the process is ready, else
+// whole. It reports whether the file was too large.
 func (h *Host) cutSignal(run string) (was bool) {
 	info, err := os.Lstat(h.readyFile(run))
 	if err != nil || launch.Held(info) <= maxSignal {

@@ -32,8 +32,8 @@ func TrimOutputs(dir string) error {
 	return err
 }
 
-// boundOutputs cuts each output and ready file as soon as it is too large, until ctx ends: a writer may be fast, and the
-// disk belongs to the agent. It costs nothing while nobody writes.
+// boundOutputs cuts each output and ready file as soon as it is too large, until ctx ends: a writer may be fast, and
+// the disk belongs to the agent. It costs nothing while nobody writes.
 func (h *Host) boundOutputs(ctx context.Context) error {
 	events, err := inotify.Open()
 	if err == nil {

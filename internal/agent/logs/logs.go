@@ -67,7 +67,9 @@ type bound struct {
 
 // boundOf returns the bound of a policy for a process whose files may have fileSize bytes; nil for no limit.
 func boundOf(id process.ID, p process.LogPolicy, fileSize *int64) bound {
-	b := bound{Process: id, MaxSize: defaultSize, Keep: defaultKeep, MaxAge: defaultAge, Plain: p.Plain, Longest: longestFile}
+	b := bound{
+		Process: id, MaxSize: defaultSize, Keep: defaultKeep, MaxAge: defaultAge, Plain: p.Plain, Longest: longestFile,
+	}
 	if p.MaxSize > 0 {
 		b.MaxSize = max(p.MaxSize, leastSize)
 	}

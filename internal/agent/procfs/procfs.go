@@ -46,9 +46,9 @@ type bootID struct {
 // New returns a reader of the proc filesystem mounted at root, "/proc" outside tests. It reads nothing yet.
 func New(root string) FS { return FS{root: filepath.Clean(root), boot: new(bootID)} }
 
-// BootID identifies the life of all processes that this agent can see: the kernel's random id of the boot, and the start
-// of the init of the PID namespace. A container that starts again has the boot of its host and a new init; nothing of
-// its former processes is left (pid_namespaces(7)). BootID is read once and remembered.
+// BootID identifies the life of all processes that this agent can see: the kernel's random id of the boot, and the
+// start of the init of the PID namespace. A container that starts again has the boot of its host and a new init;
+// nothing of its former processes is left (pid_namespaces(7)). BootID is read once and remembered.
 func (f FS) BootID() (string, error) {
 	f.boot.mu.Lock()
 	defer f.boot.mu.Unlock()

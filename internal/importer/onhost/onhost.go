@@ -150,7 +150,8 @@ func unit(ctx context.Context, name string) (u importer.Unit, dir string, err er
 // it, as php8.2-fpm (systemctl(1)).
 func unitName(name string) string {
 	types := []string{
-		".automount", ".device", ".mount", ".path", ".scope", ".service", ".slice", ".socket", ".swap", ".target", ".timer",
+		".automount", ".device", ".mount", ".path", ".scope", ".service", ".slice", ".socket", ".swap", ".target",
+		".timer",
 	}
 	if slices.Contains(types, filepath.Ext(name)) {
 		return name

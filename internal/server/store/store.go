@@ -41,8 +41,8 @@ func (e *FullError) Error() string {
 // Unwrap returns the cause.
 func (e *FullError) Unwrap() error { return e.Err }
 
-// ErrAway is the error of a store whose database does not answer, or accepts no writes at the moment: a later attempt may
-// succeed. A write that ends with it may be stored.
+// ErrAway is the error of a store whose database does not answer, or accepts no writes at the moment: a later attempt
+// may succeed. A write that ends with it may be stored.
 var ErrAway = errors.New("the database is away")
 
 // Fullness tells whether the disk of the database is full.
