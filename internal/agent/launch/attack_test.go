@@ -223,13 +223,29 @@ func TestNobodyStopsAFork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	over := make(chan struct{})
 	defer func() {
+		close(over)
 		_ = in.Close()
+		_ = cmd.Process.Kill() // it may have stopped itself
 		_ = cmd.Wait()
 	}()
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
+	// The next pid is now and then that of a new thread of the attacker, who then stops as a whole.
+	go func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = cmd.Process.Signal(syscall.SIGCONT)
+			case <-over:
+				return
+			}
+		}
+	}()
 	f, rounds := forker(), 100
 	for name, c := range attacked(t, nobody) {
 		done := make(chan error, 1)
