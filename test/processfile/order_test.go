@@ -50,7 +50,7 @@ func TestOrder(t *testing.T) {
     after: {db: ready}
     ready: {alive: 0s, within: 1s}
 `))
-	if want := "not begun after a wait of 1s: shop/db is not ready (stopped)"; late.Code != 1 || !strings.Contains(late.Out, want) {
+	if want := "not begun after a wait of 1 second: shop/db is not ready (stopped)"; late.Code != 1 || !strings.Contains(late.Out, want) {
 		t.Errorf("exit code %d, want 1 and %q\n%s%s", late.Code, want, late.Out, late.Errors)
 	}
 	if why := p.CLI("why", "shop/late"); !strings.Contains(why.Out, "it waits: shop/db is not ready (stopped)") {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 	"drover/internal/test/harness"
@@ -112,11 +113,11 @@ func (r *rig) remembered() memory {
 			r.t.Fatal(err)
 		}
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := procfs.New("/proc").BootID()
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	store, err := specstore.Open(dir, strings.TrimSpace(string(boot)))
+	store, err := specstore.Open(dir, boot)
 	if err != nil {
 		r.t.Fatal(err)
 	}
