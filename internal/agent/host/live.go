@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -86,10 +85,14 @@ func (h *Host) otherExecutable(spec *process.Spec, rt specstore.Runtime, info *p
 // if it is a script, which runs an interpreter.
 func (h *Host) resolved(spec *process.Spec, word string) (named, now string) {
 	type found struct{ named, now string }
-	f, err := within(h.files, cmp.Or(spec.Identity.User, launch.OwnName()), spec.Identity.SetupPath, func() found {
+	account, err := h.names.account(cmp.Or(spec.Identity.User, launch.OwnName()))
+	if err != nil {
+		return "", ""
+	}
+	f, err := within(h.files, account.Name, spec.Identity.SetupPath, func() found {
 		for _, named := range candidates(word, spec) {
 			if now, err := trail.Resolve(named); err == nil {
-				if isScript(now) {
+				if account.IsScript(now) {
 					return found{}
 				}
 				return found{named, now}
@@ -101,18 +104,6 @@ func (h *Host) resolved(spec *process.Spec, word string) (named, now string) {
 		return "", ""
 	}
 	return f.named, f.now
-}
-
-// isScript reports whether a file begins as a script does, or cannot be read.
-func isScript(path string) bool {
-	file, err := os.Open(path)
-	if err != nil {
-		return true
-	}
-	defer file.Close()
-	begin := make([]byte, len("#!"))
-	_, err = io.ReadFull(file, begin)
-	return err != nil || string(begin) == "#!"
 }
 
 // isOlder reports whether a process has executed what a path named before a link on the way was changed: the executable

@@ -176,6 +176,16 @@ func headerOf(way *trail.Trail) string {
 	return strings.TrimSuffix(header, "\n")
 }
 
+// IsScript reports whether a file is a script that the account may read, which an interpreter executes. It opens the
+// file with the rights of the account, and may hang if a file system hangs.
+func (a Account) IsScript(path string) (script bool) {
+	_ = a.Visit(nil, path, func(way *trail.Trail) error { // what cannot be opened is none
+		script = headerOf(way) != ""
+		return nil
+	})
+	return script
+}
+
 // interpreterOf returns the interpreter of a script, and its argument, as the kernel splits its first line. A carriage
 // return belongs to the name.
 func interpreterOf(header string) (interpreter, argument string, ok bool) {

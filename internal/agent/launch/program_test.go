@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"drover/internal/agent/launch"
@@ -82,6 +83,28 @@ func TestMayExecute(t *testing.T) {
 			t.Errorf("%s: %v, want %s", line, err, want)
 		case want != "" && process.CauseOf(err) == "":
 			t.Errorf("%s: no cause", line)
+		}
+	}
+}
+
+// TestIsScript: only what an interpreter executes is a script. What is no file is never opened.
+func TestIsScript(t *testing.T) {
+	account, err := launch.LookupAccount("/", launch.OwnName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"script": "#!/bin/sh\n", "text": "echo\n", "empty": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"script": true, "text": false, "empty": false, "fifo": false, "none": false} {
+		if got := account.IsScript(filepath.Join(dir, name)); got != want {
+			t.Errorf("%s is a script: %t", name, got)
 		}
 	}
 }
