@@ -8,7 +8,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # The go command does not combine a workspace with another module file.
 TOOL := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
 
-.PHONY: help run build quick test test-rest test-deps race steady lint prose fmt generate check fuzz chaos netns failover servers upgrade hostile browser scale bench bench-peers bench-fleet package agent-size release clean
+.PHONY: help run build quick test test-rest test-deps race steady lint prose fmt generate house check fuzz chaos netns failover servers upgrade hostile browser scale bench bench-peers bench-fleet package agent-size release clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ fmt: ## format the code
 
 generate: ## make the generated files again
 	go generate work
+
+house: ## print the largest packages, files, types and structs: places to look at, no limits
+	@go run ./internal/house
 
 check: lint ## what .ci/run checks beside the tests
 	@go run ./internal/statesdoc | diff -u docs/states.md - || { echo "docs/states.md is old: run make generate"; exit 1; }

@@ -443,6 +443,7 @@ func mayImport() map[string][]string {
 		"internal/statesdoc": {
 			"internal/agent/lifecycle", "internal/agent/uplink/standing", "internal/server/task", "internal/statemachine",
 		},
+		"internal/house":             {},
 		"internal/zhdocs":            {},
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
