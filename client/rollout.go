@@ -77,6 +77,18 @@ func (c *Client) RetryRollout(ctx context.Context, id string, away bool) (Rollou
 	return c.changeRollout(ctx, v1.RouteRetryRollout, id, v1.RolloutRetry{Away: away})
 }
 
+// PaceRollout has a rollout go through the hosts that wait with other batches and times: the fields batch, bake, pause,
+// max_failures and max_unavailable of RolloutPlan by their names in JSON, such as "batch": "10%". The others stay.
+func (c *Client) PaceRollout(ctx context.Context, id string, plan map[string]string) (Rollout, error) {
+	query := url.Values{}
+	for name, value := range plan {
+		query.Set(name, value)
+	}
+	var r Rollout
+	err := c.do(ctx, at(v1.RoutePaceRollout, id), query, nil, &r)
+	return r, err
+}
+
 // ApproveRollout has a rollout go on that waits for the approval of a person. The caller must be a person who did not
 // begin it.
 func (c *Client) ApproveRollout(ctx context.Context, id string) (Rollout, error) {

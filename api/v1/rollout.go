@@ -43,6 +43,9 @@ type RolloutPlan struct {
 	Batch HostCount `json:"batch,omitzero"`
 	// Canary is the number of hosts in the first batch, of which none may fail; 0 means no such batch.
 	Canary int `json:"canary,omitempty"`
+	// CanarySelect is a selector of labels and facts, from whose hosts the canaries are taken; empty takes them from all
+	// hosts. If fewer hosts match than Canary, those are the canaries.
+	CanarySelect string `json:"canary_select,omitempty"`
 	// Bake is how long the processes of a batch must stay well, and Pause is the wait after that. They are whole
 	// seconds.
 	Bake  Duration `json:"bake,omitzero"`
@@ -54,6 +57,9 @@ type RolloutPlan struct {
 	MaxUnavailable HostCount `json:"max_unavailable,omitzero"`
 	// Order is the label or fact that sorts the hosts; hosts without it come last. Empty sorts by name.
 	Order string `json:"order,omitempty"`
+	// Spread is the label or fact over whose values the canaries and each batch are spread: hosts with different values
+	// take turns. Hosts without it count as one value. Empty spreads nothing.
+	Spread string `json:"spread,omitempty"`
 	// SkipAway leaves out hosts that are not connected; otherwise they count as failed.
 	SkipAway bool `json:"skip_away,omitempty"`
 	// CanaryApproval holds the rollout after its canaries until a person approves it.
@@ -122,6 +128,9 @@ type RolloutFailure struct {
 	// Message is that of the first host.
 	Message string   `json:"message"`
 	Hosts   []string `json:"hosts"`
+	// Common are the labels and facts, as key=value, that all of these hosts have, at least two, and that no host has on
+	// which the rollout has succeeded. Only the answer about one rollout has them.
+	Common []string `json:"common,omitempty"`
 }
 
 // RolloutHost is one host of a rollout.

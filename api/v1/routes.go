@@ -59,6 +59,7 @@ const (
 	RouteResumeRollout = "POST /api/v1/rollouts/{id}/resume"
 	RouteAbortRollout  = "POST /api/v1/rollouts/{id}/abort"
 	RouteRetryRollout  = "POST /api/v1/rollouts/{id}/retry"
+	RoutePaceRollout   = "POST /api/v1/rollouts/{id}/pace"
 	// RouteApproveRollout has a held rollout go on. RouteUndoRollout begins a rollout and answers it.
 	RouteApproveRollout = "POST /api/v1/rollouts/{id}/approve"
 	RouteUndoRollout    = "POST /api/v1/rollouts/{id}/undo"

@@ -37,14 +37,20 @@ func CheckRollout(p *v1.RolloutPlan) (faults Faults) {
 			fault(span.field, "is %s: expected whole seconds, at most 24h", span.Duration)
 		}
 	}
-	if p.Order != "" {
-		_, isFact := selector.FactName(p.Order)
-		if err := selector.CheckKey(p.Order); err != nil && !isFact && !selector.Reserved(p.Order) {
-			fault("order", "%v", err)
+	for _, key := range []struct{ field, name string }{{"order", p.Order}, {"spread", p.Spread}} {
+		_, isFact := selector.FactName(key.name)
+		if err := selector.CheckKey(key.name); key.name != "" && err != nil && !isFact && !selector.Reserved(key.name) {
+			fault(key.field, "%v", err)
 		}
+	}
+	if _, err := selector.Parse(p.CanarySelect); err != nil && p.CanarySelect != "" {
+		fault("canary_select", "%v", err)
 	}
 	if p.CanaryApproval && p.Canary == 0 {
 		fault("canary_approval", "stands without canary: expected the number of canaries")
+	}
+	if p.CanarySelect != "" && p.Canary == 0 {
+		fault("canary_select", "stands without canary: expected the number of canaries")
 	}
 	return faults
 }
@@ -73,6 +79,8 @@ func fieldsOfRollout() []Field {
 		field("batch", "number, or percent of the hosts", "required",
 			"The number of hosts in a batch. A share is rounded down to at least one host."),
 		field("canary", "number from 0 to 10000", "0", "The number of hosts in the first batch, of which none may fail."),
+		field("canary_select", "selector", "all hosts",
+			"Takes the canaries from the hosts that match, such as ring=early. If fewer match than canary, those are the canaries."),
 		field("bake", "duration in whole seconds, at most 24h", "0s",
 			"How long the processes of a batch must stay well after its last outcome."),
 		field("pause", "duration in whole seconds, at most 24h", "0s", "The wait after the bake."),
@@ -83,6 +91,9 @@ func fieldsOfRollout() []Field {
 				"later. A share is rounded down to at least one host."),
 		field("order", "label or fact", "the name of the host",
 			"What sorts the hosts; hosts without it come last."),
+		field("spread", "label or fact", "none",
+			"Spreads the canaries and each batch over the values of a label or fact, such as zone: hosts with different "+
+				"values take turns."),
 		field("skip_away", "true or false", "false",
 			"With true the rollout leaves out hosts that are not connected; otherwise they count as failed."),
 		field("canary_approval", "true or false", "false",

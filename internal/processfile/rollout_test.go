@@ -35,15 +35,19 @@ processes:
 namespace: shop
 processes:
   a: {run: x, hosts: [a], rollout: {canary: -1, bake: 500ms, order: "a b", canary_approval: true}}
+  c: {run: x, hosts: [a], rollout: {batch: 1, canary_select: "a=(", spread: "/"}}
   b: {run: x, hosts: [a], rollout: {batch: 101%, max_unavailable: -3, at: "03:00"}}
 `))
 	want := `f:4: processes.a.rollout.batch: is missing or 0: expected a number of hosts such as 20, or a share such as 10%
 f:4: processes.a.rollout.canary: is -1: expected 0 to 10000
 f:4: processes.a.rollout.bake: is 500ms: expected whole seconds, at most 24h
 f:4: processes.a.rollout.order: the key "a b" is not the key of a label: expected at most 63 letters, digits, -, _ and ., with a letter or digit at both ends
-f:5: processes.b.rollout.batch: "101%" is above 100%: expected a share such as 10%
-f:5: processes.b.rollout.max_unavailable: "-3" is not a number of hosts: expected a value such as 20, or a share such as 10%
-f:5: processes.b.rollout.at: unknown field: expected batch, canary, bake, pause, max_failures, max_unavailable, order, skip_away, canary_approval`
+f:5: processes.c.rollout.spread: the key "/" has the prefix "": expected a domain name of at most 253 bytes in lower case
+f:5: processes.c.rollout.canary_select: character 3: unexpected "(": expected a value of a
+f:5: processes.c.rollout.canary_select: stands without canary: expected the number of canaries
+f:6: processes.b.rollout.batch: "101%" is above 100%: expected a share such as 10%
+f:6: processes.b.rollout.max_unavailable: "-3" is not a number of hosts: expected a value such as 20, or a share such as 10%
+f:6: processes.b.rollout.at: unknown field: expected batch, canary, canary_select, bake, pause, max_failures, max_unavailable, order, spread, skip_away, canary_approval`
 	if fmt.Sprint(err) != want {
 		t.Errorf("the faults are\n%v\nwant\n%s", err, want)
 	}

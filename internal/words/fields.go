@@ -336,6 +336,10 @@ var Fields = []Text{
 		"每批的主机数。比例向下取整，至少一台。",
 	},
 	{"The number of hosts in the first batch, of which none may fail.", "第一批（灰度）的主机数，不允许失败。"},
+	{
+		"Takes the canaries from the hosts that match, such as ring=early. If fewer match than canary, those are the canaries.",
+		"从匹配的主机中选取灰度主机，例如 ring=early。匹配的主机少于 canary 时，只用这些主机。",
+	},
 	{"How long the processes of a batch must stay well after its last outcome.", "观察期：一批的最后一个执行结果之后，进程须保持正常的时间。"},
 	{"The wait after the bake.", "观察期之后的等待时间。"},
 	{
@@ -348,6 +352,11 @@ var Fields = []Text{
 		"允许同时没有运行该进程的主机数，不论原因。为此批次可能缩小或推迟。比例向下取整，至少一台。",
 	},
 	{"What sorts the hosts; hosts without it come last.", "主机按它排序；没有它的主机排在最后。"},
+	{
+		"Spreads the canaries and each batch over the values of a label or fact, such as zone: hosts with different values " +
+			"take turns.",
+		"按标签或属性（例如 zone）的值分散灰度主机和每一批：不同值的主机轮流执行。",
+	},
 	{
 		"With true the rollout leaves out hosts that are not connected; otherwise they count as failed.",
 		"为 true 时跳过未连接的主机；否则它们计为失败。",

@@ -78,6 +78,7 @@ var Help = []Text{
 	{"End a rollout", "终止分批发布"},
 	{"Approve a rollout that waits for a person", "批准等待人工批准的分批发布"},
 	{"Repeat the operation on the failed hosts", "在失败的主机上重试操作"},
+	{"Speed a rollout up, or slow it down", "加快或放慢分批发布"},
 	{"Begin operations at the times of a timetable", "按定时规则执行操作"},
 	{"Begin an operation at the times of a timetable", "按定时规则执行一个操作"},
 	{"List schedules", "列出定时操作"},

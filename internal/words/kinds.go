@@ -94,6 +94,7 @@ var Actions = map[string]Text{
 	"rollouts.list": {"list rollouts", "查询分批发布列表"}, "rollouts.get": {"look at a rollout", "查看分批发布"},
 	"rollouts.pause": {"pause a rollout", "暂停分批发布"}, "rollouts.resume": {"resume a rollout", "继续分批发布"},
 	"rollouts.abort": {"abort a rollout", "终止分批发布"}, "rollouts.retry": {"retry failed hosts", "对失败的主机重试"},
+	"rollouts.pace":    {"change the pace of a rollout", "调整分批发布的节奏"},
 	"rollouts.approve": {"approve a rollout", "批准分批发布"}, "rollouts.undo": {"undo a rollout", "撤销分批发布"},
 	"rollouts.batch": {"begin a batch", "开始一个批次"}, "upkeep": {"keep as the file says", "按进程文件维持"},
 	"schedules.create": {"create a schedule", "创建定时操作"}, "schedules.list": {"list schedules", "查询定时操作列表"},

@@ -415,6 +415,13 @@ var LongServers = []Text{
 			"且不能是发起人本人。",
 	},
 	{
+		"Speed a rollout up, or slow it down. The hosts that wait get batches of the new size, and every bake and " +
+			"pause is as long as the flags say from now on. What the flags do not name stays. The canaries and the order " +
+			"of the hosts stay.",
+		"加快或放慢分批发布。尚未开始的主机按新的批次大小重新分批；从现在起，观察期和等待时间以选项为准。\n" +
+			"没有给出的选项保持不变。灰度主机和主机顺序不变。",
+	},
+	{
 		"Repeat the operation on the failed hosts of a paused or done rollout, in new batches. With --away " +
 			"only on the hosts that were not connected. A rollout that is done becomes active again.",
 		"在已暂停或已完成的分批发布中，对失败的主机重新分批执行操作。使用 --away 时只针对当时未连接的主机。\n" +

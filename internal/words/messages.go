@@ -24,6 +24,10 @@ var Messages = []Text{
 		"--max-unavailable {size}: expected 1 or more, because one process at least is down meanwhile",
 		"--max-unavailable {size}：应为 1 或更大，因为期间至少有一个进程停止",
 	},
+	{
+		"nothing is to change: give --batch, --bake, --pause, --max-failures or --max-unavailable",
+		"没有要修改的内容：请给出 --batch、--bake、--pause、--max-failures 或 --max-unavailable",
+	},
 	{"remove {n} hosts? [y/N]", "移除 {n} 台主机？[y/N]"},
 	{"remove {n} hosts", "移除 {n} 台主机"},
 	{"{what}? Type the number {m} to confirm:", "{what}？请输入数量 {m} 以确认："},
@@ -167,6 +171,7 @@ var Messages = []Text{
 		"{id}：{state}，{ok}/{all} 成功，{failed} 失败，每分钟 {rate} 台，约剩 {time}",
 	},
 	{"{id}: {state}, {ok}/{all} ok, {failed} failed", "{id}：{state}，{ok}/{all} 成功，{failed} 失败"},
+	{"{n} failed, {cause}: {text} ({output}), all with {labels}", "{n} 个失败，{cause}：{text}（{output}），都有 {labels}"},
 	{"{n} failed, {cause}: {text} ({output})", "{n} 个失败，{cause}：{text}（{output}）"},
 	{"{n} skipped, {cause}: {text} ({output})", "{n} 个跳过，{cause}：{text}（{output}）"},
 	{"--order {key} sorts nothing: no host has this label or fact", "--order {key} 未起作用：没有主机有该标签或事实"},

@@ -301,6 +301,16 @@ var Refusals = []Text{
 //
 //nolint:gochecknoglobals // constant texts
 var FieldFaults = []Text{
+	{
+		"nothing is to change: expected batch, bake, pause, max_failures or max_unavailable",
+		"没有要修改的内容：应给出 batch、bake、pause、max_failures 或 max_unavailable",
+	},
+	{
+		"is settled when a rollout is created: expected batch, bake, pause, max_failures or max_unavailable",
+		"在创建分批发布时已确定：应为 batch、bake、pause、max_failures 或 max_unavailable",
+	},
+	{"is {value}: it matches none of the {n} hosts of the rollout", "为 {value}：与分批发布的 {n} 台主机都不匹配"},
+	{"is {value}: it matches none of the 1 host of the rollout", "为 {value}：与分批发布的 1 台主机不匹配"},
 	{"is empty", "为空"},
 	{"cannot be changed", "不能修改"},
 	{"is {value}: expected a time to come", "为 {value}：应为将来的时间"},

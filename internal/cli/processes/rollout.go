@@ -238,8 +238,12 @@ func rolloutLine(r *client.Rollout) string {
 
 // failureLine names a group of failed hosts.
 func failureLine(f *client.RolloutFailure) string {
-	return fmt.Sprintf("%d failed, %s: %s (%s)", len(f.Hosts), term.Printable(f.Cause), term.Printable(briefly(f.Message)),
+	line := fmt.Sprintf("%d failed, %s: %s (%s)", len(f.Hosts), term.Printable(f.Cause), term.Printable(briefly(f.Message)),
 		firstOf(f.Hosts, 3))
+	if len(f.Common) > 0 {
+		line += ", all with " + firstOf(f.Common, 3)
+	}
+	return line
 }
 
 // firstOf names at most a number of a list, and counts the others.
@@ -345,7 +349,7 @@ its host never begins.`, (*client.Client).AbortRollout),
 reaches more hosts than one person may change by the server's --approval-above. Only a person may
 approve, proven by a token or by the server's socket, and not the person who began the rollout.`,
 			(*client.Client).ApproveRollout),
-		newRolloutUndo())
+		newRolloutPace(), newRolloutUndo())
 }
 
 func newRolloutList() *cobra.Command {
@@ -521,6 +525,19 @@ only on the hosts that were not connected. A rollout that is done becomes active
 			return c.RetryRollout(ctx, id, away)
 		})
 	cmd.Flags().BoolVar(&away, "away", false, "only hosts that were not connected, failed or skipped")
+	return cmd
+}
+
+func newRolloutPace() *cobra.Command {
+	var plan rolloutFlags
+	cmd := newRolloutChange("pace", "Speed a rollout up, or slow it down",
+		`Speed a rollout up, or slow it down. The hosts that wait get batches of the new size, and every bake and
+pause is as long as the flags say from now on. What the flags do not name stays. The canaries and the order
+of the hosts stay.`,
+		func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
+			return c.PaceRollout(ctx, id, plan.fields())
+		})
+	plan.paceFlags(cmd)
 	return cmd
 }
 

@@ -169,6 +169,7 @@ func requestText(r *client.Request) string {
 		if p.Canary > 0 {
 			value("--canary", strconv.Itoa(p.Canary))
 		}
+		value("--canary-select", p.CanarySelect)
 		given("--canary-approval", p.CanaryApproval)
 		seconds("--bake", time.Duration(p.Bake))
 		seconds("--pause", time.Duration(p.Pause))
@@ -181,6 +182,7 @@ func requestText(r *client.Request) string {
 			}
 		}
 		value("--order", p.Order)
+		value("--spread", p.Spread)
 		given("--skip-away", p.SkipAway)
 	}
 	return strings.Join(parts, " ")

@@ -249,6 +249,7 @@ func (a *operateCommand) ask(cmd *cobra.Command, what string, count int) error {
 // rolloutFlags are the flags of an operation or an apply that spreads over its hosts in batches.
 type rolloutFlags struct {
 	batch, maxFailures, maxUnavailable, order, at string
+	canarySelect, spread                          string
 	canary                                        int
 	bake, pause                                   time.Duration
 	skipAway, canaryApproval                      bool
@@ -258,18 +259,39 @@ type rolloutFlags struct {
 	file bool
 }
 
-// flags adds the flags. An apply may have the batch in its file.
-func (r *rolloutFlags) flags(cmd *cobra.Command, file bool) {
+// pace adds the flags of a plan that a rollout may change on its way.
+func (r *rolloutFlags) pace(cmd *cobra.Command) {
+	r.paceFlags(cmd)
+	r.file = true // the rollout has a batch
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if len(r.fields()) == 0 {
+			return term.Usagef("nothing is to change: give --batch, --bake, --pause, --max-failures or --max-unavailable")
+		}
+		_, err := r.plan()
+		return err
+	})
+}
+
+func (r *rolloutFlags) paceFlags(cmd *cobra.Command) {
 	r.set = pflag.NewFlagSet("rollout", pflag.ContinueOnError)
 	f := r.set
 	f.StringVar(&r.batch, "batch", "", "go through the hosts in batches of this size, such as 20 or 10%")
-	f.IntVar(&r.canary, "canary", 0, "hosts of the first batch, of which none may fail")
-	f.BoolVar(&r.canaryApproval, "canary-approval", false, "wait after the canaries until another person approves")
 	term.LengthVar(f, &r.bake, "bake", 0, "how long the processes of a batch must stay well, such as 60s")
 	term.LengthVar(f, &r.pause, "pause", 0, "wait before the next batch, after --bake, such as 30s")
 	f.StringVar(&r.maxFailures, "max-failures", "", "hosts that may fail, such as 3 or 5%; default none")
 	f.StringVar(&r.maxUnavailable, "max-unavailable", "", "hosts that may be down at the same time, such as 3 or 5%")
+	cmd.Flags().AddFlagSet(f)
+}
+
+// flags adds the flags. An apply may have the batch in its file.
+func (r *rolloutFlags) flags(cmd *cobra.Command, file bool) {
+	r.paceFlags(cmd)
+	f := r.set
+	f.IntVar(&r.canary, "canary", 0, "hosts of the first batch, of which none may fail")
+	f.StringVar(&r.canarySelect, "canary-select", "", "take the canaries from the hosts that match, such as ring=early")
+	f.BoolVar(&r.canaryApproval, "canary-approval", false, "wait after the canaries until another person approves")
 	f.StringVar(&r.order, "order", "", "the label or fact that sorts the hosts")
+	f.StringVar(&r.spread, "spread", "", "spread each batch over the values of this label or fact, such as zone")
 	f.BoolVar(&r.skipAway, "skip-away", false, "leave out hosts that are not connected")
 	cmd.Flags().AddFlagSet(f)
 	cmd.Flags().StringVar(&r.at, "at", "",
@@ -333,7 +355,7 @@ func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
 		_, unread := client.ParseHostCount(r.batch)
 		switch {
 		case f.Path == "batch" && unread != nil: // its fault is told already, or it is not given
-		case f.Path == "canary_approval" && r.batch == "" && r.file: // the file may have the canaries
+		case strings.HasPrefix(f.Path, "canary_") && p.Canary == 0 && r.batch == "" && r.file: // the file may have the canaries
 		default:
 			faults = append(faults, term.Usagef("--%s %s", strings.ReplaceAll(f.Path, "_", "-"), f.Text))
 		}
@@ -348,7 +370,7 @@ func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
 func (r *rolloutFlags) read() (client.RolloutPlan, error) {
 	p := client.RolloutPlan{
 		Canary: r.canary, Bake: client.Duration(r.bake), Pause: client.Duration(r.pause), Order: r.order,
-		SkipAway: r.skipAway, CanaryApproval: r.canaryApproval,
+		SkipAway: r.skipAway, CanaryApproval: r.canaryApproval, CanarySelect: r.canarySelect, Spread: r.spread,
 	}
 	var faults []error
 	for _, size := range []struct {

@@ -289,6 +289,7 @@ func (h *Handler) table() []route {
 		{v1.RouteResumeRollout, "rollouts.resume", anyone, h.resumeRollout},
 		{v1.RouteAbortRollout, "rollouts.abort", anyone, h.abortRollout},
 		{v1.RouteRetryRollout, "rollouts.retry", anyone, h.retryRollout},
+		{v1.RoutePaceRollout, "rollouts.pace", anyone, h.paceRollout},
 		{v1.RouteApproveRollout, "rollouts.approve", anyone, h.approveRollout},
 		{v1.RouteUndoRollout, "rollouts.undo", anyone, h.undoRollout},
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/processfile"
+	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/plan"
@@ -98,8 +100,9 @@ func (h *Handler) store(ctx context.Context, c *call, list []*store.Rollout) err
 	return nil
 }
 
-// lay sets the steps and the hosts of a rollout, in the order of its plan.
-func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps []plan.Step) {
+// lay sets the steps and the hosts of a rollout, in the order of its plan. It refuses a plan whose canaries are to be of
+// hosts that the rollout does not have.
+func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps []plan.Step) error {
 	type kind struct {
 		op      process.Op
 		id      process.ID
@@ -133,12 +136,16 @@ func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps [
 	for i := range hosts { // in the order of the plan, also if its steps were grouped
 		slices.Sort(hosts[i].Steps)
 	}
-	h.sortHosts(hosts, p.Order)
 	made := rollout.Plan{RolloutPlan: *p, Judged: judged, Unproven: r.Plan.Unproven}
+	if made.Canary = h.arrange(hosts, p); p.Canary > 0 && made.Canary == 0 && len(hosts) > 0 {
+		return invalid("rollout.canary_select", "is %q: it matches none of the %s of the rollout", edge.Clip(p.CanarySelect),
+			process.Count(len(hosts), "host", "hosts"))
+	}
 	if h.Breadth > 0 && len(hosts) > h.Breadth && r.Undoes == "" { // what ran before needs no second person
 		made.Breadth = h.Breadth
 	}
 	r.Rollout, r.Total = rollout.New(made, at, hosts), len(hosts)
+	return nil
 }
 
 // textOf is the same text for specs that say the same.
@@ -148,6 +155,95 @@ func textOf(s *process.Spec) string {
 	}
 	text, _ := json.Marshal(s.Unnumbered()) // a spec always encodes
 	return string(text)
+}
+
+// arrange puts hosts in the order of a plan, its canaries first, and returns the number of its canaries.
+func (h *Handler) arrange(hosts []rollout.Host, p *v1.RolloutPlan) (canaries int) {
+	h.sortHosts(hosts, p.Order)
+	matching, _ := selector.Parse(p.CanarySelect) // the plan is checked; without a selector all match
+	var first, rest []rollout.Host
+	for _, x := range hosts {
+		if a, known := h.Directory.ByKey(x.Agent); matching.IsZero() || known && matching.Matches(a.Select) {
+			first = append(first, x)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	first = h.spread(first, p.Spread)
+	canaries = min(p.Canary, len(first))
+	rest = append(rest, first[canaries:]...)
+	h.sortHosts(rest, p.Order)
+	copy(hosts, slices.Concat(first[:canaries], h.spread(rest, p.Spread)))
+	return canaries
+}
+
+// spread returns hosts such that those with different values of a label or fact take turns, and those with one value keep
+// their order.
+func (h *Handler) spread(hosts []rollout.Host, over string) []rollout.Host {
+	if over == "" {
+		return hosts
+	}
+	turn, turns := map[string]int{}, make(map[string]int, len(hosts))
+	for i := range hosts {
+		value := ""
+		if a, known := h.Directory.ByKey(hosts[i].Agent); known {
+			value, _ = a.Select(over)
+		}
+		turns[hosts[i].Agent] = turn[value]
+		turn[value]++
+	}
+	spread := slices.Clone(hosts)
+	slices.SortStableFunc(spread, func(x, y rollout.Host) int { return turns[x.Agent] - turns[y.Agent] })
+	return spread
+}
+
+// common adds what the hosts of each failure have in common, and no host on which the rollout has succeeded.
+func (h *Handler) common(v *v1.Rollout, r *store.Rollout) {
+	traits := map[string][]string{}
+	good := map[string]bool{}
+	for i := range r.Hosts {
+		x := &r.Hosts[i]
+		a, known := h.Directory.ByKey(x.Agent)
+		if !known {
+			continue
+		}
+		switch x.State {
+		case rollout.Failed:
+			traits[x.Name] = traitsOf(&a)
+		case rollout.Succeeded:
+			for _, trait := range traitsOf(&a) {
+				good[trait] = true
+			}
+		default:
+		}
+	}
+	for i := range v.Failures {
+		f := &v.Failures[i]
+		if len(f.Hosts) < 2 {
+			continue
+		}
+		for _, trait := range traits[f.Hosts[0]] {
+			if !good[trait] && !slices.ContainsFunc(f.Hosts, func(host string) bool { return !slices.Contains(traits[host], trait) }) {
+				f.Common = append(f.Common, trait)
+			}
+		}
+	}
+}
+
+// traitsOf are the labels and facts of a host, each as a selector of it, sorted.
+func traitsOf(a *store.Agent) (traits []string) {
+	keys := []string{selector.OSVersion, selector.Kernel, selector.Arch, selector.AgentVersion}
+	for name := range a.Host.Facts {
+		keys = append(keys, selector.FactPrefix+name)
+	}
+	keys = slices.AppendSeq(keys, maps.Keys(a.AllLabels()))
+	slices.Sort(keys)
+	for _, key := range keys {
+		if value, has := a.Select(key); has {
+			traits = append(traits, key+"="+value)
+		}
+	}
+	return traits
 }
 
 // sortHosts sorts hosts by a label or fact, and by their names.
@@ -220,9 +316,15 @@ func (h *Handler) planOptions(p *params) (o planOptions, err error) {
 		}
 		return func(p *v1.RolloutPlan) { p.Canary = n }, err
 	})
-	read("order", func(text string) (func(*v1.RolloutPlan), error) {
-		return func(p *v1.RolloutPlan) { p.Order = text }, nil
-	})
+	for name, field := range map[string]func(*v1.RolloutPlan) *string{
+		"canary_select": func(p *v1.RolloutPlan) *string { return &p.CanarySelect },
+		"order":         func(p *v1.RolloutPlan) *string { return &p.Order },
+		"spread":        func(p *v1.RolloutPlan) *string { return &p.Spread },
+	} {
+		read(name, func(text string) (func(*v1.RolloutPlan), error) {
+			return func(p *v1.RolloutPlan) { *field(p) = text }, nil
+		})
+	}
 	for name, field := range map[string]func(*v1.RolloutPlan) *bool{
 		"skip_away":       func(p *v1.RolloutPlan) *bool { return &p.SkipAway },
 		"canary_approval": func(p *v1.RolloutPlan) *bool { return &p.CanaryApproval },
@@ -272,7 +374,9 @@ func (h *Handler) rollouts(c *call, t *store.Task, o *planOptions, steps []plan.
 	for i, part := range parts {
 		r := h.newRollout(c, store.OpApply)
 		r.Through, r.Message, r.Known = t.Through, t.Message, t.Known
-		h.lay(r, part.Plan, o.at, part.Steps)
+		if err := h.lay(r, part.Plan, o.at, part.Steps); err != nil {
+			return nil, err
+		}
 		list[i] = r
 	}
 	h.share(list)
@@ -457,6 +561,7 @@ func (h *Handler) getRollout(ctx context.Context, c *call) (reply, error) {
 		return reply{}, stored(err, "rollout", id)
 	}
 	v := viewRollout(r)
+	h.common(&v, r)
 	if v.Others, err = h.besides(ctx, c, r); err != nil {
 		return reply{}, failure("list the operations beside a rollout", err)
 	}
@@ -572,6 +677,48 @@ func (h *Handler) retryRollout(ctx context.Context, c *call) (reply, error) {
 		c.Audit.Targets = n
 		return err
 	})
+}
+
+// paceRollout has a rollout go through the hosts that wait with other batches and times.
+func (h *Handler) paceRollout(ctx context.Context, c *call) (reply, error) {
+	for _, name := range []string{"canary", "canary_select", "canary_approval", "order", "spread", "skip_away", "at"} {
+		if c.params.values.Has(name) {
+			return reply{}, invalid(name, "is settled when a rollout is created: expected batch, bake, pause, max_failures or "+
+				"max_unavailable")
+		}
+	}
+	o, wrong := h.planOptions(&c.params)
+	if err := together(c.params.done(), wrong); err != nil {
+		return reply{}, err
+	}
+	if len(o.changes) == 0 {
+		return reply{}, invalid("", "nothing is to change: expected batch, bake, pause, max_failures or max_unavailable")
+	}
+	id := c.subject("id")
+	op, err := h.opOfRollout(ctx, c, id)
+	if err != nil {
+		return reply{}, err
+	}
+	answer, err := h.change(ctx, c, id, c.app(), func(r *rollout.Rollout) error {
+		p := r.Plan.RolloutPlan
+		for _, change := range o.changes {
+			change(&p)
+		}
+		if faults := processfile.CheckRolloutOf(op.Info(), &p); len(faults) > 0 {
+			return invalidFile("", faults)
+		}
+		return r.Pace(p)
+	})
+	return answer, h.onlyOwn(ctx, c, id, err)
+}
+
+// opOfRollout is the operation of a rollout that the caller may change.
+func (h *Handler) opOfRollout(ctx context.Context, c *call, id string) (process.Op, error) {
+	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
+	if err != nil {
+		return "", h.onlyOwn(ctx, c, id, stored(err, "rollout", id))
+	}
+	return r.Op, nil
 }
 
 // approveRollout has a held rollout go on. Only a person who has not begun it may approve it.

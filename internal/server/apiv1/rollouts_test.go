@@ -115,6 +115,84 @@ func TestOperationsBesideARollout(t *testing.T) {
 	same(t, "of a rollout that never began", []string(nil), others("admin"))
 }
 
+// TestWhichHostsComeFirst: the canaries are of the hosts that the plan selects, and hosts of different zones take turns.
+// Failed hosts are told by what they alone have in common.
+func TestWhichHostsComeFirst(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" running", "a/x@"+gone+" running")
+	for host, labels := range map[string]map[string]string{
+		plain: {"zone": "a", "tier": "x"}, gone: {"zone": "a", "ring": "early", "tier": "x"}, web: {"zone": "b", "tier": "x"},
+	} {
+		r.must(r.fleet.Label(t.Context(), []string{host}, labels, nil))
+	}
+	id := ""
+	for _, c := range []struct {
+		plan map[string]any
+		want []any
+	}{
+		{map[string]any{"batch": 1, "spread": "zone"}, []any{"0:10.0.0.2", 0.0, "web-1", 1.0, "3:10.0.0.3", 2.0}},
+		{map[string]any{"batch": 1, "order": "ring", "spread": "zone"}, []any{"3:10.0.0.3", 0.0, "web-1", 1.0, "0:10.0.0.2", 2.0}},
+		{
+			map[string]any{"batch": 2, "canary": 2, "canary_select": "ring=early"},
+			[]any{"3:10.0.0.3", 0.0, "0:10.0.0.2", 1.0, "web-1", 1.0},
+		},
+		{
+			map[string]any{"batch": 1, "canary": 1, "canary_select": "tier=x", "order": "ring", "spread": "zone"},
+			[]any{"3:10.0.0.3", 0.0, "0:10.0.0.2", 1.0, "web-1", 2.0},
+		},
+	} {
+		a := r.want(202, r.roll("admin", c.plan, nil))
+		id = a.body["id"].(string)
+		var order []any
+		for _, h := range a.body["hosts"].([]any) {
+			host := h.(map[string]any)
+			order = append(order, host["host"], host["batch"])
+		}
+		same(t, fmt.Sprint(c.plan), c.want, order)
+		r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
+	}
+	r.refused(r.roll("admin", map[string]any{"batch": 1, "canary": 1, "canary_select": "ring=late"}, nil),
+		422, "rollout.canary_select")
+
+	a := r.want(202, r.roll("admin", map[string]any{"batch": 1, "order": "zone"}, nil))
+	id = a.body["id"].(string)
+	_, err := r.store.ChangeRollout(t.Context(), id, "", store.RolloutChange{}, func(x *rollout.Rollout) error {
+		for i := range x.Hosts {
+			if x.Hosts[i].State = rollout.Failed; x.Hosts[i].Agent == web {
+				x.Hosts[i].State = rollout.Succeeded
+			}
+			x.Hosts[i].Cause = "backoff"
+		}
+		return nil
+	})
+	r.must(err)
+	failure := r.want(200, r.call("admin", "GET", "/rollouts/"+id, nil)).body["failures"].([]any)[0].(map[string]any)
+	same(t, "common", []any{"zone=a"}, failure["common"].([]any))
+}
+
+// TestPaceOfARollout: the plan that is stored is that of the last pace, and what was settled at the beginning is refused.
+func TestPaceOfARollout(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("another", "restart on a")
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" running", "a/x@"+gone+" running")
+	id := r.want(202, r.roll("admin", map[string]any{"batch": 1, "bake": "1h"}, nil)).body["id"].(string)
+	path := "/rollouts/" + id + "/pace"
+	r.refused(r.call("admin", "POST", path+"?batch=0", nil), 422, "batch")
+	r.refused(r.call("admin", "POST", path+"?batch=2&order=zone", nil), 422, "order")
+	r.want(422, r.call("admin", "POST", path, nil))
+	r.want(404, r.call("another", "POST", path+"?batch=2", nil))
+	r.want(200, r.call("admin", "POST", path+"?batch=2&bake=5s", nil))
+	a := r.want(200, r.call("admin", "GET", "/rollouts/"+id, nil))
+	same(t, "plan", map[string]any{"batch": 2.0, "bake": "5s"}, a.body["plan"].(map[string]any))
+	var batches []any
+	for _, h := range a.body["hosts"].([]any) {
+		batches = append(batches, h.(map[string]any)["batch"])
+	}
+	same(t, "batches", []any{0.0, 0.0, 1.0}, batches)
+}
+
 // TestRolloutIsRefused: the answer names every fault of a plan.
 func TestRolloutIsRefused(t *testing.T) {
 	r := newRig(t)

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -42,6 +43,44 @@ func TestPeople(t *testing.T) {
 		if act() == nil {
 			t.Errorf("%s of a done rollout", name)
 		}
+	}
+}
+
+// TestPace: the hosts that wait get batches of another size after the canaries, and a bake under way is as long as the plan
+// says now.
+func TestPace(t *testing.T) {
+	one, two := v1.HostCount{Number: 1}, v1.HostCount{Number: 2}
+	plan := v1.RolloutPlan{Batch: two, Canary: 2, Bake: v1.Duration(time.Hour)}
+	r := rollout.New(rollout.Plan{RolloutPlan: plan, Judged: true}, time.Time{}, hosts(6))
+	batches := func() (list []int) {
+		for i := range r.Hosts {
+			list = append(list, r.Hosts[i].Batch)
+		}
+		return list
+	}
+	plan.Batch = one
+	if err := r.Pace(plan); err != nil || !slices.Equal(batches(), []int{0, 0, 1, 2, 3, 4}) {
+		t.Fatalf("before the canaries: %v, %v", batches(), err)
+	}
+	now := epoch
+	r = rollout.Step(r, nil, now)
+	plan.Batch, plan.Bake, plan.Canary = v1.HostCount{Number: 3}, v1.Duration(10*time.Second), 0
+	if err := r.Pace(plan); err != nil || !slices.Equal(batches(), []int{0, 0, 1, 1, 1, 2}) || r.Plan.Canary != 2 {
+		t.Fatalf("beside the canaries: %v, %d canaries, %v", batches(), r.Plan.Canary, err)
+	}
+	facts := map[string]rollout.Fact{}
+	for _, h := range r.Hosts[:2] {
+		facts[h.Agent] = rollout.Fact{Done: true, Health: rollout.Well}
+	}
+	for range 3 { // the outcome, the end of the bake, the next batch
+		r = rollout.Step(r, facts, now)
+		now = now.Add(11 * time.Second)
+	}
+	if r.Batch != 1 || r.Counts()[rollout.Begun] != 3 {
+		t.Errorf("after ten seconds: batch %d, %v", r.Batch, r.Counts())
+	}
+	if err := r.Abort(); err != nil || r.Pace(plan) == nil {
+		t.Errorf("a rollout that has ended has another pace: %v", err)
 	}
 }
 

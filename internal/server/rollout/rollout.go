@@ -471,6 +471,33 @@ func (r *Rollout) forgive() {
 	r.Forgiven, r.Approvals.FailedCanaries = r.count(Failed), r.failedCanaries()
 }
 
+// Pace gives the hosts that wait the batches, bake, pause and limits of another plan. Its canaries stay, and the hosts of
+// the present batch bake as long as the plan says now. It fails for a rollout that has ended.
+func (r *Rollout) Pace(p v1.RolloutPlan) error {
+	if !r.State.Active() {
+		return &StateError{r.State, "a rollout that has not ended"}
+	}
+	r.Plan.Batch, r.Plan.Bake, r.Plan.Pause = p.Batch, p.Bake, p.Pause
+	r.Plan.MaxFailures, r.Plan.MaxUnavailable = p.MaxFailures, p.MaxUnavailable
+	canaries := len(r.canaries())
+	next := r.Batch + 1
+	var waiting []*Host
+	for i := range r.Hosts {
+		switch h := &r.Hosts[i]; {
+		case h.State != Waiting:
+		case i < canaries:
+			next = max(next, h.Batch+1)
+		default:
+			waiting = append(waiting, h)
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b *Host) int { return a.Batch - b.Batch })
+	for i, h := range waiting {
+		h.Batch = next + i/r.batchSize()
+	}
+	return nil
+}
+
 // Abort ends a rollout: it begins no further batch, and what has not begun is cancelled.
 func (r *Rollout) Abort() error {
 	if !r.State.Active() {

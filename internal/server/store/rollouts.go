@@ -234,7 +234,7 @@ type Rollouts interface {
 	// to begin by now, and those with hosts whose operation or bake is not over. next is when the next one is to
 	// begin; zero if there is none.
 	OpenRollouts(ctx context.Context, now time.Time) (open []string, next time.Time, err error)
-	// ChangeRollout reads a rollout, calls change, and stores the state and the hosts that differ, all in one
+	// ChangeRollout reads a rollout, calls change, and stores the state, the plan and the hosts that differ, all in one
 	// transaction. An error of change is returned and stores nothing. If a rollout becomes active again,
 	// ChangeRollout may return *RolloutBusyError. When the rollout is done for the first time, its Selections come into
 	// force, but for entries whose selections are not those of Former any more: a later apply has changed them.

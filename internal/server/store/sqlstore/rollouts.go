@@ -512,6 +512,15 @@ func storeRollout(ctx context.Context, tx tx, id string, before, r *rollout.Roll
 			return err
 		}
 	}
+	if !reflect.DeepEqual(r.Plan, before.Plan) {
+		plan, err := json.Marshal(r.Plan)
+		if err != nil {
+			return err
+		}
+		if err := tx.exec(ctx, `UPDATE rollouts SET plan = ? WHERE id = ?`, string(plan), id); err != nil {
+			return err
+		}
+	}
 	approvals, err := json.Marshal(r.Approvals)
 	if err != nil {
 		return err
