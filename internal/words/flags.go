@@ -121,6 +121,8 @@ var Flags = []Text{
 	{"what gets the signal: process or tree", "信号的对象：process（主进程）或 tree（整个进程树）"},
 	{"go through the hosts in batches of this size, such as 20 or 10%", "每批的主机数，例如 20 或 10%"},
 	{"hosts of the first batch, of which none may fail", "灰度主机数：第一批主机，不允许失败"},
+	{"replace the keys of every kind", "轮换所有种类的密钥"},
+	{"take both steps, and wait for the online hosts", "完成两步，并等待在线的主机"},
 	{"take the canaries from the hosts that match, such as ring=early", "从匹配的主机中选取灰度主机，例如 ring=early"},
 	{"spread each batch over the values of this label or fact, such as zone", "按该标签或属性（例如 zone）的值分散每一批"},
 	{"wait after the canaries until another person approves", "灰度之后等待另一人批准"},

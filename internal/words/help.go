@@ -105,7 +105,7 @@ var Help = []Text{
 	{"Revoke a token now", "立即吊销令牌"},
 	{"Replace the keys by which hosts trust this server", "更换主机信任本服务器所用的密钥"},
 	{"List the keys, and how many hosts use them", "列出密钥及使用它们的主机数"},
-	{"Advance a key rotation by one step", "把密钥轮换推进一步"},
+	{"Advance a key rotation by one step, or by all of them", "把密钥轮换推进一步，或一次完成"},
 	{"Discard a pending key, or retire an old one early", "丢弃待用的密钥，或提前停用旧密钥"},
 	{"List and remove the proxies of areas", "列出和移除管控区域的 Proxy"},
 	{"List the proxies that have joined, sorted by area and name", "列出已接入的 Proxy，按管控区域和名称排序"},

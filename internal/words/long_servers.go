@@ -234,6 +234,11 @@ var LongServers = []Text{
 			"旧密钥在到期之前只用于曾经失联、尚不知道新密钥的主机。",
 	},
 	{
+		"With --wait the command takes both steps of each kind, and waits before and after the second one until all " +
+			"online hosts use the keys. With --all it replaces the keys of every kind.",
+		"使用 --wait 时，本命令完成每种密钥的两步，并在第二步前后等待所有在线主机用上这些密钥。\n使用 --all 时轮换所有种类的密钥。",
+	},
+	{
 		"The server rejects the second step while a host that is online has not received the next key. If " +
 			"several servers share a database, import the keys of this server into the others between the two " +
 			"steps ('drover server keys').",

@@ -263,6 +263,8 @@ var Messages = []Text{
 	{"{n} hosts cease to match a selection that you may not read", "{n} 台主机不再符合一个无权查看的选择表达式"},
 	{"nothing changed: the labels of {n} host{s} were so already", "没有变化：{n} 台主机的标签早已如此"},
 	{"nothing would change: the labels of {n} host{s} are so already", "不会有变化：{n} 台主机的标签已经如此"},
+	{"go on: {command}", "继续：{command}"},
+	{"{n} of {hosts} host{s} online have not received the keys", "在线的 {hosts} 台主机中有 {n} 台尚未收到密钥"},
 	{"{n} of {hosts} host{s} online use these keys", "在线的 {hosts} 台主机中有 {n} 台使用这些密钥"},
 	{
 		"the server announces the next key to all hosts; once they have it, run this command again to activate it",

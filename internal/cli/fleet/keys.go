@@ -2,6 +2,10 @@ package fleet
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,6 +13,8 @@ import (
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/idle"
 	"drover/internal/process"
 )
 
@@ -77,19 +83,28 @@ func keyColumns() []term.Column[client.Key] {
 	}
 }
 
+// kindsOfKeys are the kinds of keys.
+func kindsOfKeys() []string {
+	return []string{"manifest", "sealing", "ca", "agent-signer", "proxy-signer", "server-signer"}
+}
+
 // keyKinds completes the kinds of keys.
 func keyKinds(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return []cobra.Completion{"manifest", "sealing", "ca", "agent-signer", "proxy-signer", "server-signer"},
-		cobra.ShellCompDirectiveNoFileComp
+	return kindsOfKeys(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// rotation is the command that replaces keys.
+type rotation struct {
+	remote.Session
+	keep             time.Duration
+	force, all, wait bool
 }
 
 func newKeysRotate() *cobra.Command {
-	var s remote.Session
-	var keep time.Duration
-	var force bool
+	var r rotation
 	cmd := &cobra.Command{
-		Use:   "rotate KIND",
-		Short: "Advance a key rotation by one step",
+		Use:   "rotate [KIND...]",
+		Short: "Advance a key rotation by one step, or by all of them",
 		Long: `Advance the rotation of a kind of key by one step. KIND is manifest, sealing,
 ca, agent-signer, proxy-signer or server-signer.
 
@@ -97,35 +112,122 @@ The first step makes the next key. The server announces it to all hosts within s
 the present key. The second step activates the next key and makes the present key a former key.
 Until it expires, the server uses a former key only for hosts that were away and know no later key.
 
+With --wait the command takes both steps of each kind, and waits before and after the second one until
+all online hosts use the keys. With --all it replaces the keys of every kind.
+
 The server rejects the second step while a host that is online has not received the next key. If
 several servers share a database, import the keys of this server into the others between the two
 steps ('drover server keys').`,
-		Example: `  drover keys rotate manifest     # make the next key and announce it
+		Example: `  drover keys rotate --all --wait # replace every key
+
+  drover keys rotate manifest     # make the next key and announce it
   drover keys list                # until all online hosts use it
   drover keys rotate manifest     # activate the next key`,
-		Args: term.Args,
-		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) (client.Keys, error) {
-			return c.RotateKeys(ctx, args[0], keep, force)
-		}, func(cmd *cobra.Command, args []string, keys client.Keys) error {
-			for _, k := range keys.Keys {
-				if k.Kind == args[0] && k.Stage == "next" {
-					term.Say(cmd,
-						"the server announces the next key to all hosts; once they have it, run this command again to activate it\n")
-				}
-			}
-			return printKeys(cmd, s.Output, keys)
-		}),
+		Args:              r.check,
+		RunE:              r.run,
 		ValidArgsFunction: keyKinds,
 	}
-	term.LengthVar(cmd.Flags(), &keep, "keep", 0,
+	term.LengthVar(cmd.Flags(), &r.keep, "keep", 0,
 		"how long the server keeps the present key for hosts that are away (default 4320h, 180 days)")
-	cmd.Flags().BoolVar(&force, "force", false, "do not wait for online hosts that have not received the next key")
-	s.Flags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
+	cmd.Flags().BoolVar(&r.force, "force", false, "do not wait for online hosts that have not received the next key")
+	cmd.Flags().BoolVar(&r.all, "all", false, "replace the keys of every kind")
+	cmd.Flags().BoolVar(&r.wait, "wait", false, "take both steps, and wait for the online hosts")
+	r.WaitingFlags(cmd, term.AsTable, term.AsWide, term.AsJSON, term.AsYAML, term.AsName)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		if cmd.Flags().Changed("keep") && keep < time.Minute {
-			return term.Usagef("--keep %s: expected 1m or more", keep)
+		if cmd.Flags().Changed("keep") && r.keep < time.Minute {
+			return term.Usagef("--keep %s: expected 1m or more", r.keep)
 		}
 		return nil
 	})
 	return cmd
+}
+
+// check checks the kinds that are named.
+func (r *rotation) check(_ *cobra.Command, kinds []string) error {
+	switch {
+	case r.all && len(kinds) > 0:
+		return term.Usagef("--all and KIND exclude each other")
+	case !r.all && len(kinds) == 0:
+		return term.Usagef("KIND is missing: expected %s, or --all", strings.Join(kindsOfKeys(), ", "))
+	}
+	var faults []error
+	for _, kind := range kinds {
+		faults = append(faults, term.OneOf("KIND", kind, kindsOfKeys()...))
+	}
+	return errors.Join(faults...)
+}
+
+func (r *rotation) run(cmd *cobra.Command, kinds []string) error {
+	c, err := r.Client(cmd)
+	if err != nil {
+		return err
+	}
+	keys, err := c.Keys(cmd.Context())
+	if r.all { // drover dev does not have them all
+		kinds = slices.DeleteFunc(kindsOfKeys(), func(kind string) bool {
+			return !slices.ContainsFunc(keys.Keys, func(k client.Key) bool { return k.Kind == kind })
+		})
+	}
+	for _, kind := range kinds {
+		if err == nil && !(r.wait && pending(keys, kind)) {
+			keys, err = c.RotateKeys(cmd.Context(), kind, r.keep, r.force)
+		}
+	}
+	if err == nil && r.wait {
+		keys, err = r.activate(cmd, c, keys, kinds)
+	}
+	if err != nil {
+		return remote.ExitOf(err)
+	}
+	if !r.wait && slices.ContainsFunc(kinds, func(kind string) bool { return pending(keys, kind) }) {
+		term.Say(cmd,
+			"the server announces the next key to all hosts; once they have it, run this command again to activate it\n")
+	}
+	return printKeys(cmd, r.Output, keys)
+}
+
+// pending reports whether a kind of key has a next one.
+func pending(keys client.Keys, kind string) bool {
+	return slices.ContainsFunc(keys.Keys, func(k client.Key) bool { return k.Kind == kind && k.Stage == "next" })
+}
+
+// activate takes the second step of each kind, once the online hosts have what was changed before. If it cannot, it says
+// with what command to go on.
+func (r *rotation) activate(cmd *cobra.Command, c *client.Client, keys client.Keys, kinds []string) (client.Keys, error) {
+	for i, kind := range kinds {
+		now, err := r.reached(cmd, c, keys)
+		if err == nil && pending(now, kind) {
+			now, err = c.RotateKeys(cmd.Context(), kind, r.keep, r.force)
+		}
+		if err != nil {
+			term.Say(cmd, "go on: %s\n", r.Again("keys rotate %s --wait", strings.Join(kinds[i:], " ")))
+			return keys, err
+		}
+		keys = now
+	}
+	return r.reached(cmd, c, keys)
+}
+
+// betweenLooks is the time between two looks at the hosts.
+const betweenLooks = time.Second
+
+// reached waits until all online hosts use the keys, unless the rotation is forced.
+func (r *rotation) reached(cmd *cobra.Command, c *client.Client, keys client.Keys) (client.Keys, error) {
+	said := -1
+	for keys.Reached < keys.Online && !r.force {
+		if keys.Reached != said {
+			said = keys.Reached
+			term.Say(cmd, "%d of %s online use these keys\n", keys.Reached, process.Count(keys.Online, "host", "hosts"))
+		}
+		if !idle.Sleep(cmd.Context(), betweenLooks) {
+			return keys, &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf(
+				"%d of %s online have not received the keys", keys.Online-keys.Reached, process.Count(keys.Online, "host", "hosts"))}
+		}
+		now, err := c.Keys(cmd.Context())
+		if err != nil {
+			return keys, err
+		}
+		keys = now
+	}
+	return keys, nil
 }
