@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drover/internal/process"
 )
 
 // TestFewDescriptors: the last 64 descriptors are for what runs, however the numbers of the others lie.
@@ -42,6 +44,15 @@ func TestFewDescriptors(t *testing.T) {
 	}()
 	if err := fewDescriptors(); err == nil || !strings.Contains(err.Error(), "raise LimitNOFILE") {
 		t.Errorf("with a reserve of fewer than %d: %v", spareDescriptors, err)
+	}
+	spec := &process.Spec{Commands: process.Commands{Run: "sleep 1"}, Stop: &process.StopPolicy{}}
+	if err := (measuredHost{}).Preflight(process.ID{}, spec, nil, false); err == nil {
+		t.Error("a preflight passes")
+	}
+	for _, line := range []string{"sleep 1", process.Replacing("sleep 1")} {
+		if _, err := (measuredHost{}).Launch(process.ID{}, "run", line, spec); err == nil {
+			t.Errorf("%q starts", line)
+		}
 	}
 	for range 8 {
 		_ = unix.Close(taken[0])

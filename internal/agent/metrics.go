@@ -64,9 +64,17 @@ type measuredHost struct {
 	metrics *metrics.Metrics
 }
 
+// Preflight implements operation.Commands: Launch would refuse the start, too.
+func (h measuredHost) Preflight(id process.ID, spec *process.Spec, lines []instance.Line, adopts bool) error {
+	if err := fewDescriptors(); err != nil {
+		return err
+	}
+	return h.Host.Preflight(id, spec, lines, adopts)
+}
+
 // Launch implements operation.Commands.
 func (h measuredHost) Launch(id process.ID, run, line string, spec *process.Spec) (instance.Child, error) {
-	if _, start := spec.Starter(); line == start { // what ends a process is never refused
+	if _, start := spec.Starter(); line == start || line == process.Replacing(start) { // what ends a process never is
 		if err := fewDescriptors(); err != nil {
 			return nil, err
 		}

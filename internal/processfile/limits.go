@@ -2,6 +2,13 @@ package processfile
 
 import v1 "drover/api/v1"
 
+// A program cannot run with less: the loader opens a library beside the three standard streams, and the kernel puts the
+// arguments on the stack, of which a thread needs some pages (PTHREAD_STACK_MIN).
+const (
+	leastOpenFiles = 4
+	leastStack     = 16 << 10
+)
+
 // limits checks limits and thresholds. The GSE and JOB APIs have 0 for none; here somebody may mean it.
 func (c *checker) limits() {
 	above := func(field string, zero bool) {
@@ -18,6 +25,12 @@ func (c *checker) limits() {
 				c.fault("limits."+field, "is %d: expected a number above 0, or infinity", n)
 			}
 			above("limits."+field, n == 0)
+		}
+		if n := l.OpenFiles; n > 0 && n < leastOpenFiles {
+			c.fault("limits.open_files", "is %d: no program runs with fewer than %d", n, leastOpenFiles)
+		}
+		if n := l.StackSize; n > 0 && n < leastStack {
+			c.fault("limits.stack_size", "is %s: no program runs with less than 16KiB", n)
 		}
 		if l.CPU != v1.Percent(int(l.CPU)) {
 			c.fault("limits.cpu", "is %s: expected whole percent", l.CPU)

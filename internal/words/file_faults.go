@@ -104,6 +104,8 @@ var FileFaults = []Text{
 	{"expect [TERM 5s] without stop, and [] beside it", "在没有 stop 时写 [TERM 5s]，有 stop 时写 []"},
 	{"use whole seconds", "改用整秒"},
 	{"use {output}", "改用 {output}"},
+	{"is {n}: no program runs with fewer than {least}", "为 {n}：低于 {least} 时任何程序都无法运行"},
+	{"is {size}: no program runs with less than 16KiB", "为 {size}：低于 16KiB 时任何程序都无法运行"},
 	{"stands without canary: expected {text}", "缺少 canary：应给出{text}"},
 	{"the number of canaries", "灰度主机数"},
 	{

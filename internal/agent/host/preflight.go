@@ -34,6 +34,7 @@ func (h *Host) Preflight(of process.ID, spec *process.Spec, lines []instance.Lin
 			l.because("limits.strict", errors.New(note), process.CauseNotInForce)
 		}
 	}
+	l.because("environment", launch.Passes(spec.Execution, variables), process.CauseNoVariables)
 	if spec.Notifies() && h.notices == nil {
 		l.add("", h.noNotices())
 	}

@@ -1,10 +1,8 @@
 package launch
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -82,7 +80,7 @@ func (p programs) executable(name string, depth int) error {
 	if !path.IsAbs(at) {
 		at = strings.TrimSuffix(p.dir, "/") + "/" + at
 	}
-	var header string
+	var f format
 	err := p.Visit(nil, at, func(way *trail.Trail) error {
 		if way.IsDir() {
 			return &fs.PathError{Op: "execute", Path: at, Err: syscall.EISDIR}
@@ -93,13 +91,21 @@ func (p programs) executable(name string, depth int) error {
 		if err := way.Execute(); err != nil {
 			return err
 		}
-		header = headerOf(way)
+		f = readFormat(way)
 		return nil
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return p.explain(name, err)
+	case f.fault != "":
+		return process.Errorf(process.Failed, "%q %s", name, f.fault).Because(process.CauseCommandDenied)
+	case f.loader != "":
+		if err := p.executable(f.loader, maxInterpreters); err != nil {
+			return interpreterFault(name, err)
+		}
+		return nil
 	}
-	interpreter, argument, ok := interpreterOf(header)
+	interpreter, argument, ok := interpreterOf(f.header)
 	if !ok || depth >= maxInterpreters {
 		return nil
 	}
@@ -157,30 +163,24 @@ func interpreterFault(script string, err error) error {
 		err).Because(process.CauseOf(err))
 }
 
-// headerOf returns the first line of a script, without #!; empty if the file is none, or if the account may not read
-// it.
-func headerOf(way *trail.Trail) string {
+// readFormat is the format of a file; empty if the account may not read it.
+func readFormat(way *trail.Trail) format {
 	if !way.IsRegular() {
-		return ""
+		return format{}
 	}
 	file, err := way.Open()
 	if err != nil {
-		return ""
+		return format{}
 	}
 	defer file.Close() //nolint:errcheck // nothing was written
-	line, _ := bufio.NewReader(io.LimitReader(file, longestHeader)).ReadString('\n')
-	header, ok := strings.CutPrefix(line, "#!")
-	if !ok || len(line) == longestHeader {
-		return ""
-	}
-	return strings.TrimSuffix(header, "\n")
+	return formatOf(file)
 }
 
 // IsScript reports whether a file is a script that the account may read, which an interpreter executes. It opens the
 // file with the rights of the account, and may hang if a file system hangs.
 func (a Account) IsScript(path string) (script bool) {
 	_ = a.Visit(nil, path, func(way *trail.Trail) error { // what cannot be opened is none
-		script = headerOf(way) != ""
+		script = readFormat(way).header != ""
 		return nil
 	})
 	return script

@@ -23,6 +23,9 @@ func (n *session) host() (Result, error) {
 	if err := n.mayHost(seen.PIDFile); err != nil {
 		return Result{}, err
 	}
+	if err := n.mayLimit(); err != nil {
+		return Result{}, err
+	}
 	down := !seen.Alive() && n.spec.Stop != nil
 	if down && n.spec.Policy.Kind == process.SingleRun {
 		r, err := n.update()
@@ -65,6 +68,9 @@ func (n *session) register() (Result, error) {
 // hosting flag: only operations on the process do.
 func (n *session) update() (Result, error) {
 	n.look()
+	if err := n.mayLimit(); err != nil {
+		return Result{}, err
+	}
 	rec := n.record()
 	rec.Spec = *n.spec
 	if n.subject.Record == nil {
@@ -75,6 +81,19 @@ func (n *session) update() (Result, error) {
 		Change:  specstore.Change{Put: rec},
 		Runtime: n.runtime,
 	}, nil
+}
+
+// mayLimit fails if the host cannot give a running process the limits of a strict spec: its next start would fail.
+func (n *session) mayLimit() error {
+	if n.force || !n.spec.Execution.StrictLimits || n.subject.Record == nil || n.runtime.Process == nil {
+		return nil
+	}
+	notes := n.limitNotes(n.spec)
+	if len(notes) == 0 || len(process.ChangedLimits(&n.subject.Record.Spec, n.spec)) == 0 {
+		return nil
+	}
+	return n.runsOn(process.Errorf(process.Failed, "limits.strict: %s", strings.Join(notes, "; ")).
+		Because(process.CauseNotInForce))
 }
 
 // relimit changes the limits of the running process to those of a new spec. It says which it cannot change.

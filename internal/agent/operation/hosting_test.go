@@ -421,6 +421,37 @@ func TestUpdateBackToWhatRuns(t *testing.T) {
 	})
 }
 
+// TestStrictLimits: a strict limit that the host cannot give is refused before it is stored, because the next start of the
+// running process would fail.
+func TestStrictLimits(t *testing.T) {
+	for _, op := range []process.Op{process.Update, process.Host, process.Start} {
+		t.Run(string(op), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				config := w.Operations()
+				config.Relimit = func(instance.Scope, *process.Spec, *process.Spec) map[string]string { return nil }
+				config.LimitNotes = func(*process.Spec) []string { return []string{"limits.open_files is 20 instead of 30"} }
+				o := operation.New(config, w.peers)
+				running := w.Spawn("api", "", "run-1")
+				was, is := foreground(), foreground()
+				is.Execution.RLimits.OpenFiles, is.Execution.StrictLimits = new(int64(30)), true
+				subject := operation.Subject{
+					Record:  &specstore.Record{ID: nginx(), Spec: *was, Hosted: true},
+					Runtime: specstore.Runtime{Process: &running, Run: "run-1", LastStartAt: 1},
+				}
+				r, err := o.Operate(t.Context(), entry(op, is), subject)
+				want := "preflight failed: limits.strict: limits.open_files is 20 instead of 30; nothing was done: pid 100 runs on"
+				if err != nil || r.Outcome.Fault != process.Failed || r.Outcome.Text != want || r.Change.Put != nil {
+					t.Errorf("%+v, %+v, %v", r.Outcome, r.Change.Put, err)
+				}
+				is.Execution.StrictLimits = false
+				if r, err := o.Operate(t.Context(), entry(op, is), subject); err != nil || r.Change.Put == nil {
+					t.Errorf("without strict: %+v, %v", r.Outcome, err)
+				}
+			})
+		})
+	}
+}
+
 // TestRelimit: the operations that store a spec change the limits of the running process, and say which they could not
 // change; those are known until the next start, or until they are changed.
 func TestRelimit(t *testing.T) {

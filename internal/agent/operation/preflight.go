@@ -76,7 +76,11 @@ func (n *session) starters() (lines []instance.Line) {
 	if n.spec.Foreground() {
 		line = process.Replacing(line)
 	}
-	return append(lines, instance.Line{Field: n.named(field), Line: line, Later: n.spec.BeforeStart != nil})
+	lines = append(lines, instance.Line{Field: n.named(field), Line: line, Later: n.spec.BeforeStart != nil})
+	if ready := n.spec.Ready; ready != nil && ready.StopLate && ready.Exec != "" { // without it drover ends the process
+		lines = append(lines, instance.Line{Field: "ready.exec", Line: ready.Exec, Later: n.spec.BeforeStart != nil})
+	}
+	return lines
 }
 
 // runsOn says of a failed preflight that nothing was done, and what has become of the process meanwhile. It returns the

@@ -37,6 +37,9 @@ func TestRestartLooksFirst(t *testing.T) {
 		"before_start": {func(s *process.Spec) {
 			s.Commands.Restart, s.BeforeStart = "", &process.Hook{Run: "check"}
 		}, []instance.Line{{Field: "before_start", Line: "check"}, {Field: "start_cmd", Line: "start", Later: true}}},
+		"readiness": {func(s *process.Spec) {
+			s.Commands.Restart, s.Ready = "", &process.Readiness{Exec: "ask", StopLate: true}
+		}, []instance.Line{{Field: "start_cmd", Line: "start"}, {Field: "ready.exec", Line: "ask"}}},
 		"periodic": {
 			func(s *process.Spec) { s.Policy.Kind, s.Policy.CycleTime = process.Periodic, 60 },
 			[]instance.Line{{Field: "start_cmd", Line: "start"}},

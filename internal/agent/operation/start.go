@@ -54,6 +54,9 @@ func (n *session) keptRunning(err error) (Result, error) {
 	if n.spec.Stop == nil {
 		return n.tried(err)
 	}
+	if refused := n.mayLimit(); refused != nil {
+		return Result{}, refused
+	}
 	notes := n.relimit()
 	r, err := n.tried(err)
 	if err == nil && len(notes) > 0 {

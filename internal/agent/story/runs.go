@@ -107,7 +107,8 @@ func (p *Process) causeOfLastRun() process.Cause {
 // Due notes that the run of the given time must begin.
 func (p *Process) Due(at time.Time) { p.History.Due, p.History.Owed = at, true }
 
-// RunSkipped tells of a due run that was left out. unmet says which processes it was to wait for; empty if none.
+// RunSkipped tells of a due run that was left out. unmet says for which processes it was to wait, or why it
+// could not start; empty if neither.
 func (p *Process) RunSkipped(now time.Time, unmet string) process.Event {
 	why := "the previous run had not ended"
 	switch {

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -88,11 +89,39 @@ func (r *runner) due(ctx context.Context, at time.Time) {
 	r.beginRun(ctx)
 }
 
-// beginRun begins the owed run, or skips it if a process that it is after is not up. While something is under way with
-// such a process, the run waits for the next change.
+// beginRun begins the owed run. A run that would replace another one begins only if nothing is known that prevents it;
+// else it is skipped, and the other one goes on.
 func (r *runner) beginRun(ctx context.Context) {
+	if !r.wouldReplaceRun() {
+		r.beginInOrder(ctx)
+		return
+	}
+	rec := *r.proc.Record
+	r.sup.goroutines.spawn(func() { // a file system may be slow
+		lacks := r.sup.operator.Relaunchable(&rec)
+		r.post(func(ctx context.Context, r *runner) {
+			switch {
+			case !r.proc.History.Owed || !r.runsByTimetable():
+			case lacks != nil && r.wouldReplaceRun():
+				r.skipped(fmt.Sprintf("preflight failed: %v; pid %d runs on", lacks, r.proc.PID()))
+				r.publish()
+			default:
+				r.beginInOrder(ctx)
+			}
+		})
+	})
+}
+
+// wouldReplaceRun reports whether a due run ends the present one.
+func (r *runner) wouldReplaceRun() bool {
+	return r.proc.Machine.State == lifecycle.Running && r.proc.Record.Spec.Schedule.Overlap == process.OverlapReplace
+}
+
+// beginInOrder begins the owed run, or skips it if a process that it is after is not up. While something is under way with
+// such a process, the run waits for the next change.
+func (r *runner) beginInOrder(ctx context.Context) {
 	spec, state := &r.proc.Record.Spec, r.proc.Machine.State
-	replaces := state == lifecycle.Running && spec.Schedule.Overlap == process.OverlapReplace
+	replaces := r.wouldReplaceRun()
 	if len(spec.After) == 0 || state != lifecycle.Scheduled && !replaces {
 		r.step(ctx, lifecycle.Due{})
 		return
@@ -136,8 +165,8 @@ func (r *runner) beginOwed(ctx context.Context) {
 	r.beginRun(ctx)
 }
 
-// skipped reports a run that was left out because a process that it is after is not up; by the overlap policy if unmet
-// is empty.
+// skipped reports a run that was left out because a process that it is after is not up, or because it could not start; by
+// the overlap policy if unmet is empty.
 func (r *runner) skipped(unmet string) {
 	e := r.proc.RunSkipped(time.Now(), unmet)
 	r.tell(e)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
 )
@@ -219,6 +220,30 @@ func TestRunThatCannotBeReplaced(t *testing.T) {
 		r.state("a", "scheduled", true)
 		r.pass(15 * time.Second)
 		if !slices.Equal(*at, []float64{60, 180}) {
+			t.Errorf("run at %v", *at)
+		}
+	})
+}
+
+// TestRunThatCouldNotStart: a run goes on if the one that would replace it could not start, and is replaced once that could.
+func TestRunThatCouldNotStart(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.kill()
+		var lacks error = process.Errorf(process.Failed, `run: "./job" was not found`)
+		r.preflight = func(process.ID, *process.Spec, []instance.Line, bool) error { return lacks }
+		r.begin()
+		s := r.every("a", 60, 0, process.Schedule{Overlap: process.OverlapReplace})
+		at := r.starts("a", operationtest.Script{Takes: time.Hour})
+		r.do(process.Host, "a", s)
+		r.pass(130 * time.Second)
+		got := r.state("a", "running", true)
+		if want := `: preflight failed: run: "./job" was not found; pid `; !strings.Contains(got.Cause.Text, want) ||
+			got.Cause.ID != process.CauseRunSkipped || !slices.Equal(*at, []float64{60}) {
+			t.Errorf("run at %v, then %+v", *at, got.Cause)
+		}
+		lacks = nil
+		r.pass(60 * time.Second)
+		if r.state("a", "running", true); !slices.Equal(*at, []float64{60, 180}) {
 			t.Errorf("run at %v", *at)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
@@ -28,11 +29,13 @@ import (
 type rig struct {
 	*operationtest.World
 	*supervisor.Supervisor
-	t         *testing.T
-	disk      *disk
-	handle    *handle
-	sink      *sink
-	items     int
+	t      *testing.T
+	disk   *disk
+	handle *handle
+	sink   *sink
+	items  int
+	// preflight answers whether a process could start; nil is no look.
+	preflight func(process.ID, *process.Spec, []instance.Line, bool) error
 	boots     int
 	burst     int
 	parts     *parts
@@ -68,7 +71,7 @@ func (r *rig) begin() {
 	r.sink = newSink(r.handle)
 	operations := r.Operations()
 	operations.Journal, operations.Policy = r.handle, r.policy
-	operations.Claims = r.claims
+	operations.Claims, operations.Preflight = r.claims, r.preflight
 	r.parts = &parts{asked: map[process.ID]probe.Subject{}, starved: map[string]int{}}
 	operations.OOM = r.parts.OOM
 	r.timetable = timetable.New(timetable.Config{Now: time.Now, Host: "host"})
