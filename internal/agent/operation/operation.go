@@ -279,6 +279,9 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 		if err := n.mayAct(row.Waits, row.StoresSpec); err != nil {
 			return n.failed(err), nil
 		}
+		if err := n.mayMakeRoom(e.Followers); err != nil {
+			return n.failed(err), nil
+		}
 	}
 	result, err := n.run() //nolint:contextcheck // the session carries it
 	if errors.Is(err, ErrInterrupted) {

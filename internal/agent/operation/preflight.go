@@ -7,6 +7,7 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -29,6 +30,26 @@ func (n *session) mayEnd(running instance.Sighting) error {
 		return nil
 	}
 	return n.runsOn(n.couldStart(false))
+}
+
+// mayMakeRoom fails if a process could not start for which a removal would end this one: it may be the same process under
+// another name, or its copies.
+func (n *session) mayMakeRoom(followers []specstore.Follower) error {
+	if n.Preflight == nil || len(followers) == 0 || n.living(n.look()) == 0 {
+		return nil
+	}
+	for _, f := range followers {
+		spec := *f.Spec
+		spec.Execution.RuntimeDirectory = "" // the removal may set it free
+		next := &session{Operator: n.Operator, id: f.Process, op: process.Start, spec: &spec}
+		err := n.Preflight(f.Process, &spec, next.starters(), false)
+		if lacks, ok := errors.AsType[*process.Error](err); ok {
+			told := *lacks
+			told.Text = fmt.Sprintf("%s, which starts after its end: %s", f.Process, lacks.Text)
+			return n.runsOn(&told)
+		}
+	}
+	return nil
 }
 
 // living returns the pid of the instance that the operation would end; 0 if there is none. Where the look by the spec

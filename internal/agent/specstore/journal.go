@@ -30,6 +30,9 @@ type Entry struct {
 	Ordered bool `json:"ordered,omitempty"`
 	// Removes tells that the operation is the first part of a removal: what starts later in the namespace waits for it.
 	Removes bool `json:"removes,omitempty"`
+	// Followers are the processes that a removal makes room for: those of its namespace that start after it. They are not
+	// stored: after a death of the agent nobody looks whether they could start.
+	Followers []Follower `json:"-"`
 	// Beside is the wish of a start that uses the stored spec.
 	Beside process.Beside `json:"beside,omitempty"`
 	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is
@@ -45,6 +48,12 @@ type Entry struct {
 	Outcome *process.Outcome `json:"outcome,omitempty"`
 	Ended   int64            `json:"ended,omitempty"`
 	Acked   bool             `json:"acked,omitempty"`
+}
+
+// Follower is a process that starts after a removal, and its spec.
+type Follower struct {
+	Process process.ID
+	Spec    *process.Spec
 }
 
 // Expired reports whether the operation may no longer begin, in the given boot and so long after it.

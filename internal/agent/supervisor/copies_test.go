@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -109,6 +110,38 @@ func TestRemovalsComeFirst(t *testing.T) {
 			r.state("next", "running", true)
 		})
 	}
+}
+
+// TestRemovalLooksFirst: a process runs on if one could not start that makes use of its removal, such as its copies.
+func TestRemovalLooksFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.kill()
+		r.preflight = func(id process.ID, s *process.Spec, _ []instance.Line, _ bool) error {
+			if s.Execution.RuntimeDirectory != "" || id.Name != "api@1" {
+				return nil
+			}
+			return process.Errorf(process.Failed, "cannot enter directory /srv").Because(process.CauseNoDirectory)
+		}
+		r.begin()
+		r.do(process.Start, "api", r.copy("api", 0))
+		r.state("api", "running", true)
+		copied := r.copy("api@1", 0)
+		copied.Execution.RuntimeDirectory = "api"
+		stop, start := r.accept(process.Stop, "api", nil), r.accept(process.Start, "api@1", copied)
+		stop.Ordered, start.Ordered, stop.Removes = true, true, true
+		r.Submit([]specstore.Entry{stop, start})
+		r.pass(10 * time.Second)
+		want := "preflight failed: ns/api@1, which starts after its end: cannot enter directory /srv; nothing was done: pid "
+		if o, ok := r.sink.outcome(stop.Item); !ok || !strings.HasPrefix(o.Text, want) || o.Fault != process.Failed {
+			t.Errorf("%+v, want %s", o, want)
+		}
+		r.state("api", "running", true)
+		for _, e := range r.sink.all(id("api")) {
+			if e.Kind == process.EventStopped {
+				t.Errorf("it was stopped: %+v", e)
+			}
+		}
+	})
 }
 
 // TestCopiesReplace: a start waits for the stop of what it replaces: of the process by its copies, and of the copies by

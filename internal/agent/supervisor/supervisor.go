@@ -235,8 +235,20 @@ func (s *Supervisor) Submit(entries []specstore.Entry) {
 		s.noteRemoval(&entries[i])
 	}
 	for _, e := range entries {
+		e.Followers = followers(&e, entries)
 		s.runnerOf(e.Process).queue(task{entry: e})
 	}
+}
+
+// followers are the processes that begin in a namespace when a removal from it is over.
+func followers(removal *specstore.Entry, beside []specstore.Entry) (list []specstore.Follower) {
+	for i := range beside {
+		if e := &beside[i]; removal.Removes && e.Op == process.Start && e.Spec != nil &&
+			e.Process != removal.Process && e.Process.Namespace == removal.Process.Namespace {
+			list = append(list, specstore.Follower{Process: e.Process, Spec: e.Spec})
+		}
+	}
+	return list
 }
 
 // noteRemoval notes whether an operation begins a removal, before the operation is queued.
