@@ -345,7 +345,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/cli/fleet": {
 			"internal/release",
-			"api/v1", "client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/process",
+			"api/v1", "client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/idle", "internal/process",
 			"internal/selector",
 		},
 		"internal/cli/processes": {
