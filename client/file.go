@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"net/url"
@@ -53,6 +54,12 @@ const (
 	TakeOverOnly = "only"
 )
 
+// PID names a running process. Began is when it began, in clock ticks since boot, as in proc_pid_stat(5).
+type PID struct {
+	Number int
+	Began  uint64
+}
+
 // ApplyOptions are the options of Apply.
 type ApplyOptions struct {
 	// NoRestart leaves running processes as they are: changes that need a restart take effect at the next start.
@@ -63,8 +70,9 @@ type ApplyOptions struct {
 	TakeOver string
 	Beside   bool
 	// PIDs are those of the copies to take over, by the name of the process. Then the command line and the directory
-	// of the copy do not count. They need TakeOver, and make sense for one host only.
-	PIDs map[string]int
+	// of the copy do not count. If another supervisor keeps the copy as its main process, the executable does not count
+	// either, nor the account in place of root. They need TakeOver, and make sense for one host only.
+	PIDs map[string]PID
 	// Prune removes processes that the file does not have: PruneOwn those that have been registered through this API,
 	// PruneAll all of the namespace. A running process is stopped; the next Apply removes it.
 	Prune string
@@ -112,7 +120,7 @@ func (o *ApplyOptions) query() url.Values {
 	}
 	set(query, "take_over", o.TakeOver)
 	for _, name := range slices.Sorted(maps.Keys(o.PIDs)) {
-		query.Add("pid", name+":"+strconv.Itoa(o.PIDs[name]))
+		query.Add("pid", fmt.Sprintf("%s:%d:%d", name, o.PIDs[name].Number, o.PIDs[name].Began))
 	}
 	if o.Beside {
 		query.Set("beside", "true")

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,6 +66,26 @@ func (r *Import) Write(namespace string) ([]byte, error) {
 	}
 	file, err := processfile.Write([]processfile.Document{d})
 	return append([]byte(text.String()), file...), err
+}
+
+// Compare adds comments about what a running process has changed itself: its account and its program. own is the
+// account of a process without one in its file, args its command line, and exe its executable.
+func (p *Process) Compare(own, account, exe string, args []string) {
+	var comments []string
+	if user := cmp.Or(p.User, own); account != "" && account != user {
+		comments = append(comments, fmt.Sprintf("user: the process runs as %s now. drover starts it as %s, as before, and "+
+			"the program changes the account itself", account, user))
+	}
+	words, exact := process.Words(p.Run)
+	names := []string{path.Base(exe)}
+	for _, arg := range args[:min(2, len(args))] { // a script is behind its interpreter
+		names = append(names, path.Base(strings.TrimSuffix(arg, ":")))
+	}
+	if p.Run != "" && exact && exe != "" && !slices.Contains(names, path.Base(words[0])) {
+		comments = append(comments, fmt.Sprintf("run: the process executes %s now, as the command has become that program",
+			exe))
+	}
+	p.Comments = append(p.Comments, wrapped(comments)...)
 }
 
 // Locate names the program of a foreground process by its path, as the running one was started.

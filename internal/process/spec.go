@@ -2,7 +2,7 @@ package process
 
 import (
 	"encoding/json"
-	"strconv"
+	"fmt"
 	"strings"
 
 	v1 "drover/api/v1"
@@ -88,15 +88,18 @@ const (
 	StartBeside Beside = "start"
 )
 
-// WithPID returns Adopt of the process with that pid. Then the command line and the directory of the process do not
-// count, only its account and executable.
-func (b Beside) WithPID(pid int) Beside { return b + Beside(":"+strconv.Itoa(pid)) }
+// WithPID returns Adopt of the process with that pid that began at that time, in clock ticks since boot. Then the
+// command line and the directory of the process do not count. If another supervisor keeps it as its main process, its
+// executable does not count either, nor its account in place of root: it may have changed both.
+func (b Beside) WithPID(pid int, began uint64) Beside {
+	return b + Beside(fmt.Sprintf(":%d:%d", pid, began))
+}
 
-// Split returns the value without the pid of WithPID, and the pid; 0 if there is none.
-func (b Beside) Split() (wish Beside, pid int) {
-	name, number, _ := strings.Cut(string(b), ":")
-	pid, _ = strconv.Atoi(number) // the server has made it
-	return Beside(name), pid
+// Split returns the value without the parts of WithPID, and these; 0 if there are none.
+func (b Beside) Split() (wish Beside, pid int, began uint64) {
+	name, rest, _ := strings.Cut(string(b), ":")
+	_, _ = fmt.Sscanf(rest, "%d:%d", &pid, &began) // the server has made it
+	return Beside(name), pid, began
 }
 
 // Identity says where a process lives and how to recognise it.

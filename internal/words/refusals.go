@@ -363,7 +363,7 @@ var FieldFaults = []Text{
 	{"stands beside {field}: expected one of them", "与 {field} 同时给出：只能给出其一"},
 	{"is given beside until: expected one of both", "与 until 同时给出：只能给出其一"},
 	{"is a JSON {kind}: expected {text}", "是 JSON 的 {kind}：应为{text}"},
-	{"has {value}: expected PROCESS:PID", "含有 {value}：应为 PROCESS:PID"},
+	{"has {value}: expected PROCESS:PID:BEGAN", "含有 {value}：应为 PROCESS:PID:BEGAN"},
 	{"has {value}: expected NAMESPACE/NAME", "含有 {value}：应为 NAMESPACE/NAME"},
 	{"is more than {n} days after the beginning", "晚于开始时间 {n} 天以上"},
 	{"is more than {n} days ahead", "在 {n} 天以后"},

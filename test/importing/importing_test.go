@@ -205,6 +205,53 @@ autostart=false
 	p.relaunches("worker", now)
 }
 
+// TestProgramsThatChange: a process that has executed another program, or has dropped the rights of root, is taken over
+// by the pid that supervisord names. What supervisord starts in its place is found by its name there.
+func TestProgramsThatChange(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	other := harness.Sleeper(t, p.Dir, "other")
+	become, comment := "exec "+other+" 4040", "# run: the process executes "+other+" now"
+	if os.Getuid() == 0 {
+		if err := os.Chmod(p.Dir, 0o755); err != nil { //nolint:gosec // nobody executes the program
+			t.Fatal(err)
+		}
+		become = "exec setpriv --reuid 65534 --clear-groups " + other + " 4040"
+		comment = "# user: the process runs as nobody now. drover starts it as root"
+	}
+	if err := harness.WriteProgram(filepath.Join(p.Dir, "wrapper"), []byte("#!/bin/sh\n"+become+"\n")); err != nil {
+		t.Fatal(err)
+	}
+	conf, _ := p.supervisord("[program:a]\ncommand=DIR/wrapper\n[program:b]\ncommand=DIR/wrapper\n")
+	running := func(name string) (pid int) {
+		harness.Eventually(t, "supervisord runs "+name, func() bool {
+			pid = p.supervised(conf, name)
+			exe, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+			return exe == other
+		})
+		return pid
+	}
+	was := map[string]int{"a": running("a"), "b": running("b")}
+	done := p.cli(0, "import", "supervisord", conf, "--namespace", "shop", "--adopt", "--yes")
+	if strings.Count(done.Out, comment) != 2 {
+		t.Errorf("no %q in\n%s", comment, done.Out)
+	}
+	for name, pid := range was {
+		if now := p.PID(name); now != pid {
+			t.Errorf("%s: drover watches pid %d, want %d", name, now, pid)
+		}
+	}
+	if f := p.cli(0, "drift"); !strings.Contains(f.Errors, "no differences") {
+		t.Errorf("drift: %s", f.Out)
+	}
+	harness.Signal(t, was["a"], syscall.SIGKILL)
+	process := harness.Process{Server: p.S, Namespace: "shop", Name: "a"}
+	process.AwaitEvents(1, "found")
+	if now, want := p.PID("a"), running("a"); now != want || len(process.Events("relaunched")) != 0 {
+		t.Errorf("drover watches pid %d, want %d, which supervisord has started", now, want)
+	}
+}
+
 // TestSupervisorctlUpdate: drover refuses to end a process that supervisord keeps. It relaunches the process after
 // `supervisorctl update` has ended it without its program, although supervisord lives on, and then it may end it.
 func TestSupervisorctlUpdate(t *testing.T) {

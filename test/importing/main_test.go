@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover},
 		harness.Need{Test: "TestUnitsOfThisHost", Program: unitDirectory + "/*.service"},
 		harness.Need{Test: "TestSupervisord", Program: "/usr/bin/supervisord"},
+		harness.Need{Test: "TestProgramsThatChange", Program: "/usr/bin/supervisord"},
 		harness.Need{Test: "TestSupervisorctlUpdate", Program: "/usr/bin/supervisord"},
 		harness.Need{Test: "TestNumprocs", Program: "/usr/bin/supervisord"}))
 }

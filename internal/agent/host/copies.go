@@ -72,6 +72,7 @@ func (h *Host) Copies(spec *process.Spec, pid int, kept func(run string) bool) [
 	if err != nil {
 		return nil // the start fails in the directory, too
 	}
+	like.kept = pid > 0 && h.keptAsMain(pid)
 	if spec.ByName() && !named {
 		return h.copies(h.named(spec, account), like, kept)
 	}
@@ -81,7 +82,7 @@ func (h *Host) Copies(spec *process.Spec, pid int, kept func(run string) bool) [
 	}
 	alike, err = within(h.files, account.Name, dir, func() []procfs.Info {
 		return slices.DeleteFunc(alike, func(info procfs.Info) bool {
-			return spec.Foreground() && !like.runs(info, named)
+			return spec.Foreground() && !like.kept && !like.runs(info, named)
 		})
 	})
 	if err != nil {
@@ -264,6 +265,9 @@ type likeness struct {
 	file, wanted string
 	// dir is the directory, and real the same with its links resolved, as far as they can be.
 	dir, real string
+	// kept says that the process has been named by its pid, and that another supervisor keeps it as its own. Its
+	// program may have dropped the rights of root, or have executed another one.
+	kept bool
 }
 
 func newLikeness(spec *process.Spec, account launch.Account) *likeness {
@@ -320,6 +324,9 @@ func absolute(file, dir string) string {
 
 // mayMatch reports whether a closer look at a process is worth its price.
 func (l *likeness) mayMatch(n *neighbour, named bool) bool {
+	if l.kept {
+		return true
+	}
 	if !l.spec.Foreground() {
 		return named || l.inDir(n.link)
 	}
@@ -329,6 +336,9 @@ func (l *likeness) mayMatch(n *neighbour, named bool) bool {
 // matches reports whether a process has the account and the name, and the command line or the directory unless it is
 // named: a program may have changed both. A program in the foreground has to run the same file, too.
 func (l *likeness) matches(info procfs.Info, named bool) bool {
+	if l.kept {
+		return l.uid == 0 || int64(info.UID) == l.uid
+	}
 	if int64(info.UID) != l.uid && (l.uid != 0 || !l.spec.ByName()) { // Look finds those of all accounts for root, too
 		return false
 	}

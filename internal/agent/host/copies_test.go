@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"drover/internal/agent/launch"
@@ -102,6 +104,61 @@ func TestCopies(t *testing.T) {
 			// A child that a shell has just forked looks like the shell until it executes its program.
 			harness.Eventually(t, "no copy after its end", func() bool { return len(h.Copies(s, 0, kept)) == 0 })
 		})
+	}
+}
+
+// TestCopiesOfAKeeper: the process that a supervisord has started may run another program and as another account than
+// the spec says, if drover starts it as root. That holds for no other process, also for one of a child of supervisord.
+func TestCopiesOfAKeeper(t *testing.T) {
+	dir := t.TempDir()
+	other := harness.Sleeper(t, dir, "other")
+	// A child tells its pid, and becomes the program.
+	const child = `SUPERVISOR_GROUP_NAME=g SUPERVISOR_PROCESS_NAME=`
+	become := other + " 600"
+	if os.Getuid() == 0 {
+		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nobody executes the program
+			t.Fatal(err)
+		}
+		become = "setpriv --reuid 65534 --clear-groups " + become
+	}
+	supervisord := filepath.Join(dir, "supervisord")
+	script := "#!/bin/sh\ncd " + dir + "\n" +
+		child + "one " + become + " &\necho $! >one\n" + child + "two " + become + " &\necho $! >two\n" +
+		"sh -c '" + become + " & echo $! >below; echo $$ >shell; wait' &\nwait\n"
+	if err := harness.WriteProgram(supervisord, []byte(script)); err != nil {
+		t.Fatal(err)
+	}
+	harness.Begin(t, exec.Command(supervisord))
+	pids := map[string]int{}
+	for _, name := range []string{"one", "two", "below", "shell"} {
+		harness.Eventually(t, "the pid of "+name, func() bool {
+			text, _ := os.ReadFile(filepath.Join(dir, name))
+			pids[name], _ = strconv.Atoi(strings.TrimSpace(string(text)))
+			exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pids[name]))
+			return exe == other || name == "shell" && pids[name] > 0
+		})
+	}
+	h := open(t, t.TempDir())
+	s := spec(dir, "", "")
+	s.Identity.User, s.Commands.Run = "", "./daemon 600"
+	for name, want := range map[string]int{"one": 1, "two": 1, "below": 0} {
+		if all := h.Copies(s, pids[name], kept); len(all) != want || want == 1 && all[0].ID.PID != pids[name] {
+			t.Errorf("%s: copies %+v, want %d", name, all, want)
+		}
+	}
+	id, err := live().Identify(pids["one"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := h.Keeper(id); k == nil || k.Program != "g:one" || h.Keeping(*k) != id.PID {
+		t.Errorf("keeper %+v of pid %d", k, id.PID)
+	}
+	if os.Getuid() != 0 {
+		return
+	}
+	s.Identity.User = "daemon"
+	if all := h.Copies(s, pids["one"], kept); len(all) != 0 {
+		t.Errorf("of another account, which drops no rights: copies %+v", all)
 	}
 }
 

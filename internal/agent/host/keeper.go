@@ -27,11 +27,20 @@ func (h *Host) Keeper(id procfs.Identity) *instance.Keeper {
 	if err != nil || !h.fs.Same(id) {
 		return nil
 	}
+	if k := h.parentOf(info); k != nil { // it may run in a unit itself
+		return k
+	}
 	if unit := h.unitOf(id.PID); unit != "" && unit != h.unitOf(os.Getpid()) {
 		if k := (instance.Keeper{Name: unit}); h.Keeps(k) {
+			k.Main = h.mainOf(unit) == id.PID
 			return &k
 		}
 	}
+	return nil
+}
+
+// parentOf returns the program that has started a process and keeps it; nil if its parent is no such program.
+func (h *Host) parentOf(info procfs.Info) *instance.Keeper {
 	parent, err := h.fs.Identify(info.PPID)
 	if err != nil || info.PPID <= 1 {
 		return nil
@@ -42,10 +51,42 @@ func (h *Host) Keeper(id procfs.Identity) *instance.Keeper {
 	}
 	for _, name := range keepers() {
 		if locate.MatchName(above, name) {
-			return &instance.Keeper{Name: name, Parent: &parent}
+			return &instance.Keeper{Name: name, Parent: &parent, Program: h.programOf(info.PID)}
 		}
 	}
 	return nil
+}
+
+// programOf returns the name that a process has in its supervisord, which tells it in the environment (supervisord(8));
+// empty if it has none.
+func (h *Host) programOf(pid int) string {
+	environment, err := h.fs.Environ(pid)
+	if err != nil {
+		return ""
+	}
+	group, name := "", ""
+	for _, variable := range environment {
+		if value, ok := strings.CutPrefix(variable, "SUPERVISOR_GROUP_NAME="); ok {
+			group = value
+		} else if value, ok := strings.CutPrefix(variable, "SUPERVISOR_PROCESS_NAME="); ok {
+			name = value
+		}
+	}
+	if group == "" || name == "" {
+		return ""
+	}
+	return group + ":" + name
+}
+
+// keptAsMain reports whether another supervisor keeps the process with a pid as its own, and not as one that such a
+// process has started.
+func (h *Host) keptAsMain(pid int) bool {
+	id, err := h.fs.Identify(pid)
+	if err != nil {
+		return false
+	}
+	k := h.Keeper(id)
+	return k != nil && (k.Main || k.Parent != nil) && h.fs.Same(id)
 }
 
 // Keeps implements operation.Claims.
@@ -63,10 +104,26 @@ func (h *Host) Keeps(k instance.Keeper) bool {
 
 // Keeping implements operation.Claims.
 func (h *Host) Keeping(k instance.Keeper) int {
-	if k.Parent != nil {
+	switch {
+	case k.Parent == nil && !k.Main: // it may have started several
+		return 0
+	case k.Parent == nil:
+		return h.mainOf(k.Name)
+	case k.Program == "":
 		return -k.Parent.PID
 	}
-	text, err := h.systemd(k.Name, "MainPID")
+	pids, _ := h.fs.PIDs() // without them, any child may be it
+	for _, pid := range pids {
+		if st, err := h.fs.Stat(pid); err == nil && st.PPID == k.Parent.PID && h.programOf(pid) == k.Program {
+			return pid
+		}
+	}
+	return -k.Parent.PID
+}
+
+// mainOf returns the main pid of a unit; 0 if systemd does not say.
+func (h *Host) mainOf(unit string) int {
+	text, err := h.systemd(unit, "MainPID")
 	if err != nil {
 		return 0
 	}

@@ -67,7 +67,7 @@ func TestKeepsBetweenRuns(t *testing.T) {
 	}
 	h.SetUnits(units)
 	t.Setenv("PATH", programs)
-	unit := instance.Keeper{Name: "looper.service"}
+	unit := instance.Keeper{Name: "looper.service", Main: true}
 	if !h.Keeps(unit) || h.Keeping(unit) != 0 {
 		t.Error("a systemd that cannot be asked lets go")
 	}
@@ -77,6 +77,9 @@ func TestKeepsBetweenRuns(t *testing.T) {
 		text := "#!/bin/sh\ncase $2 in\n--property=ActiveState) echo " + state + " ;;\n--property=MainPID) echo 4711 ;;\nesac\n"
 		if err := harness.WriteProgram(filepath.Join(programs, "systemctl"), []byte(text)); err != nil {
 			t.Fatal(err)
+		}
+		if another := (instance.Keeper{Name: unit.Name}); h.Keeping(another) != 0 {
+			t.Error("the main process of a unit stands for another one of it")
 		}
 		if h.Keeps(unit) != keeps || h.Keeping(unit) != 4711 {
 			t.Errorf("state %q: keeps %t, want %t; main pid %d", state, h.Keeps(unit), keeps, h.Keeping(unit))

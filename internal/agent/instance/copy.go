@@ -26,6 +26,10 @@ type Keeper struct {
 	Name string `json:"name"`
 	// Parent is the program; nil for a unit.
 	Parent *procfs.Identity `json:"parent,omitempty"`
+	// Main says that the process is the main process of the unit. Program is its name in the program, as
+	// GROUP:PROCESS; empty if the program does not say.
+	Main    bool   `json:"main,omitempty"`
+	Program string `json:"program,omitempty"`
 	// Since is when drover has taken the process over, in Unix milliseconds.
 	Since int64 `json:"since,omitempty"`
 }
@@ -57,8 +61,9 @@ func (k *Keeper) text(rest string) string {
 	return k.Name + " (pid " + strconv.Itoa(k.Parent.PID) + ")" + rest
 }
 
-// Same reports whether two keepers are one.
+// Same reports whether two keepers are one, and keep the same process as far as they say.
 func (k Keeper) Same(other Keeper) bool {
 	return k.Name == other.Name && (k.Parent == nil) == (other.Parent == nil) &&
+		(k.Program == other.Program || k.Program == "" || other.Program == "") &&
 		(k.Parent == nil || *k.Parent == *other.Parent)
 }

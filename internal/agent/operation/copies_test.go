@@ -329,6 +329,22 @@ func TestTakeOverOfCopies(t *testing.T) {
 	}
 }
 
+// TestTakeOverOfAPid: a pid counts with the time at which its process began, because pids are used again.
+func TestTakeOverOfAPid(t *testing.T) {
+	for _, late := range []uint64{0, 1} {
+		bubble(t, func(t *testing.T, w *world) {
+			c := instance.Copy{ID: w.Spawn("api", "", "")}
+			w.SetCopies(c)
+			s := foreground()
+			s.Beside = process.Adopt.WithPID(c.ID.PID, c.ID.StartTicks-late)
+			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			if taken := r.Runtime.Process != nil; taken != (late == 0) {
+				t.Errorf("a process that began %d ticks after the one that was named: taken over %v, %+v", late, taken, r.Outcome)
+			}
+		})
+	}
+}
+
 // TestStopOfADroversOwn: a stop of a process that was taken over does not say that drover had not started it, if an
 // earlier process of drover has.
 func TestStopOfADroversOwn(t *testing.T) {

@@ -307,7 +307,7 @@ func (o *Operator) session(ctx context.Context, e specstore.Entry, s Subject) *s
 	}
 	if n.spec != nil && n.spec.Beside != "" { // it is for this order alone
 		spec := *n.spec
-		n.wish, n.copyPID = spec.Beside.Split()
+		n.wish, n.copyPID, n.copyBegan = spec.Beside.Split()
 		spec.Beside = ""
 		n.spec = &spec
 	}

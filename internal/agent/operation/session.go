@@ -32,10 +32,11 @@ type session struct {
 	subject Subject
 	runtime specstore.Runtime
 	// wish is what a start does beside a copy that drover does not watch. copyPID is that of the copy to take over; 0
-	// if the order does not name it.
-	wish     process.Beside
-	copyPID  int
-	progress specstore.Progress
+	// if the order does not name it. copyBegan is when that copy began, in clock ticks since boot.
+	wish      process.Beside
+	copyPID   int
+	copyBegan uint64
+	progress  specstore.Progress
 	// said are the words of the gate of the last command that did not run.
 	said string
 	// ended are the processes that were ended besides the main one.

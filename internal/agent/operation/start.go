@@ -71,10 +71,12 @@ func (n *session) beside() (*instance.Copy, error) {
 	if n.wire || n.spec.Stop == nil || n.wish == process.StartBeside || n.progress.Checked {
 		return nil, nil //nolint:nilnil // there is nothing to take over
 	}
-	if seen := n.look(); seen.Alive() || seen.Unsure() || seen.Doubt != "" {
+	if seen := n.look(); seen.Alive() || seen.Unsure() || seen.Doubt != "" && n.copyPID == 0 {
 		return nil, nil //nolint:nilnil // the pre-check decides
 	}
-	running := n.Trees.Copies(n.spec, n.copyPID, n.kept())
+	running := slices.DeleteFunc(n.Trees.Copies(n.spec, n.copyPID, n.kept()), func(c instance.Copy) bool {
+		return n.copyPID != 0 && c.ID.StartTicks != n.copyBegan // the pid has been reused
+	})
 	all := slices.DeleteFunc(slices.Clone(running), func(c instance.Copy) bool {
 		_, _, known := n.peers.Owner(n.id, c.ID)
 		return known

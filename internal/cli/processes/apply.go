@@ -34,7 +34,7 @@ type applyCommand struct {
 	copies    copyFlags
 	// adopts is copies.takeOver that starts nothing. pids are those of the copies, by the name of the process.
 	adopts bool
-	pids   map[string]int
+	pids   map[string]client.PID
 	// tag is the state of the namespace that the file was made for; empty means any state.
 	tag string
 	// message is for the list of revisions. edits tells there that a person has edited one process.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func (a *importCommand) run(cmd *cobra.Command, from source, args []string) erro
 		found.Notes = append(found.Notes, fmt.Sprintf("hosts: no server says how it knows this host: if it does not know "+
 			"the name %s, write the id that drover hosts shows", a.hosts[0]))
 	}
-	pids := map[string]int{}
+	pids := map[string]client.PID{}
 	if a.adopt {
 		pids = a.running(cmd, from, args, found)
 	}
@@ -178,22 +179,29 @@ func (a *importCommand) where(cmd *cobra.Command) (c *client.Client, guess bool,
 
 // running leaves out the processes and copies that do not run, and returns the pids of the others by name, as far as
 // they are known.
-func (a *importCommand) running(cmd *cobra.Command, from source, args []string, found *importer.Import) map[string]int {
-	pids := map[string]int{}
+func (a *importCommand) running(cmd *cobra.Command, from source, args []string, found *importer.Import,
+) map[string]client.PID {
+	pids := map[string]client.PID{}
+	own, _ := onhost.Look(os.Getpid())
 	var kept []importer.Process
 	for _, p := range found.Processes {
 		var origins []string
 		for _, origin := range p.Origins {
 			pid := from.pid(cmd.Context(), args, origin)
+			now, runs := onhost.Look(pid)
+			if pid > 0 && !runs { // it has just ended
+				pid = 0
+			}
 			switch {
 			case pid > 0:
 				name := p.Name
 				if p.Copies != nil {
 					name = process.CopyName(name, len(origins)+1)
 				}
-				pids[name] = pid
+				pids[name] = client.PID{Number: pid, Began: now.Began}
 				if len(origins) == 0 {
-					p.Locate(onhost.ProgramOf(pid))
+					p.Locate(now.Args[0])
+					p.Compare(own.Account, now.Account, now.Exe, now.Args)
 				}
 			case p.Schedule != nil: // it need not run
 			case pid == 0:
@@ -220,7 +228,7 @@ func (a *importCommand) running(cmd *cobra.Command, from source, args []string, 
 // compare says which pids drover watches, and fails if one is not that of the old supervisor. It leaves only those
 // processes in found that drover watches.
 func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *importer.Import,
-	pids map[string]int,
+	pids map[string]client.PID,
 ) error {
 	var wrong []error
 	var kept []importer.Process
@@ -241,7 +249,7 @@ func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *imp
 			}
 		}
 		for n, one := range processfile.Expand(p.Named) {
-			pid, was := have[one.Name], pids[one.Name]
+			pid, was := have[one.Name], pids[one.Name].Number
 			switch {
 			case pid == 0 && was != 0:
 				wrong = append(wrong, fmt.Errorf("%s/%s: drover has not taken over pid %d of %s: leave the process out of "+

@@ -301,14 +301,37 @@ func accountOf(pid int) string {
 	return uid
 }
 
-// ProgramOf returns the program of a running process as it was started; empty if it is not known.
-func ProgramOf(pid int) string {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+// Running is a process that runs.
+type Running struct {
+	PID int
+	// Began is when it began, in clock ticks since boot.
+	Began uint64
+	// Account is that of the process, Exe its executable, and Args its command line.
+	Account, Exe string
+	Args         []string
+}
+
+// Look returns what is known of a process; ok is false if there is none.
+func Look(pid int) (r Running, ok bool) {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
-		return ""
+		return r, false
 	}
-	first, _, _ := strings.Cut(string(data), "\x00")
-	return first
+	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
+	const began = 22 - 3 // proc_pid_stat(5); rest begins with the third field
+	fields := strings.Fields(rest)
+	if len(fields) <= began {
+		return r, false
+	}
+	r = Running{PID: pid, Account: accountOf(pid)}
+	r.Began, err = strconv.ParseUint(fields[began], 10, 64)
+	line, unread := os.ReadFile(filepath.Join(dir, "cmdline"))
+	r.Args = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	if exe, err := os.Readlink(filepath.Join(dir, "exe")); err == nil {
+		r.Exe = strings.TrimSuffix(exe, " (deleted)")
+	}
+	return r, err == nil && unread == nil
 }
 
 // answer reads a pid. supervisorctl also answers with an exit status and without a number, for a program that it does

@@ -222,9 +222,9 @@ func TestApplyBeside(t *testing.T) {
 	file := `{"namespace":"a","processes":{"y":{` + daemon + `,"hosts":["web-1"]}}}`
 	for query, want := range map[string]process.Beside{
 		"": process.Refuse, "?take_over=true": process.TakeOver, "?take_over=only": process.Adopt,
-		"?take_over=only&pid=y:4711":     process.Adopt.WithPID(4711),
-		"?take_over=true&pid=other:4711": process.TakeOver,
-		"?beside=true":                   process.StartBeside, "?beside=false&take_over=false": process.Refuse,
+		"?take_over=only&pid=y:4711:99":     process.Adopt.WithPID(4711, 99),
+		"?take_over=true&pid=other:4711:99": process.TakeOver,
+		"?beside=true":                      process.StartBeside, "?beside=false&take_over=false": process.Refuse,
 	} {
 		r.want(202, r.call("admin", "PUT", "/namespaces/a"+query, file))
 		if got := r.engine.last.Requests[0].Spec.Beside; got != want {
@@ -234,8 +234,9 @@ func TestApplyBeside(t *testing.T) {
 	r.refused(r.call("admin", "PUT", "/namespaces/a?take_over=true&beside=true", file), 422, "beside")
 	r.refused(r.call("admin", "PUT", "/namespaces/a?take_over=perhaps", file), 422, "take_over")
 	for _, query := range []string{
-		"?pid=api:4711", "?take_over=only&pid=4711", "?take_over=only&pid=api:", "?take_over=only&pid=:2",
-		"?take_over=only&pid=api:1", "?take_over=only&pid=api:4194305", "?beside=true&pid=api:4711",
+		"?pid=api:4711:99", "?take_over=only&pid=4711:99", "?take_over=only&pid=api:", "?take_over=only&pid=:2:99",
+		"?take_over=only&pid=api:1:99", "?take_over=only&pid=api:4194305:99", "?beside=true&pid=api:4711:99",
+		"?take_over=only&pid=api:4711", "?take_over=only&pid=api:4711:-1",
 	} {
 		r.refused(r.call("admin", "PUT", "/namespaces/a"+query, file), 422, "pid")
 	}

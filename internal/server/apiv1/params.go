@@ -24,6 +24,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/processfile"
 	"drover/internal/selector"
+	"drover/internal/server/plan"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
 )
@@ -264,14 +265,14 @@ func someSecret() []byte {
 }
 
 // pidsOf reads the pids of the copies to take over.
-func pidsOf(c *call, wish process.Beside) (map[string]int, error) {
-	pids := map[string]int{}
+func pidsOf(c *call, wish process.Beside) (map[string]plan.PID, error) {
+	pids := map[string]plan.PID{}
 	for _, word := range c.params.list("pid") {
-		name, number, _ := strings.Cut(word, ":")
-		pid, err := strconv.Atoi(number)
+		name, text, _ := strings.Cut(word, ":")
+		pid, ok := plan.ReadPID(text)
 		switch {
-		case err != nil || name == "" || pid <= 1 || pid > maxPID:
-			return nil, invalid("pid", "has %q: expected PROCESS:PID", word)
+		case !ok || name == "":
+			return nil, invalid("pid", "has %q: expected PROCESS:PID:BEGAN", word)
 		case wish != process.TakeOver && wish != process.Adopt:
 			return nil, invalid("pid", "stands without take_over")
 		}
@@ -293,9 +294,6 @@ func peersOf(c *call) (map[process.ID]bool, error) {
 	}
 	return peers, nil
 }
-
-// maxPID is PID_MAX_LIMIT of the kernel (proc_sys_kernel(5)).
-const maxPID = 1 << 22
 
 // besideOf reads what a start does beside a copy that drover does not watch.
 func besideOf(c *call) (process.Beside, error) {

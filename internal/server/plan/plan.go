@@ -8,6 +8,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
@@ -53,6 +55,23 @@ const (
 	PruneAll  Prune = "all"
 )
 
+// PID names a running process. Began is when it began, in clock ticks since boot.
+type PID struct {
+	Number int
+	Began  uint64
+}
+
+// maxPID is PID_MAX_LIMIT of the kernel (proc_sys_kernel(5)).
+const maxPID = 1 << 22
+
+// ReadPID reads PID:BEGAN.
+func ReadPID(text string) (p PID, ok bool) {
+	number, ticks, _ := strings.Cut(text, ":")
+	pid, err := strconv.Atoi(number)
+	began, wrong := strconv.ParseUint(ticks, 10, 64)
+	return PID{pid, began}, err == nil && wrong == nil && pid > 1 && pid <= maxPID
+}
+
 // Options are the options of an apply.
 type Options struct {
 	NoRestart bool
@@ -62,7 +81,7 @@ type Options struct {
 	// Beside is what a start does beside a copy of the process that drover does not watch.
 	Beside process.Beside
 	// PIDs are those of the copies to take over, by the name of the process, as far as the caller knows them.
-	PIDs map[string]int
+	PIDs map[string]PID
 }
 
 // restart is the operation for a change of the class restart.
@@ -115,8 +134,8 @@ func (s starts) beside(w Wanted, o Options) *process.Spec {
 	if s[kind] == nil {
 		own := *w.Spec
 		own.Beside = o.Beside
-		if pid := o.PIDs[w.Process.Name]; pid != 0 {
-			own.Beside = o.Beside.WithPID(pid)
+		if pid := o.PIDs[w.Process.Name]; pid.Number != 0 {
+			own.Beside = o.Beside.WithPID(pid.Number, pid.Began)
 		}
 		s[kind] = &own
 	}

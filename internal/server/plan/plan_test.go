@@ -441,13 +441,13 @@ func TestPIDs(t *testing.T) {
 		})
 	}
 	_, steps := plan.Make(wanted, nil, plan.Options{
-		Beside: process.Adopt, PIDs: map[string]int{"p@1": 41, "p@2": 42},
+		Beside: process.Adopt, PIDs: map[string]plan.PID{"p@1": {41, 7}, "p@2": {42, 8}},
 	})
 	var got []string
 	for _, step := range steps {
 		got = append(got, string(step.Spec.Beside))
 	}
-	if want := []string{"adopt:41", "adopt:42", "adopt"}; !slices.Equal(got, want) {
+	if want := []string{"adopt:41:7", "adopt:42:8", "adopt"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
