@@ -53,6 +53,40 @@ processes:
 	}
 }
 
+// TestSuccessorAfterASignal: a program that starts its successor at a signal goes on as that successor when it ends.
+func TestSuccessorAfterASignal(t *testing.T) {
+	p := newPlace(t)
+	script := "#!/bin/sh\ntrap './main.sh &' USR2; trap 'exit 0' QUIT\necho up >>ups; while :; do sleep 0.1; done\n"
+	if err := harness.WriteProgram(filepath.Join(p.Dir, "main.sh"), []byte(script)); err != nil {
+		t.Fatal(err)
+	}
+	file := p.Write("file.yaml", `
+namespace: shop
+processes:
+  main: {hosts: ["*"], directory: DIR, run: ./main.sh}
+`)
+	apply := p.CLI("apply", "--yes", "-f", file)
+	if apply.Code != 0 {
+		t.Fatalf("%s%s", apply.Out, apply.Errors)
+	}
+	harness.Eventually(t, "the process to run", func() bool { return p.count("ups") == 1 })
+	was := p.PID("main")
+	p.CLI("signal", "USR2", "shop/main")
+	harness.Eventually(t, "the successor to run", func() bool { return p.count("ups") == 2 })
+	if now := p.PID("main"); now != was {
+		t.Errorf("drover watches pid %d while pid %d lives", now, was)
+	}
+	p.CLI("signal", "QUIT", "shop/main")
+	process := harness.Process{Server: p.S, Namespace: "shop", Name: "main"}
+	process.AwaitEvents(1, "main-pid-changed")
+	now := p.PID("main")
+	if !harness.Alive(now) || now == was || p.count("ups") != 2 || len(process.Events("relaunched")) != 0 {
+		t.Errorf("drover watches pid %d in place of %d, %d starts", now, was, p.count("ups"))
+	}
+	p.CLI("stop", "shop/main")
+	harness.Eventually(t, "the end of the successor", func() bool { return !harness.Alive(now) })
+}
+
 // waits waits until an operation on the process jvm is shown as under way.
 func (p *place) waits(verb string) {
 	p.T.Helper()

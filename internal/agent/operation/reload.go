@@ -1,12 +1,15 @@
 package operation
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"drover/internal/agent/instance"
+	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -31,6 +34,7 @@ func (n *session) reload() (_ Result, err error) {
 		}
 	}()
 	watch := n.watchReload()
+	n.signalled()
 	st, err := n.sendReload()
 	if err != nil {
 		return Result{}, err
@@ -213,6 +217,7 @@ func (n *session) sendSignal() (Result, error) {
 	}
 	n.progress.Steps = append(n.progress.Steps, specstore.Step{Name: stepSignal})
 	n.save()
+	n.signalled()
 	var problems []string
 	for _, id := range targets {
 		if problem := n.signal(id, syscall.Signal(process.SignalNumber(name))); problem != "" {
@@ -229,4 +234,71 @@ func (n *session) sendSignal() (Result, error) {
 	return Result{
 		Outcome: process.Outcome{Text: successText(text), Hosted: n.subject.Hosted()}, Runtime: n.runtime,
 	}, nil
+}
+
+// signalled notes that a signal or a reload is about to reach the process.
+func (n *session) signalled() {
+	who := n.runtime.Process
+	if who == nil || n.runtime.Signalled != nil || !succeeds(n.spec) {
+		return
+	}
+	if i, _, err := n.Processes.Instance(*who); err == nil {
+		n.runtime.Signalled = &specstore.Signalled{At: n.Clock(), Cmdline: i.Cmdline}
+	}
+}
+
+// succeeds reports whether another process of the run may succeed the main process of a spec. drover finds a daemon by
+// its pid file or name.
+func succeeds(spec *process.Spec) bool {
+	return spec.Foreground() && spec.Policy.Kind == process.Resident
+}
+
+// heir returns the process that a main process has started in its place, as nginx and gunicorn do at USR2; nil if there
+// is none. The main process has ended with status 0, or nobody knows how. The heir belongs to its run, has its command
+// line and began after it had got a signal or a reload from a person. All others like it are descendants of the heir.
+func (o *Operator) heir(id process.ID, spec *process.Spec, rt specstore.Runtime) *procfs.Identity {
+	asked, was := rt.Signalled, rt.Process
+	if asked == nil || was == nil || rt.Run == "" || !succeeds(spec) {
+		return nil
+	}
+	if alive, _ := o.Processes.Glance(*was); alive || o.endedBadly(*was) {
+		return nil
+	}
+	var alike []procfs.Identity
+	for _, who := range o.Trees.Survivors(instance.Scope{Run: rt.Run}) {
+		i, _, err := o.Processes.Instance(who)
+		if err == nil && who != *was && i.Cmdline == asked.Cmdline && who.StartedAfterBoot()+tick >= asked.At {
+			alike = append(alike, who)
+		}
+	}
+	if len(alike) == 0 || len(o.peers.Claimed(id, alike)) > 0 {
+		return nil
+	}
+	first := slices.MinFunc(alike, func(a, b procfs.Identity) int {
+		return cmp.Or(cmp.Compare(a.StartTicks, b.StartTicks), cmp.Compare(a.PID, b.PID))
+	})
+	tree := o.Trees.Survivors(instance.Scope{Root: first})
+	if slices.ContainsFunc(alike, func(who procfs.Identity) bool { return !slices.Contains(tree, who) }) {
+		return nil
+	}
+	return &first
+}
+
+// tick is how exactly the kernel tells when a process began.
+const tick = time.Second / procfs.TicksPerSecond
+
+// endedBadly reports whether drover has seen a process end in another way than with status 0.
+func (o *Operator) endedBadly(who procfs.Identity) bool {
+	seen := make(chan liveness.Exit, 1)
+	stop, err := o.Processes.Watch(who, func(e liveness.Exit) { seen <- e })
+	if err != nil {
+		return false
+	}
+	defer stop()
+	select {
+	case e := <-seen:
+		return e.Known && e.Process().Cause() != process.CauseExited
+	default:
+		return false
+	}
 }

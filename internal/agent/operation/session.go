@@ -104,7 +104,11 @@ func (n *session) look() instance.Sighting {
 
 // find is look without a record.
 func (n *session) find() instance.Sighting {
-	return n.lookSince(n.id, n.spec, n.runtime, n.startedAt())
+	rt := n.runtime
+	if n.op.Name() != process.Reload && n.op.Name() != process.Signal {
+		rt.Signalled = nil // what ends or starts a process is about the one that it has found
+	}
+	return n.lookSince(n.id, n.spec, rt, n.startedAt())
 }
 
 // startedAt is when the operation began to start the process, in clock ticks since boot; 0 if it has not.
@@ -137,7 +141,7 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 			rt.Run, rt.User, rt.SetupPath, rt.Command = s.Run, "", "", ""
 			rt.Revision, rt.StartDigest = 0, ""
 		}
-		rt.Health, rt.Version, rt.Adopted = nil, nil, false
+		rt.Health, rt.Version, rt.Adopted, rt.Signalled = nil, nil, false, nil
 		rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, specstore.Said{}, nil, 0
 	}
 	rt.Ended = nil
@@ -195,6 +199,11 @@ func (o *Operator) lookSince(id process.ID, spec *process.Spec, rt specstore.Run
 		return ok || spec.Stop != nil && (since == 0 || instance.StartTicks < since) && !own(o.Trees.RunOf(instance))
 	}
 	s := o.Processes.Look(spec, rt, instance.Ownership{Other: other, Own: own})
+	if s.ID == nil {
+		if heir := o.heir(id, spec, rt); heir != nil {
+			s = instance.Sighting{ID: heir, Matches: 1}
+		}
+	}
 	if s.ID == nil || rt.Process != nil && *s.ID == *rt.Process {
 		return s
 	}

@@ -61,6 +61,8 @@ type Runtime struct {
 	Outside bool `json:"outside,omitempty"`
 	// Adopted is set when an operation has taken the instance over.
 	Adopted bool `json:"adopted,omitempty"`
+	// Signalled is the first signal or reload of an operation to the instance; nil if there was none.
+	Signalled *Signalled `json:"signalled,omitempty"`
 	// Keeper is the other supervisor of an instance that drover has taken over; nil if there is none.
 	Keeper *instance.Keeper `json:"keeper,omitempty"`
 	// Limits has, by name, the limits of the spec that the instance does not have, and why; LimitsSince is since
@@ -88,6 +90,13 @@ type Runtime struct {
 	Ending *Ending `json:"ending,omitempty"`
 	// OOM counts the processes of a run that the kernel killed because memory ran out.
 	OOM OOM `json:"oom,omitzero"`
+}
+
+// Signalled is a signal or reload that may make an instance start its successor. At is since boot, and Cmdline the
+// command line that the instance had.
+type Signalled struct {
+	At      time.Duration `json:"at"`
+	Cmdline string        `json:"cmdline"`
 }
 
 // Unready is an instance that is not ready yet.

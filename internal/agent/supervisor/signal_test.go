@@ -232,3 +232,83 @@ func TestKillPassesASignal(t *testing.T) {
 		}
 	})
 }
+
+// TestSuccessor: a process that the main process has started in its place after a signal, with its command line, is the
+// process once the main process has ended by itself. Otherwise drover ends it and relaunches.
+func TestSuccessor(t *testing.T) {
+	for name, c := range map[string]struct {
+		unsignalled, before, another, several, restarted, asked bool
+		code                                                    int
+		goesOn                                                  bool
+	}{
+		"after a signal":                       {goesOn: true},
+		"after a signal, and an agent's end":   {restarted: true, goesOn: true},
+		"without a signal":                     {unsignalled: true},
+		"it began before the signal":           {before: true},
+		"another program":                      {another: true},
+		"several":                              {several: true},
+		"the main process has failed":          {code: 1},
+		"a person has stopped the process":     {asked: true},
+		"a failure, and several, and a signal": {code: 1, several: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				spec := r.copy("a", 0)
+				r.ordered(process.Start, map[string]*process.Spec{"a": spec}, "a")
+				r.pass(time.Minute)
+				_, rt, _ := r.Running(id("a"))
+				main := *rt.Process
+				i, _, err := r.Instance(main)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.before {
+					r.Fork(main, i.Cmdline)
+					r.pass(time.Minute)
+				}
+				if !c.unsignalled {
+					r.signal("a")
+					r.pass(time.Minute)
+				}
+				next := main
+				if !c.before {
+					line := i.Cmdline
+					if c.another {
+						line = "another"
+					}
+					next = r.Fork(main, line)
+					r.Fork(next, line) // its worker
+				}
+				if c.several {
+					r.Fork(main, i.Cmdline)
+				}
+				if c.restarted {
+					r.kill()
+					r.begin()
+				}
+				r.pass(time.Minute)
+				r.Lines()
+				if c.asked {
+					r.ordered(process.Stop, map[string]*process.Spec{"a": nil}, "a")
+				} else {
+					r.Exit(main, c.code)
+				}
+				r.pass(time.Minute)
+				alive, _ := r.Glance(next)
+				if c.asked {
+					if r.state("a", "stopped", false); alive {
+						t.Error("the successor has survived the stop")
+					}
+					return
+				}
+				s := r.state("a", "running", true)
+				if (s.Instance.PID == next.PID) != c.goesOn || alive != c.goesOn {
+					t.Errorf("drover watches pid %d; pid %d lives %v", s.Instance.PID, next.PID, alive)
+				}
+				if history := fmt.Sprint(r.sink.history(id("a"))); strings.Contains(history, "main-pid-changed") != c.goesOn {
+					t.Errorf("events %s", history)
+				}
+			})
+		})
+	}
+}

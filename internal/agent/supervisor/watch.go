@@ -115,7 +115,11 @@ func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, was st
 
 // ended continues after the end of an instance; seen is the sighting after that end.
 func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.Sighting, was story.End) {
-	r.sighted(seen)
+	if seen.Run != "" && seen.Run == r.proc.Runtime.Run && r.proc.Record.Spec.Foreground() {
+		r.follows(seen)
+	} else {
+		r.sighted(seen)
+	}
 	if seen.Alive() {
 		if r.proc.KeepsRuns() && was.Run != "" {
 			// The process that the command left behind continues the run.
@@ -270,7 +274,11 @@ func (r *runner) look() instance.Sighting {
 	if r.proc.Record == nil {
 		return instance.Sighting{}
 	}
-	return r.sup.operator.Look(r.id, &r.proc.Record.Spec, r.proc.Runtime)
+	rt := r.proc.Runtime
+	if rt.Ending != nil || r.proc.Record.PendingStop != nil {
+		rt.Signalled = nil // nothing of the run is to go on
+	}
+	return r.sup.operator.Look(r.id, &r.proc.Record.Spec, rt)
 }
 
 func (r *runner) sighted(seen instance.Sighting) {
