@@ -390,7 +390,9 @@ func (r *rolloutFlags) read() (client.RolloutPlan, error) {
 		}
 	}
 	_, notOfDay := time.Parse("15:04", r.at)
-	if _, err := time.Parse(time.RFC3339, r.at); r.at != "" && err != nil && notOfDay != nil {
+	if at, err := term.Written(r.at); err == nil {
+		r.at = at.Format(time.RFC3339Nano)
+	} else if r.at != "" && notOfDay != nil {
 		faults = append(faults, term.Usagef(
 			"--at %q: expected a time of day such as 03:00, or a time such as 2026-11-20T03:00:00Z", r.at))
 	}

@@ -2,6 +2,7 @@ package term
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,12 +109,29 @@ func Moment(flag, text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	t, err := time.Parse(time.RFC3339, text)
+	if t, err := time.ParseInLocation(time.DateTime, text, time.Local); err == nil {
+		return t, nil
+	}
+	t, err := Written(text)
 	if err != nil {
 		return time.Time{}, Usagef(
 			"%s %q: expected a time such as 2026-11-20T10:30:00Z or 10:30, or an age such as 24h", flag, text)
 	}
 	return t, nil
+}
+
+// Written parses a time by RFC 3339, or as Stamp prints it. Of zones without an offset it knows only those that are
+// never another one.
+func Written(text string) (time.Time, error) {
+	if t, err := time.Parse(stampOffset, text); err == nil {
+		return t, nil
+	}
+	if t, err := time.Parse(stampZone, text); err == nil {
+		if zone, _ := t.Zone(); slices.Contains([]string{"UTC", "GMT", "WET", "+00"}, zone) {
+			return t, nil
+		}
+	}
+	return time.Parse(time.RFC3339, text)
 }
 
 // Ahead parses a time, or the time until it, that a flag gives; a missing time is zero.
@@ -124,7 +142,7 @@ func Ahead(flag, text string) (time.Time, error) {
 	if d, err := ParseLength(text); err == nil && d >= 0 {
 		return time.Now().Add(d), nil
 	}
-	t, err := time.Parse(time.RFC3339, text)
+	t, err := Written(text)
 	if err != nil {
 		return time.Time{}, Usagef("%s %q: expected a time such as 2026-11-20T10:30:00Z, or a time from now on such as 2h",
 			flag, text)

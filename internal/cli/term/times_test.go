@@ -33,3 +33,28 @@ func TestLengthsHaveDays(t *testing.T) {
 		}
 	}
 }
+
+// TestStampsAreTimes: a time that drover has printed is one that its flags take.
+func TestStampsAreTimes(t *testing.T) {
+	const want = "2026-11-20T10:30:00Z"
+	at, err := time.Parse(time.RFC3339, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, zone := range []string{"", "UTC", "Asia/Tokyo", "America/St_Johns", "Europe/London", "Africa/Abidjan"} {
+		text := term.StampIn(&at, zone)
+		for name, read := range map[string]func(string, string) (time.Time, error){"--since": term.Moment, "--until": term.Ahead} {
+			if got, err := read(name, text); err != nil || !got.Equal(at) {
+				t.Errorf("%s %q is %v, %v; want %v", name, text, got, err, at)
+			}
+		}
+	}
+	if got, err := term.Moment("--at", "2026-11-20 10:30:00"); err != nil || got.Format(time.DateTime) != "2026-11-20 10:30:00" {
+		t.Errorf("without a zone: %v, %v", got, err)
+	}
+	for _, text := range []string{"2026-11-20 10:30:00 CST", "2026-11-20 10:30 UTC", "2026-11-20 25:30:00 UTC"} {
+		if got, err := term.Moment("--at", text); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}

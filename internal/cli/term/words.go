@@ -34,12 +34,18 @@ func StampIn(t *time.Time, zone string) string {
 	return Stamp(t)
 }
 
+// The forms of a stamp: without an offset, and with one.
+const (
+	stampZone   = time.DateTime + " MST"
+	stampOffset = time.DateTime + " -07:00"
+)
+
 // stamp names the zone by its offset: CST is China, Central America and Cuba.
 func stamp(t time.Time) string {
 	if _, offset := t.Zone(); offset == 0 {
-		return t.Format("2006-01-02 15:04:05 MST")
+		return t.Format(stampZone)
 	}
-	return t.Format("2006-01-02 15:04:05 -07:00")
+	return t.Format(stampOffset)
 }
 
 // Local is a text with the times of agents and servers, such as 2026-11-20T22:00:00Z, in the local zone.
