@@ -333,6 +333,13 @@ func (c *checker) kind() {
 	if s == nil {
 		return
 	}
+	var zone *time.Location // without one the rule may name its own
+	if s.TimeZone != "" {
+		var err error
+		if zone, err = crontab.Zone(s.TimeZone); err != nil {
+			c.fault("schedule.time_zone", "%v", err)
+		}
+	}
 	switch {
 	case s.Cron == "" && s.Every == nil && c.Compat != nil:
 	case s.Cron == "" && s.Every == nil:
@@ -340,13 +347,8 @@ func (c *checker) kind() {
 	case s.Cron != "" && s.Every != nil:
 		c.fault("schedule", "has cron and every: expected one of them")
 	case s.Cron != "":
-		if _, err := crontab.Parse(s.Cron, time.UTC); err != nil {
+		if _, err := crontab.Parse(s.Cron, zone); err != nil {
 			c.fault("schedule.cron", "%v", err)
-		}
-	}
-	if s.TimeZone != "" {
-		if _, err := crontab.Zone(s.TimeZone); err != nil {
-			c.fault("schedule.time_zone", "%v", err)
 		}
 	}
 }

@@ -239,7 +239,8 @@ func fieldsOfKind() []Field {
 		},
 		{
 			Path: "schedule.cron", Value: "five fields", Default: "none", Class: Live,
-			Text: "A crontab expression: minute, hour, day of month, month, day of week.",
+			Text: "A crontab expression: minute, hour, day of month, month, day of week. `CRON_TZ=Asia/Tokyo` may stand before it " +
+				"in place of time_zone.",
 		},
 		{
 			Path: "schedule.every", Value: "duration in whole seconds", Default: "none", Class: Live,

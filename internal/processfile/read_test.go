@@ -83,6 +83,20 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestZoneOfCron: a rule may name its zone itself. Beside another time_zone that is a fault, which names both.
+func TestZoneOfCron(t *testing.T) {
+	for zone, want := range map[string]string{
+		"": "", ", time_zone: Asia/Tokyo": "",
+		", time_zone: Europe/Berlin": "names the zone Asia/Tokyo although the time zone is set to Europe/Berlin",
+	} {
+		_, err := processfile.Read("f.yaml", []byte("namespace: a\nprocesses:\n  p: {hosts: [x], run: 'true', "+
+			"schedule: {cron: 'CRON_TZ=Asia/Tokyo 0 3 * * *'"+zone+"}}\n"))
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", zone, err, want)
+		}
+	}
+}
+
 // TestNamesOfAfter: a name without a process, or without a namespace before its slash, is a fault.
 func TestNamesOfAfter(t *testing.T) {
 	for _, name := range []string{"", "/", "/a", "b/"} {

@@ -189,7 +189,11 @@ var Fields = []Text{
 		"与 once 相同，并且 apply 不启动该进程：只有人或定时操作启动它时才运行。",
 	},
 	{"The process runs at times instead of always.", "进程按时运行，而不是一直运行。"},
-	{"A crontab expression: minute, hour, day of month, month, day of week.", "crontab 表达式：分、时、日、月、星期。"},
+	{
+		"A crontab expression: minute, hour, day of month, month, day of week. `CRON_TZ=Asia/Tokyo` may stand before it " +
+			"in place of time_zone.",
+		"crontab 表达式：分、时、日、月、星期。前面可以写 `CRON_TZ=Asia/Tokyo`，代替 time_zone。",
+	},
 	{"The time between two runs, from begin to begin.", "两次运行的间隔，从开始到开始。"},
 	{"The time zone of cron, such as Asia/Shanghai.", "cron 的时区，例如 Asia/Shanghai。"},
 	{"What happens to a run that is due while the one before still runs.", "到期时上一次运行尚未结束的处理方式。"},
