@@ -116,6 +116,7 @@ func (a *Agent) run(ctx context.Context) error {
 		group.Part{Name: "upgrades", Run: func(ctx context.Context) error { return a.upgrades.Run(ctx, a.stop) }},
 		group.Part{Name: "proof", Run: a.prove},
 		group.Part{Name: "metrics", Run: a.serveMetrics},
+		group.Part{Name: "shutdown", Run: a.hearShutdown},
 		group.Part{Name: "link", Run: func(ctx context.Context) error {
 			return a.link.Run(ctx, uplink.Handlers{
 				Orders: a.intake.Take, Logs: a.intake.Ask, Pinged: a.reporter.Ask,

@@ -15,6 +15,6 @@ func NewRoot() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  command.Subcommands,
 	}
-	root.AddCommand(newJoin(), newRun(), newConfig(), newPolicy(), newFacts(), command.NewVersion())
+	root.AddCommand(newJoin(), newRun(), newConfig(), newPolicy(), newFacts(), newShutdown(), command.NewVersion())
 	return root
 }

@@ -148,7 +148,7 @@ var Causes = map[string]Cause{
 	// between two instances
 	"host-rebooted": {
 		Text{"Host rebooted", "主机已重启"},
-		Text{"The host rebooted, and the process is not up again yet.", "主机重启过，该进程尚未恢复运行。"},
+		Text{"The host rebooted or shuts down, and the process is not up yet.", "主机重启过或正在关机，该进程尚未恢复运行。"},
 		Text{
 			"Wait: drover starts hosted processes a few at a time. If it stays down, read its start error.",
 			"请稍候：drover 会分批启动托管的进程。如果一直没有启动，查看启动错误。",

@@ -331,6 +331,12 @@ stop: kill $(cat /run/sleeper.pid)
 END
 install -o nobody -m 644 /dev/null /run/sleeper.pid
 drover start a/sleeper`)
+	return l.pidOfSleeper(m)
+}
+
+// pidOfSleeper returns the pid of the process of sleeper, and a function that fails unless that one lives.
+func (l *lab) pidOfSleeper(m *machine) (pid string, lives func(after string)) {
+	l.t.Helper()
 	pid = strings.TrimSpace(m.run("cat /run/sleeper.pid"))
 	return pid, func(after string) {
 		l.t.Helper()

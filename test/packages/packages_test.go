@@ -20,7 +20,7 @@ func TestPackages(t *testing.T) {
 	m := l.machines["drover"]
 	m.give(build(t, "1.0.0") + "/*.deb")
 	m.run("dpkg -i drover_*.deb drover-agent_*.deb")
-	for _, unit := range []string{"drover-server", "drover-proxy", "drover-agent"} {
+	for _, unit := range []string{"drover-server", "drover-proxy", "drover-agent", "drover-shutdown"} {
 		if r := m.try("systemctl is-active " + unit); r.out != "inactive\n" {
 			t.Errorf("%s is %q after the installation", unit, r.out)
 		}
@@ -71,6 +71,8 @@ func TestPackages(t *testing.T) {
 		lives(step)
 	}
 
+	m.run("systemctl enable --now drover-shutdown; systemctl restart drover-agent")
+	lives("the choice of an ordered shutdown")
 	m.run("dpkg --remove drover-agent drover")
 	lives("the removal")
 	m.run(
@@ -80,6 +82,17 @@ func TestPackages(t *testing.T) {
 	if ps := m.run("drover ps --no-headers"); !strings.Contains(ps, "running") || !strings.Contains(ps, " "+pid+" ") {
 		t.Errorf("after the packages came back there is\n%swant pid %s", ps, pid)
 	}
+	m.run("systemctl enable --now drover-shutdown; systemctl stop drover-shutdown") // as a shutdown of the machine does
+	if said := m.run("journalctl -u drover-shutdown -o cat"); !strings.Contains(said, "1 ended, none left") {
+		t.Errorf("the stop of the unit says\n%s", said)
+	}
+	if m.try("test -e /proc/"+pid).err == nil {
+		t.Error("the process runs after the stop of the unit")
+	}
+	m.run("systemctl restart drover-agent")
+	harness.Eventually(t, "the process to run again",
+		func() bool { return strings.Contains(m.try("drover ps --no-headers").out, "running") })
+	pid, lives = l.pidOfSleeper(m)
 	m.run("dpkg --purge drover-agent drover")
 	lives("the purge")
 	if left := m.run(

@@ -27,7 +27,7 @@ func TestRPMs(t *testing.T) {
 	sameFiles(t, old)
 	intoAnImage(m)
 	m.run(rpm + "-i drover-1.0.0-*.rpm drover-agent-1.0.0-*.rpm")
-	for _, unit := range []string{"drover-server", "drover-proxy", "drover-agent"} {
+	for _, unit := range []string{"drover-server", "drover-proxy", "drover-agent", "drover-shutdown"} {
 		if r := m.try("systemctl is-active " + unit); r.out != "inactive\n" {
 			t.Errorf("%s is %q after the installation", unit, r.out)
 		}

@@ -18,10 +18,12 @@ import (
 	"drover/internal/test/harness"
 )
 
-var binaries struct{ drover string }
+var binaries struct{ drover, agent string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover},
+	os.Exit(harness.Main(m, map[string]*string{
+		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent,
+	},
 		harness.Need{Test: "TestWithoutGroups", Accounts: true}))
 }
 

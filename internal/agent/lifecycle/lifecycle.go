@@ -48,7 +48,7 @@ type Await string
 const (
 	Nothing      Await = ""
 	Probe        Await = "probe"        // a look
-	Confirmation Await = "confirmation" // the server's word on the record, before a relaunch
+	Confirmation Await = "confirmation" // the server's word on the record, before a relaunch; at a shutdown, nothing
 	Budget       Await = "budget"       // a place in the budget of the host, with the retry timer
 	Order        Await = "order"        // the processes that it is after, after a reboot of the host
 	Launch       Await = "launch"       // the end of a relaunch
@@ -82,7 +82,8 @@ type Policy struct {
 	Stretch     float64
 	// HealthyAfter is the run time that restores the budget.
 	HealthyAfter time.Duration
-	// Unconfirmed tells that the server has not yet sent its records of this host. Until then no relaunch begins.
+	// Unconfirmed tells that no relaunch begins: the server has not yet sent its records of this host, or the host shuts
+	// down.
 	Unconfirmed bool
 	// Unready tells that the running process is not ready yet: its run time does not count before Readied.
 	Unready bool

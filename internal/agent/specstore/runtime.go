@@ -49,8 +49,8 @@ type Runtime struct {
 	// count as healthy. It is in Unix milliseconds; 0 while the last relaunch, if there was one, has lasted.
 	Failing   int64  `json:"failing,omitempty"`
 	FailingBy string `json:"failing_by,omitempty"`
-	// Waited tells that the launch that follows is no relaunch: the last start waited in vain for other processes, or
-	// the process was hosted while it was down.
+	// Waited tells that the launch that follows is no relaunch: the last start waited in vain for other processes, the
+	// process was hosted while it was down, or it was ended because the host shuts down.
 	Waited bool `json:"waited,omitempty"`
 	// LastExit is how the last instance ended.
 	LastExit *process.Exit `json:"exit,omitempty"`

@@ -9,7 +9,8 @@ import (
 	"drover/internal/process"
 )
 
-// This file tells of ends by policy: of a process that exceeds a limit, is unhealthy or is due for its next run.
+// This file tells of ends by policy: of a process that exceeds a limit, is unhealthy, is due for its next run or
+// runs on a host that shuts down.
 
 // Exceeded notes that the process exceeded a limit and must end; final tells that drover does not relaunch it.
 func (p *Process) Exceeded(now time.Time, b *process.Breach, final bool) {
@@ -70,6 +71,12 @@ func (p *Process) Unhealthy(now time.Time, text string) {
 func (p *Process) TookTooLong(now time.Time, limit time.Duration) {
 	p.Blame(now, process.CauseTimeLimit,
 		"the run as pid "+itoa(p.PID())+" was ended after "+limit.String()+", its time limit")
+	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
+}
+
+// ShutsDown notes that the process must end because the host shuts down.
+func (p *Process) ShutsDown(now time.Time) {
+	p.Blame(now, process.CauseRebooted, "pid "+itoa(p.PID())+" was ended because the host shuts down")
 	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
 }
 

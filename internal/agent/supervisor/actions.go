@@ -31,8 +31,8 @@ func (r *runner) policy() lifecycle.Policy {
 		if rec.Spec.Restart != nil {
 			p.HealthyAfter = milliseconds(s.ResetAfter)
 		}
-		if r.neverBegan() { // it has never been launched, so its next launch is no relaunch
-			p.When = process.Always
+		if r.neverBegan() { // its next launch is no relaunch
+			p.When, p.Retries = process.Always, 0
 		}
 	}
 	return p

@@ -500,7 +500,7 @@ func (r *runner) waitsFor(what string) {
 func (r *runner) keepsOrder() bool { return r.rebooted() || r.neverBegan() }
 
 // neverBegan reports whether the process is down because its last start has not begun yet: it waited for others without
-// success, or a host has asked for it.
+// success, a host has asked for it, or a shutdown of the host has ended its last run.
 func (r *runner) neverBegan() bool {
 	return r.proc.Machine.State != lifecycle.Running && r.proc.Runtime.Process == nil &&
 		(r.proc.Runtime.Waited || r.proc.Runtime.Cause.ID == process.CauseWaitsForOthers)

@@ -1,6 +1,8 @@
 package supervisor_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -8,8 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/supervisor"
 	"drover/internal/process"
 )
 
@@ -261,4 +266,101 @@ func TestHostStartsWhatIsDown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestShutdown: what runs ends in the reverse of its order by its own stop, nothing starts meanwhile, and what is wanted
+// stays: the next agent starts all of it in order, as no relaunch, also what is never relaunched.
+func TestShutdown(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		specs := r.chain()
+		specs["b"].Restart = &process.RestartPolicy{When: process.Never}
+		r.ordered(process.Start, specs, "a", "b", "c")
+		r.pass(time.Minute)
+		want := []string{"start a", "start b", "start c", "stop c", "stop b", "stop a"}
+		var told []string
+		r.Shutdown(t.Context(), func(e supervisor.Ended) { told = append(told, fmt.Sprint(e.ID, " ", e.Left, " ", e.Text)) })
+		r.ran(want...)
+		for i, name := range []string{"c", "b", "a"} {
+			if len(told) != 3 || !strings.HasPrefix(told[i], "ns/"+name+" false pid ") ||
+				!strings.HasSuffix(told[i], " was ended because the host shuts down") {
+				t.Errorf("told %q", told)
+			}
+		}
+		late := r.submit(process.Start, "a", specs["a"])
+		r.pass(10 * time.Minute)
+		r.ran(want...)
+		for _, name := range []string{"a", "b", "c"} {
+			if rec, _ := r.disk.record(id(name)); !rec.Hosted || rec.Want != process.WantRunning || rec.GivenUp {
+				t.Errorf("%s is stored as %+v", name, rec)
+			}
+			if s, _, _ := r.Snapshot(id(name)); s.Cause.ID != process.CauseRebooted || s.State == "running" {
+				t.Errorf("%s is %+v", name, s)
+			}
+			got := r.sink.history(id(name))
+			if last := got[len(got)-1]; last != "taken-down stopping→starting host-rebooted" {
+				t.Errorf("the events of %s are %q", name, got)
+			}
+		}
+		if o, ok := r.sink.outcome(late); ok {
+			t.Errorf("the late start has ended: %+v", o)
+		}
+
+		// The host has not gone down after all.
+		r.kill()
+		r.begin()
+		r.pass(time.Minute)
+		r.ran(append(want, "start a", "start b", "start c")...)
+		for _, name := range []string{"a", "b", "c"} {
+			if s := r.state(name, "running", true); s.Restarts != 0 {
+				t.Errorf("%s was relaunched: %+v", name, s)
+			}
+		}
+	})
+}
+
+// TestShutdownLeaves: what does not end in time, or at all, is named, and what it is after still gets its turn.
+func TestShutdownLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		specs := r.chain()
+		r.ordered(process.Start, specs, "a", "b", "c")
+		r.pass(time.Minute)
+		r.Script(line("stop", "b"), operationtest.Script{Takes: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		left := map[string]string{}
+		r.Shutdown(ctx, func(e supervisor.Ended) {
+			if e.Left {
+				left[e.ID.Name] = e.Text
+			}
+		})
+		if d := cmp.Diff(map[string]string{
+			"a": "the time was over before its turn", "b": "it has not ended in time",
+		}, left); d != "" {
+			t.Errorf("left (-want +got):\n%s", d)
+		}
+	})
+}
+
+// TestShutdownDuringAStart: a start and a relaunch under way do not leave anything running.
+func TestShutdownDuringAStart(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		r.Script(line("start", "a"), operationtest.Script{
+			Takes: 5 * time.Second, End: func(run string) { r.Spawn("a", file("a"), run) },
+		})
+		r.Kill(file("a")) // the relaunch takes 5 s
+		r.submit(process.Start, "b", r.spec("b"))
+		r.pass(500 * time.Millisecond)
+		r.Shutdown(t.Context(), func(e supervisor.Ended) {
+			if e.Left {
+				t.Errorf("left: %+v", e)
+			}
+		})
+		r.pass(10 * time.Minute)
+		for _, name := range []string{"a", "b"} {
+			if s, _, _ := r.Snapshot(id(name)); s.State == "running" || !s.Hosted {
+				t.Errorf("%s is %+v", name, s)
+			}
+		}
+	})
 }

@@ -35,8 +35,8 @@ func (s *Supervisor) Reconcile(all []specstore.Desired, reached uint64) (older i
 	return len(newer), err
 }
 
-// waits reports whether the agent still waits for the server's records.
-func (s *Supervisor) waits() bool { return !s.confirmed.Load() }
+// waits reports whether nothing may begin: the agent still waits for the server's records, or the host shuts down.
+func (s *Supervisor) waits() bool { return !s.confirmed.Load() || s.shutsDown.Load() }
 
 // finishReconcile ends the wait.
 func (s *Supervisor) finishReconcile() {

@@ -131,6 +131,7 @@ type Supervisor struct {
 	peers      peerIndex
 	order      order
 	confirmed  atomic.Bool
+	shutsDown  atomic.Bool
 	breakers   breakers
 	// killed and killedLimited belong to the goroutine of Run.
 	killed, killedLimited oomTotal

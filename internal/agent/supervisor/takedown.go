@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -86,7 +88,8 @@ func (r *runner) takeDown(ctx context.Context,
 	r.proc.DueAgain(time.Now())
 	r.storeRuntime(r.proc.Runtime)
 	rec, rt := *r.proc.Record, r.proc.Runtime
-	relaunches := rec.Hosted && rt.Ending != nil && !rt.Ending.Final && rec.Spec.Policy.Kind == process.Resident
+	relaunches := rec.Hosted && rec.Spec.Policy.Kind == process.Resident && rt.Ending != nil && !rt.Ending.Final &&
+		!r.sup.waits()
 	r.sup.goroutines.spawn(func() {
 		defer cancel(nil)
 		if relaunches { // the process is not good, so it is ended all the same
@@ -121,6 +124,7 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	rt := &r.proc.Runtime
 	rt.Relaunches, rt.Breaches, rt.Restarts = before.Relaunches, before.Breaches, before.Restarts
 	rt.LastExit, rt.Ending = story.LaterExit(before.LastExit, rt.LastExit), nil
+	rt.Waited = r.sup.shutsDown.Load() && r.proc.Record.Spec.Policy.Kind == process.Resident
 	reason := why
 	why = r.proc.BlameEnding(why, note)
 	if now := r.proc.Runtime.Process; now != nil && *now != *before.Process {
@@ -145,4 +149,108 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 		return r.proc.TakenDown(c, was, since)
 	})
 	r.beginOwed(ctx)
+}
+
+// Ended is what has become of a process in a Shutdown. Left tells that it still runs; Text says how or why.
+type Ended struct {
+	ID   process.ID
+	Left bool
+	Text string
+}
+
+// Shutdown ends all hosted processes by their own rules of a stop, in the reverse of their order, and tells of each. It
+// returns when all have ended, or when ctx ends. From its call on this agent starts nothing and begins no operation.
+// What is wanted stays: the next agent starts the processes again, in order.
+func (s *Supervisor) Shutdown(ctx context.Context, tell func(Ended)) {
+	s.shutsDown.Store(true)
+	left, asked := map[process.ID]*runner{}, map[process.ID]bool{}
+	for _, r := range s.all() {
+		left[r.id] = r
+	}
+	results := make(chan Ended, len(left))
+	for len(left) > 0 {
+		for id, r := range left {
+			if !asked[id] && !s.neededBy(id, left) {
+				asked[id] = true
+				end := &shutdown{result: results}
+				r.post(func(ctx context.Context, r *runner) { r.shutDown(ctx, end) })
+			}
+		}
+		select {
+		case e := <-results:
+			for more := true; more; more = len(results) > 0 {
+				if e.Text != "" {
+					tell(e)
+				}
+				if delete(left, e.ID); len(results) > 0 {
+					e = <-results
+				}
+			}
+		case <-ctx.Done():
+			ids := slices.Collect(maps.Keys(left))
+			process.SortIDs(ids)
+			for _, id := range ids {
+				text := "the time was over before its turn"
+				if asked[id] {
+					text = "it has not ended in time"
+				}
+				tell(Ended{ID: id, Left: true, Text: text})
+			}
+			return
+		}
+	}
+}
+
+// neededBy reports whether one of these processes is after another one, and neither waits for itself.
+func (s *Supervisor) neededBy(id process.ID, left map[process.ID]*runner) bool {
+	return slices.ContainsFunc(s.order.dependentsOf(id), func(other process.ID) bool {
+		r := left[other]
+		if r == nil {
+			return false
+		}
+		rec := r.shared.load().Record
+		return rec == nil || s.order.cycle(other, peersOf(other, rec.Spec.After)) == nil // somebody must be the first
+	})
+}
+
+// shutdown is the end of one process in a Shutdown.
+type shutdown struct {
+	begun  bool
+	result chan<- Ended
+}
+
+// shutDown ends the process unless it is at rest, and tells of its end. It calls itself again at each change of the
+// process until then.
+func (r *runner) shutDown(ctx context.Context, end *shutdown) {
+	who := r.proc.Runtime.Process
+	switch {
+	case r.proc.Machine.Busy():
+		stop := &specstore.Entry{Op: process.Stop, Ordered: true}
+		stop.Actor.User = "the host, which shuts down"
+		if r.proc.Machine.Awaits == lifecycle.Launch && r.work.cancel != nil {
+			r.work.cancel(operation.EndedBy(stop))
+		}
+		r.hurry(stop)
+	case r.proc.Record == nil || !r.proc.Record.Hosted || r.proc.Machine.State != lifecycle.Running || who == nil ||
+		r.claims.rival != 0 || r.kept():
+		e := Ended{ID: r.id}
+		if end.begun {
+			e.Text = r.proc.Cause().Text
+		}
+		end.result <- e
+		return
+	case end.begun:
+		end.result <- Ended{ID: r.id, Left: true, Text: r.proc.Cause().Text}
+		return
+	case r.mayNotEnd(*who, "would end because the host shuts down,"):
+		end.result <- Ended{ID: r.id, Left: true, Text: "the policy of this host does not let drover stop it"}
+		return
+	default:
+		end.begun = true
+		r.proc.ShutsDown(time.Now())
+		r.step(ctx, lifecycle.Condemned{})
+	}
+	r.sup.order.next([]process.ID{r.id}, func() {
+		r.post(func(ctx context.Context, r *runner) { r.shutDown(ctx, end) })
+	})
 }
