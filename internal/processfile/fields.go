@@ -190,7 +190,7 @@ func fieldsOfLimits() []Field {
 		},
 		kernel("memory", "size", "Memory of the process and its children, by the control group.", Live),
 		kernel("cpu", "percent",
-			"Processor time of the process and its children; 150% is one processor and a half.", Live),
+			"Processor time of the process and its children, in percent of one processor.", Live),
 		kernel("tasks", "number", "Processes and threads of the process and its children.", Live),
 		kernel("open_files", "number or infinity", "Open descriptors of each process (RLIMIT_NOFILE). infinity is the most that the kernel allows.", Live),
 		kernel("core_size", "size or infinity", "The size of a core file (RLIMIT_CORE).", Live),
@@ -209,11 +209,11 @@ func fieldsOfLimits() []Field {
 		},
 		{
 			Path: "thresholds.memory", Value: "percent", Default: "none", Class: Live,
-			Text: "Memory, in percent of the whole machine.",
+			Text: "Memory, in percent of the host.",
 		},
 		{
 			Path: "thresholds.cpu", Value: "percent", Default: "none", Class: Live,
-			Text: "Processor time, in percent of the whole machine.",
+			Text: "Processor time, in percent of the host.",
 		},
 		{
 			Path: "copies", Value: "number from 1 to 1000", Default: "none", Class: Live,

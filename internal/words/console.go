@@ -53,6 +53,7 @@ var Page = struct {
 //nolint:gochecknoglobals // constant texts
 var Head = struct {
 	Process, Host, State, Since, PID, CPU, Memory, Restarts, Why, Version, Hosted, Message        Text
+	CPUOfHost, MemoryOfHost                                                                       Text
 	Task, Operation, Subject, User, Created, Progress, Outcome, Started, Took                     Text
 	Address, Build, Labels, LastSeen, System, Notes, At, Event, Cause, Count, Severity            Text
 	NothingRuns, NotEnded, FailedSome, ExitCode, Signal                                           Text
@@ -62,6 +63,7 @@ var Head = struct {
 }{
 	Process: Text{"Process", "进程"}, Host: Text{"Host", "主机"}, State: Text{"State", "状态"},
 	Since: Text{"Since", "起始时间"}, PID: Text{"PID", "PID"}, CPU: Text{"CPU", "CPU"}, Memory: Text{"Memory", "内存"},
+	CPUOfHost: Text{"CPU/host", "CPU/主机"}, MemoryOfHost: Text{"Memory/host", "内存/主机"},
 	Restarts: Text{"Restarts", "重启次数"}, Why: Text{"Why", "原因"}, Version: Text{"Version", "版本"},
 	Hosted: Text{"Hosted", "托管"}, Message: Text{"Message", "信息"},
 

@@ -152,8 +152,8 @@ var Fields = []Text{
 	{"Limits that the kernel enforces.", "由内核强制执行的限制。"},
 	{"Memory of the process and its children, by the control group.", "进程及其子进程的内存，由 cgroup 限制。"},
 	{
-		"Processor time of the process and its children; 150% is one processor and a half.",
-		"进程及其子进程的 CPU 时间；150% 为一个半处理器。",
+		"Processor time of the process and its children, in percent of one processor.",
+		"进程及其子进程的 CPU 时间，占一个处理器的百分比。",
 	},
 	{"Processes and threads of the process and its children.", "进程及其子进程的进程数和线程数。"},
 	{
@@ -174,8 +174,8 @@ var Fields = []Text{
 		"Limits that drover judges: it ends and relaunches a process that stays above one.",
 		"由 drover 判断的限制：进程持续超出时，drover 结束并重新拉起它。",
 	},
-	{"Memory, in percent of the whole machine.", "内存，占整台主机的百分比。"},
-	{"Processor time, in percent of the whole machine.", "CPU 时间，占整台主机的百分比。"},
+	{"Memory, in percent of the host.", "内存，占主机的百分比。"},
+	{"Processor time, in percent of the host.", "CPU 时间，占主机的百分比。"},
 	{
 		"The number of copies of a process with run: NAME@1 to NAME@N, each a process of its own with its " +
 			"number in DROVER_COPY. Without copies there is one process NAME. copies: 1 is NAME@1.",

@@ -147,13 +147,14 @@ var Sentences = []Text{
 		"达到了 {most} 个任务的限制：内核拒绝了 {n} 个进程或线程",
 	},
 	{
-		"{time} before its end it used {cpu}% of the processors and {memory}% of the memory, with {n} process{s} " +
-			"and {files} open file{s}",
-		"结束前 {time}：CPU {cpu}%，内存 {memory}%，{n} 个进程，打开 {files} 个文件",
+		"{time} before its end it used {cpu}% of the host's processors and {memory}% of the host's memory, " +
+			"with {n} process{s} and {files} open file{s}",
+		"结束前 {time}：占主机 CPU 的 {cpu}%、主机内存的 {memory}%，{n} 个进程，打开 {files} 个文件",
 	},
 	{
-		"{time} before its end it used {cpu}% of the processors and {memory}% of the memory, with {n} process{s}",
-		"结束前 {time}：CPU {cpu}%，内存 {memory}%，{n} 个进程",
+		"{time} before its end it used {cpu}% of the host's processors and {memory}% of the host's memory, " +
+			"with {n} process{s}",
+		"结束前 {time}：占主机 CPU 的 {cpu}%、主机内存的 {memory}%，{n} 个进程",
 	},
 	{"its last health check, {time} before its end, failed: {output}", "结束前 {time} 的最后一次健康检查失败：{output}"},
 	{"it ran with revision {ran}, and revision {stored} is stored", "运行的是修订版本 {ran}，已保存的是修订版本 {stored}"},
@@ -169,22 +170,22 @@ var Sentences = []Text{
 
 	// limits, health, readiness and configuration
 	{
-		"process group {group} used {cpu} % of the processors, but may use {most} %: drover ended pid {pid}, " +
+		"process group {group} used {cpu} % of the host's processors, but may use {most} %: drover ended pid {pid}, " +
 			"which had the highest score",
-		"进程组 {group} 使用了 {cpu} % 的 CPU，上限为 {most} %：drover 终止了评分最高的 pid {pid}",
+		"进程组 {group} 使用了主机 CPU 的 {cpu} %，上限为 {most} %：drover 终止了评分最高的 pid {pid}",
 	},
 	{
-		"process group {group} used {memory} % of the memory, but may use {most} %: drover ended pid {pid}, " +
+		"process group {group} used {memory} % of the host's memory, but may use {most} %: drover ended pid {pid}, " +
 			"which had the highest score",
-		"进程组 {group} 使用了 {memory} % 的内存，上限为 {most} %：drover 终止了评分最高的 pid {pid}",
+		"进程组 {group} 使用了主机内存的 {memory} %，上限为 {most} %：drover 终止了评分最高的 pid {pid}",
 	},
 	{
-		"pid {pid} used {cpu} % of the processors, but may use {most} %: drover ended it",
-		"pid {pid} 使用了 {cpu} % 的 CPU，上限为 {most} %：drover 已将其终止",
+		"pid {pid} used {cpu} % of the host's processors, but may use {most} %: drover ended it",
+		"pid {pid} 使用了主机 CPU 的 {cpu} %，上限为 {most} %：drover 已将其终止",
 	},
 	{
-		"pid {pid} used {memory} % of the memory, but may use {most} %: drover ended it",
-		"pid {pid} 使用了 {memory} % 的内存，上限为 {most} %：drover 已将其终止",
+		"pid {pid} used {memory} % of the host's memory, but may use {most} %: drover ended it",
+		"pid {pid} 使用了主机内存的 {memory} %，上限为 {most} %：drover 已将其终止",
 	},
 	{"the health check failed {n} times in a row: {output}", "健康检查连续失败 {n} 次：{output}"},
 	{"the health check failed: {output}", "健康检查失败：{output}"},

@@ -30,7 +30,7 @@ processes:
 		b.mark()
 		b.await("two charts", "document.querySelectorAll('#usage svg polyline').length >= 2")
 		texts := evaluate[[]string](b, "[...document.querySelectorAll('#usage svg[role=img]')].map((e) => e.getAttribute('aria-label'))")
-		for i, name := range []words.Text{words.Head.Memory, words.Head.CPU} {
+		for i, name := range []words.Text{words.Head.Memory, words.Head.CPUOfHost} {
 			if len(texts) != 2 || !strings.HasPrefix(texts[i], name.In(l)) || !strings.Contains(texts[i], "180") {
 				t.Errorf("the charts are called %q", texts)
 			}

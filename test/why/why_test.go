@@ -312,7 +312,7 @@ func limits() []injection {
 			o.spec["limits"] = harness.Object{"mem": harness.MemoryPercent(t, 100)}
 			o.does("start", true)
 			return o
-		}, []string{"of the memory"}},
+		}, []string{"of the host's memory"}},
 		{"group-limit", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "hog-mem", "-mb", "200")
 			o.Namespace = "pool"

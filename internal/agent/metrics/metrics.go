@@ -205,7 +205,7 @@ func writeUsed(p *page, s State) {
 		of         func(u *Used) float64
 	}{
 		{
-			"drover_agent_process_cpu_percent", "CPU that a process with its whole tree uses, in percent of the machine.",
+			"drover_agent_process_cpu_percent", "CPU that a process with its whole tree uses, in percent of the host.",
 			func(u *Used) float64 { return u.CPU },
 		},
 		{

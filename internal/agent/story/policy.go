@@ -51,7 +51,7 @@ func breachText(pid int, b *process.Breach) string {
 	for i, s := range b.Samples {
 		words[i] = fmt.Sprintf("%.1f", s)
 	}
-	what := map[string]string{"cpu": "of the processors", "mem": "of the memory"}[b.Resource]
+	what := map[string]string{"cpu": "of the host's processors", "mem": "of the host's memory"}[b.Resource]
 	if b.Group != "" {
 		return fmt.Sprintf(
 			"process group %q used %s %% %s, but may use %g %%: drover ended pid %d, which had the highest score",

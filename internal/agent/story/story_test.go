@@ -62,7 +62,7 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 			health: &process.Answer{Text: "status 503", At: at - 4_000, Failures: 1},
 			want: []string{
 				"its memory had grown to 300.5 MiB at most",
-				"20s before its end it used 12.3% of the processors and 5.0% of the memory, " +
+				"20s before its end it used 12.3% of the host's processors and 5.0% of the host's memory, " +
 					"with 3 processes and 1020 open files",
 				"its last health check, 4s before its end, failed: status 503",
 			},
@@ -71,7 +71,7 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 			how:   process.Exit{Known: true, Code: 1, At: at},
 			usage: &process.Usage{Processes: 1, Files: 922, At: at - 20_000}, files: 1024,
 			want: []string{
-				"20s before its end it used 0.0% of the processors and 0.0% of the memory, with 1 process and 922 open files",
+				"20s before its end it used 0.0% of the host's processors and 0.0% of the host's memory, with 1 process and 922 open files",
 				"its spec limits the open files of each process to 1024",
 			},
 		},
@@ -83,7 +83,7 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 			how:   process.Exit{Known: true, Code: 1, At: at},
 			usage: &process.Usage{Processes: 1, Files: 921, At: at - 20_000}, files: 1024,
 			want: []string{
-				"20s before its end it used 0.0% of the processors and 0.0% of the memory, with 1 process and 921 open files",
+				"20s before its end it used 0.0% of the host's processors and 0.0% of the host's memory, with 1 process and 921 open files",
 			},
 		},
 		"marks of the group": {

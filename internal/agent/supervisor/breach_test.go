@@ -29,7 +29,7 @@ func TestBreach(t *testing.T) {
 			r.Exceeded(id("a"), r.instance("a"), overMem())
 			r.pass(0)
 			if s := r.state("a", "stopping", true); s.Cause.ID != process.CauseMemLimit ||
-				!strings.Contains(s.Message, "11.0, 12.0, 13.0 % of the memory, but may use 10 %") {
+				!strings.Contains(s.Message, "11.0, 12.0, 13.0 % of the host's memory, but may use 10 %") {
 				t.Errorf("while it is ended: %+v", s)
 			}
 			r.pass(20 * time.Second)

@@ -201,8 +201,8 @@ func (t *top) ask(ctx context.Context, c *client.Client, rows []used) {
 func topColumns() []term.Column[used] {
 	return append(firstColumns(), []term.Column[used]{
 		{Head: "PID", Cell: func(p used) string { return strconv.Itoa(p.Instance.PID) }},
-		{Head: "CPU", Cell: cpuCell},
-		{Head: "MEMORY", Cell: memoryCell},
+		{Head: "CPU/HOST", Cell: cpuCell},
+		{Head: "MEMORY/HOST", Cell: memoryCell},
 		{Head: "RSS", Cell: func(p used) string { return term.Size(remote.Used(&p.Process).RSS) }},
 		{Head: "THREADS", Cell: func(p used) string { return strconv.Itoa(p.Instance.Threads) }},
 		{Head: "FILES", Cell: func(p used) string {
@@ -235,11 +235,11 @@ func memoryCell(p used) string {
 
 func historyColumns() []term.Column[used] {
 	return append(firstColumns(), []term.Column[used]{
-		{Head: "CPU", Cell: cpuCell},
+		{Head: "CPU/HOST", Cell: cpuCell},
 		{Head: "CPU HISTORY", Cell: func(p used) string {
 			return remote.Sparkline(p.History, func(s *client.UsageStep) float64 { return s.CPU }, sparkWidth)
 		}},
-		{Head: "MEMORY", Cell: memoryCell},
+		{Head: "MEMORY/HOST", Cell: memoryCell},
 		{Head: "MEMORY HISTORY", Cell: func(p used) string {
 			memory := func(s *client.UsageStep) float64 { return float64(s.Memory) }
 			return remote.Sparkline(p.History, memory, sparkWidth)

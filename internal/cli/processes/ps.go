@@ -250,7 +250,7 @@ func processColumns() []term.Column[client.Process] {
 		{Head: "STATE", Cell: stateOf, State: true},
 		{Head: "PID", Cell: running(func(i *client.Instance) string { return strconv.Itoa(i.PID) })},
 		{Head: "UPTIME", Cell: running(func(i *client.Instance) string { return term.Since(i.StartedAt) })},
-		{Head: "CPU", Cell: using(func(u client.Usage) string { return term.Percent(u.CPU) })},
+		{Head: "CPU/HOST", Cell: using(func(u client.Usage) string { return term.Percent(u.CPU) })},
 		{Head: "MEMORY", Cell: using(func(u client.Usage) string { return term.Size(u.RSS) })},
 		{Head: "HOSTED", Cell: func(p client.Process) string { return term.YesNo(p.Hosted) }},
 		{Head: "ADDRESS", Wide: true, Cell: func(p client.Process) string { return remote.Address(p.Host) }},

@@ -187,7 +187,7 @@ func statusFields(p client.Process, lang words.Lang) []term.Field {
 			term.Field{"Process", strings.TrimSpace(fmt.Sprintf("%d %s", i.PID, i.Cmdline))},
 			term.Field{"Threads", fmt.Sprint(i.Threads)},
 			term.Field{"Memory", fmt.Sprintf("%s (%s)", term.Size(used.RSS), term.Percent(used.Mem))},
-			term.Field{"CPU", term.Percent(used.CPU)},
+			term.Field{"CPU/host", term.Percent(used.CPU)},
 			term.Field{"Version", versionText(p)},
 			term.Field{"Health", i.Health},
 		)

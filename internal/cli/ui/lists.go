@@ -109,7 +109,7 @@ func processColumns() []column {
 		state,
 		col(words.Head.Since, 3, func(s *State, p client.Process) string { return s.age(since(p)) }),
 		col(words.Head.PID, 6, instance(func(_ *State, i *client.Instance) string { return strconv.Itoa(i.PID) })),
-		col(words.Head.CPU, 5, uses(func(u client.Usage) string { return term.Percent(u.CPU) })),
+		col(words.Head.CPUOfHost, 5, uses(func(u client.Usage) string { return term.Percent(u.CPU) })),
 		col(words.Head.Memory, 4, uses(func(u client.Usage) string { return term.Size(u.RSS) })),
 		col(words.Head.Restarts, 2, func(_ *State, p client.Process) string {
 			if p.Restarts == 0 {

@@ -108,7 +108,7 @@ func TestColumns(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	page := r.has("/ui/processes", `href="/ui/processes?cols=pid%2Cstarted%2Ccpu%2Cmemory%2Crestarts%2Chosted"`, "<td>yes</td>")
-	if got := heads(page); got != "Process Host State PID Started CPU Memory Restarts Hosted Why" {
+	if got := heads(page); got != "Process Host State PID Started CPU/host Memory Restarts Hosted Why" {
 		t.Errorf("the columns are %s", got)
 	}
 	page = r.has("/ui/processes?cols=version,pid&namespace=shop", `href="/ui/processes?cols=version&amp;namespace=shop" aria-current="true">PID ×`,

@@ -165,7 +165,7 @@ func (v *view) usageOf(ctx context.Context, p *client.Process, last string) usag
 	u.Charts = []chart{
 		v.draw(steps, recent, words.Head.Memory, func(s *client.UsageStep) float64 { return float64(s.Memory) },
 			func(value float64) string { return byteSize(int64(value)) }),
-		v.draw(steps, recent, words.Head.CPU, func(s *client.UsageStep) float64 { return s.CPU }, percent),
+		v.draw(steps, recent, words.Head.CPUOfHost, func(s *client.UsageStep) float64 { return s.CPU }, percent),
 	}
 	return u
 }

@@ -289,7 +289,7 @@ func columns() (all []column, usual []string) {
 	return []column{
 		{"pid", words.Head.PID},
 		{"started", words.Head.Started},
-		{"cpu", words.Head.CPU},
+		{"cpu", words.Head.CPUOfHost},
 		{"memory", words.Head.Memory},
 		{"restarts", words.Head.Restarts},
 		{"hosted", words.Head.Hosted},
