@@ -56,7 +56,7 @@ var Head = struct {
 	CPUOfHost, MemoryOfHost                                                                       Text
 	Task, Operation, Subject, User, Created, Progress, Outcome, Started, Took                     Text
 	Address, Build, Labels, LastSeen, System, Notes, At, Event, Cause, Count, Severity            Text
-	NothingRuns, NotEnded, FailedSome, ExitCode, Signal                                           Text
+	NothingRuns, NotEnded, ExitCode, Signal                                                       Text
 	WrongNow, NothingWrong, RunningNow, LastChanges, Remedy, Details, Log, Spec, LastExit, Health Text
 	Batch, Failures, Plan, Reason, Name, Namespace, Results, ByMessage, LastWords, Actions        Text
 	FirstFailures, RevisionOf, Also, AllEvents, Ago, Yes, No, All                                 Text
@@ -82,7 +82,6 @@ var Head = struct {
 	},
 	NothingRuns: Text{"No task and no rollout runs.", "没有正在执行的任务或分批发布。"},
 	NotEnded:    Text{"not ended", "未结束"},
-	FailedSome:  Text{"done with failures", "已完成，有失败"},
 	ExitCode:    Text{"exit status {n}", "退出码 {n}"}, Signal: Text{"signal {n}", "信号 {n}"},
 	RunningNow: Text{"Running now", "正在执行"}, LastChanges: Text{"Last events", "最近事件"},
 	Remedy: Text{"What to do", "处理方法"}, Details: Text{"Details", "详情"}, Log: Text{"Log", "日志"},
@@ -170,7 +169,7 @@ var States = map[string]Text{
 	"operating": {"operating", "操作中"}, "stale": {"out of date", "数据过期"},
 	"online": {"online", "在线"}, "away": {"away", "失联"},
 	"done": {"done", "已完成"}, "held": {"waits for approval", "等待批准"}, "paused": {"paused", "已暂停"},
-	"aborted": {"aborted", "已终止"},
+	"aborted": {"aborted", "已终止"}, doneWithFailures: {"done with failures", "已完成，有失败"},
 	"waiting": {"waiting", "等待中"}, "begun": {"under way", "执行中"}, "baking": {"being watched", "观察中"},
 	"skipped": {"skipped", "已略过"}, "relaunched": {"relaunched", "被重新拉起"},
 	"pending": {"pending", "等待中"}, "ok": {"ok", "成功"}, "failed": {"failed", "失败"},
@@ -186,6 +185,17 @@ var States = map[string]Text{
 	"former": {"former", "旧"}, "active": {"active", "生效中"}, "ended": {"ended", "已结束"},
 	"critical": {"critical", "严重"}, "problem": {"problem", "问题"},
 	"failing": {"failing", "持续失败"}, "warning": {"warning", "警告"}, "notice": {"notice", "提示"},
+}
+
+// doneWithFailures is what lists show of a task or a rollout that is done on some targets only.
+const doneWithFailures = "done-with-failures"
+
+// Result returns the state of a task or a rollout, as lists show it.
+func Result(state string, failed int) string {
+	if state == "done" && failed > 0 {
+		return doneWithFailures
+	}
+	return state
 }
 
 // State returns the word of a state; the id itself if it has none.
@@ -229,7 +239,7 @@ func ClassOf(id string) Class {
 	case "unhealthy", "not-ready", "warning", "held", "paused", "agent-unavailable", "relaunched":
 		return Warn
 	case "flapping", "backoff", "given-up", "failed", "failing", "critical", "check-failed", "aborted", "denied",
-		"problem", "not-serving":
+		"problem", "not-serving", doneWithFailures:
 		return Bad
 	case "unknown", "away", "stale":
 		return Unsure

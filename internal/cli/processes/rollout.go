@@ -18,6 +18,7 @@ import (
 	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/why"
+	"drover/internal/words"
 )
 
 // rollOut begins a rollout and follows it.
@@ -361,7 +362,7 @@ func newRolloutList() *cobra.Command {
 		ID: func(r client.Rollout) string { return r.ID },
 		Columns: []term.Column[client.Rollout]{
 			{Head: "ROLLOUT", Cell: func(r client.Rollout) string { return r.ID }},
-			{Head: "STATE", Cell: func(r client.Rollout) string { return r.State }, State: true},
+			{Head: "STATE", Cell: func(r client.Rollout) string { return words.Result(r.State, r.Counts.Failed) }, State: true},
 			{Head: "OPERATION", Cell: func(r client.Rollout) string { return r.Op }},
 			{Head: "PROCESS", Cell: func(r client.Rollout) string { return processesOf(r.Processes) }},
 			{Head: "HOSTS", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Hosts) }},

@@ -12,6 +12,7 @@ import (
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 	"drover/internal/process"
+	"drover/internal/words"
 )
 
 // NewTask returns 'drover task'.
@@ -63,7 +64,7 @@ func newTaskList() *cobra.Command {
 func taskColumns() []term.Column[client.Operation] {
 	return []term.Column[client.Operation]{
 		{Head: "TASK", Cell: func(t client.Operation) string { return t.ID }},
-		{Head: "STATE", Cell: func(t client.Operation) string { return t.State }, State: true},
+		{Head: "STATE", Cell: func(t client.Operation) string { return words.Result(t.State, t.Counts.Failed) }, State: true},
 		{Head: "OPERATION", Cell: func(t client.Operation) string { return t.Op }},
 		{Head: "PROCESS", Cell: func(t client.Operation) string {
 			if t.Requests > 1 {
@@ -104,7 +105,7 @@ func newTaskGet() *cobra.Command {
 			if s.Form == term.AsTable {
 				term.Say(cmd, "%s: %s by %s, %s ago, %s\n", task.ID, task.Op,
 					term.Printable(term.Doer(task.App, task.User, task.Reason)),
-					term.Since(&task.CreatedAt), task.State)
+					term.Since(&task.CreatedAt), words.State(words.Result(task.State, task.Counts.Failed)).In(words.English))
 			}
 			w := waiter{session: &s}
 			if s.Form == term.AsTable { // all results, because the caller asked for them

@@ -164,7 +164,7 @@ func hostColumns() []column {
 func taskColumns() []column {
 	return []column{
 		col(words.Head.Task, 0, func(_ *State, t client.Operation) string { return t.ID }),
-		stateCol(words.Head.State, func(t client.Operation) string { return t.State }),
+		stateCol(words.Head.State, func(t client.Operation) string { return words.Result(t.State, t.Counts.Failed) }),
 		col(words.Head.Operation, 0, func(s *State, t client.Operation) string { return s.op(t.Op) }),
 		col(words.Head.Progress, 1, func(s *State, t client.Operation) string {
 			n := t.Counts
@@ -188,7 +188,7 @@ func taskColumns() []column {
 func rolloutColumns() []column {
 	return []column{
 		col(words.Page.Rollouts, 0, func(_ *State, r client.Rollout) string { return r.ID }),
-		stateCol(words.Head.State, func(r client.Rollout) string { return r.State }),
+		stateCol(words.Head.State, func(r client.Rollout) string { return words.Result(r.State, r.Counts.Failed) }),
 		col(words.Head.Operation, 0, func(s *State, r client.Rollout) string { return s.op(r.Op) }),
 		col(words.Head.Subject, 1, func(_ *State, r client.Rollout) string { return strings.Join(r.Processes, " ") }),
 		col(words.Head.Progress, 2, func(_ *State, r client.Rollout) string {

@@ -533,3 +533,21 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
+
+// TestDoneWithFailures: what is done on some targets only looks so, as on the pages of the console.
+func TestDoneWithFailures(t *testing.T) {
+	s := State{lang: words.English}
+	counts := client.Counts{Targets: 2, OK: 1, Failed: 1}
+	task := client.Operation{ID: "op-1", State: "done", Counts: counts}
+	rollout := client.Rollout{ID: "ro-1", State: "done", Counts: client.RolloutCounts{Hosts: 2, OK: 1, Failed: 1}}
+	for got, want := range map[string]string{
+		taskColumns()[1].cell(&s, task):                            "✖ done with failures",
+		rolloutColumns()[1].cell(&s, rollout):                      "✖ done with failures",
+		string(words.ClassOf(taskColumns()[1].state(task))):        string(words.Bad),
+		taskColumns()[1].cell(&s, client.Operation{State: "done"}): "● done",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -175,7 +175,7 @@ const rolloutHosts = 500
 func (s *State) rolloutText(r client.Rollout) []string {
 	n := r.Counts
 	lines := without(
-		s.op(r.Op)+"  "+r.ID+"  "+s.state(r.State),
+		s.op(r.Op)+"  "+r.ID+"  "+s.state(words.Result(r.State, r.Counts.Failed)),
 		field(words.Head.Subject.In(s.lang), strings.Join(r.Processes, " ")),
 		field(words.Head.Reason.In(s.lang), s.said(r.Reason)),
 		field(words.Head.User.In(s.lang), term.Caller(r.App, r.User)),

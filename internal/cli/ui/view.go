@@ -206,7 +206,8 @@ func (s *State) summary() string {
 // taskLine says what a task does, and how far it is.
 func (s *State) taskLine(t *client.Operation) string {
 	n := t.Counts
-	line := fmt.Sprintf("%s %s · %d/%d %s", s.op(t.Op), t.Subject, n.OK+n.Failed, n.Targets, s.state(t.State))
+	line := fmt.Sprintf("%s %s · %d/%d %s", s.op(t.Op), t.Subject, n.OK+n.Failed, n.Targets,
+		s.state(words.Result(t.State, n.Failed)))
 	if n.Failed > 0 {
 		line += " · " + s.state("failed") + " " + strconv.Itoa(n.Failed)
 	}
@@ -539,7 +540,7 @@ func (s *State) rolloutQuestion(d *dialog, op string) []string {
 	r, n := d.rollout, d.rollout.Counts
 	lines := []string{
 		"  " + words.Screen.AskRollout.In(s.lang, "op", op, "rollout", r.ID), "",
-		"    " + s.op(r.Op) + "  " + strings.Join(r.Processes, " ") + "  " + s.state(r.State),
+		"    " + s.op(r.Op) + "  " + strings.Join(r.Processes, " ") + "  " + s.state(words.Result(r.State, r.Counts.Failed)),
 		"    " + words.Screen.RolloutHosts.In(s.lang, "done", n.OK+n.Failed+n.Skipped, "hosts", n.Hosts,
 			"failed", n.Failed, "waiting", n.Waiting),
 	}

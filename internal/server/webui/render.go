@@ -84,6 +84,7 @@ func functions(lang words.Lang, now func() time.Time) template.FuncMap {
 		"by":     func(a client.Actor) string { return byline(a, lang) },
 		"state":  func(id string) string { return words.State(id).In(lang) },
 		"class":  words.ClassOf,
+		"result": words.Result,
 		"mark":   func(id string) string { return words.ClassOf(id).Mark() },
 		"when":   when,
 		"safe":   visible,

@@ -26,7 +26,7 @@ func TestStateOfTask(t *testing.T) {
 			class  words.Class
 		}{
 			{"done", 0, words.State("done"), words.Good},
-			{"done", 1, words.Head.FailedSome, words.Bad},
+			{"done", 1, words.State("done-with-failures"), words.Bad},
 			{"running", 1, words.State("running"), words.Good},
 		} {
 			var out strings.Builder
