@@ -39,6 +39,29 @@ func CompareIDs(a, b ID) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
+// CompareNatural orders names as people count: @2 is before @10, and web-2 before web-10. It is 0 for equal names only.
+func CompareNatural(a, b string) int {
+	for i, j := 0, 0; ; {
+		n, m := digits(a[i:]), digits(b[j:])
+		switch {
+		case n > 0 && m > 0:
+			x, y := strings.TrimLeft(a[i:i+n], "0"), strings.TrimLeft(b[j:j+m], "0")
+			if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+				return c
+			}
+			i, j = i+n, j+m
+		case i == len(a) || j == len(b) || a[i] != b[j]:
+			// The rest decides; names that differ by leading zeros only are equal up to here.
+			return cmp.Or(cmp.Compare(a[i:], b[j:]), cmp.Compare(a, b))
+		default:
+			i, j = i+1, j+1
+		}
+	}
+}
+
+// digits returns how many digits a text begins with.
+func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
+
 // SortIDs sorts ids by namespace and name. The agent stays smaller than with slices.SortFunc.
 func SortIDs(ids []ID) { sort.Sort(byName(ids)) }
 

@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,5 +150,26 @@ func TestSpecSurvivesEncoding(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
+	}
+}
+
+// TestCompareNatural: numbers in names count as numbers, and different names are never equal.
+func TestCompareNatural(t *testing.T) {
+	want := []string{
+		"", "0:10.0.0.2", "0:10.0.0.10", "a", "a@1", "a@2", "a@10", "a@100", "b1c2", "b1c10", "b02c1", "b2c1", "b10c1",
+		"web-2", "web-9", "web-10", "web-99999999999999999999998", "web-99999999999999999999999",
+	}
+	got := slices.Clone(want)
+	slices.Sort(got)
+	slices.SortFunc(got, process.CompareNatural)
+	if !slices.Equal(got, want) {
+		t.Errorf("sorted\n%q, want\n%q", got, want)
+	}
+	for i, a := range want {
+		for j, b := range want {
+			if c := process.CompareNatural(a, b); c < 0 != (i < j) || c > 0 != (i > j) {
+				t.Errorf("%q and %q: %d", a, b, c)
+			}
+		}
 	}
 }

@@ -180,17 +180,10 @@ func (s *selection) failed(cmd *cobra.Command, c *client.Client, of string) (tar
 func sortProcesses(all []client.Process) {
 	slices.SortStableFunc(all, func(a, b client.Process) int {
 		return cmp.Or(
-			cmp.Compare(a.Namespace, b.Namespace), compareNames(a.Name, b.Name),
-			cmp.Compare(a.Host.Cloud, b.Host.Cloud), cmp.Compare(a.Host.ID, b.Host.ID),
+			cmp.Compare(a.Namespace, b.Namespace), process.CompareNatural(a.Name, b.Name),
+			cmp.Compare(a.Host.Cloud, b.Host.Cloud), process.CompareNatural(a.Host.ID, b.Host.ID),
 		)
 	})
-}
-
-// compareNames orders names, and copies by their numbers.
-func compareNames(a, b string) int {
-	base, n := process.CutCopy(a)
-	other, m := process.CutCopy(b)
-	return cmp.Or(cmp.Compare(base, other), cmp.Compare(n, m))
 }
 
 // suggestNamespace suggests namespaces for a name without one, and all processes for the name of a namespace. It

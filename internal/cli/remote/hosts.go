@@ -239,7 +239,7 @@ func (h *Hosts) agents(ctx context.Context, c *client.Client) (all []client.Agen
 		return nil, ExitOf(err)
 	}
 	slices.SortStableFunc(all, func(a, b client.Agent) int {
-		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), process.CompareNatural(a.ID, b.ID))
 	})
 	all = slices.CompactFunc(all, func(a, b client.Agent) bool { return a.ID == b.ID })
 	if h.Limit > 0 {

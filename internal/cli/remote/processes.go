@@ -79,7 +79,7 @@ func (s *Choice) firstHosts(all []client.Process) []string {
 		areas[p.Host.ID] = p.Host.Cloud
 	}
 	ids := slices.SortedFunc(maps.Keys(areas), func(a, b string) int {
-		return cmp.Or(cmp.Compare(areas[a], areas[b]), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(areas[a], areas[b]), process.CompareNatural(a, b))
 	})
 	return ids[:min(len(ids), s.Limit)]
 }

@@ -567,9 +567,9 @@ func worse(a, b string) int { return why.Severity(a).Compare(why.Severity(b)) }
 func (q *whyQuery) sort() {
 	slices.SortStableFunc(q.found, func(a, b v1.Finding) int {
 		return cmp.Or(
-			worse(a.Severity, b.Severity), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
-			cmp.Compare(a.Cause.ID, b.Cause.ID), cmp.Compare(a.Host.Cloud, b.Host.Cloud),
-			cmp.Compare(a.Host.ID, b.Host.ID),
+			worse(a.Severity, b.Severity), cmp.Compare(a.Namespace, b.Namespace),
+			process.CompareNatural(a.Name, b.Name), cmp.Compare(a.Cause.ID, b.Cause.ID),
+			cmp.Compare(a.Host.Cloud, b.Host.Cloud), process.CompareNatural(a.Host.ID, b.Host.ID),
 		)
 	})
 }

@@ -6,11 +6,11 @@ import (
 	"iter"
 	"slices"
 
+	"drover/internal/process"
 	"drover/internal/server/store"
 )
 
-// Place is the place of an agent in the list of all: by area, address as text, and key. The zero place is before every
-// agent.
+// Place is the place of an agent in the list of all: by area, address and key. The zero place is before every agent.
 type Place struct {
 	Cloud   int
 	IP, Key string
@@ -36,7 +36,7 @@ func PlaceOf(a store.Agent) Place { return Place{a.Cloud, a.IP, a.Key} }
 
 // Compare returns -1, 0 or 1 if p is before, at or after q.
 func (p Place) Compare(q Place) int {
-	return cmp.Or(cmp.Compare(p.Cloud, q.Cloud), cmp.Compare(p.IP, q.IP), cmp.Compare(p.Key, q.Key))
+	return cmp.Or(cmp.Compare(p.Cloud, q.Cloud), process.CompareNatural(p.IP, q.IP), cmp.Compare(p.Key, q.Key))
 }
 
 // stretch is how many agents are read under one lock.

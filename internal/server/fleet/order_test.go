@@ -158,3 +158,13 @@ func BenchmarkAfter(b *testing.B) {
 		})
 	}
 }
+
+// TestOrderOfHosts: hosts are in the order of their addresses, as people count.
+func TestOrderOfHosts(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{
+		{Key: "C", IP: "10.0.0.10", Created: start}, {Key: "D", IP: "10.0.0.9", Created: start},
+	}})
+	if diff := cmp.Diff([]string{"D", "C"}, keysAfter(d, fleet.Place{})); diff != "" {
+		t.Error(diff)
+	}
+}

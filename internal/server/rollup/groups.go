@@ -48,16 +48,38 @@ func keyOf(by string, f *Found) string {
 	}
 }
 
-// Place is a place in a list of groups or processes. A list is in the order of Number from the largest, then of Text
-// and Key from the smallest.
+// Place is a place in a list of groups or processes. A list is in the order of Number from the largest, then of Text,
+// the names of Key and Host from the smallest.
 type Place struct {
 	Number int64             `json:"number,omitempty"`
 	Text   string            `json:"text,omitempty"`
 	Key    store.ObservedKey `json:"key,omitzero"`
+	Host   fleet.Place       `json:"host,omitzero"`
+}
+
+// placeOf returns the place of a process in the order of names.
+func placeOf(f *Found) Place {
+	return Place{Key: f.Place(), Host: fleet.PlaceOf(*f.Agent)}
+}
+
+// numbered returns the place of a process with a number, and texted with a text.
+func numbered(f *Found, n int64) Place {
+	p := placeOf(f)
+	p.Number = n
+	return p
+}
+
+func texted(f *Found, text string) Place {
+	p := placeOf(f)
+	p.Text = text
+	return p
 }
 
 func (a Place) compare(b Place) int {
-	return cmp.Or(cmp.Compare(b.Number, a.Number), cmp.Compare(a.Text, b.Text), Compare(a.Key, b.Key))
+	return cmp.Or(cmp.Compare(b.Number, a.Number), process.CompareNatural(a.Text, b.Text),
+		process.CompareNatural(a.Key.Process.Namespace, b.Key.Process.Namespace),
+		process.CompareNatural(a.Key.Process.Name, b.Key.Process.Name), a.Host.Compare(b.Host),
+		cmp.Compare(a.Key.Agent, b.Key.Agent))
 }
 
 // Order says what a list is ordered by.
@@ -67,12 +89,12 @@ type Order func(f *Found) Place
 // the worst first.
 func Orders() map[string]Order {
 	return map[string]Order{
-		"process": func(f *Found) Place { return Place{Key: f.Place()} },
-		"host":    func(f *Found) Place { return Place{Text: fleet.NameOf(*f.Agent), Key: f.Place()} },
-		"state":   func(f *Found) Place { return Place{Text: f.State, Key: f.Place()} },
-		"-since":  func(f *Found) Place { return Place{Number: f.Since, Key: f.Place()} },
-		"-cpu":    func(f *Found) Place { return Place{Number: int64(f.CPU), Key: f.Place()} },
-		"-memory": func(f *Found) Place { return Place{Number: int64(f.Memory), Key: f.Place()} },
+		"process": placeOf,
+		"host":    func(f *Found) Place { return texted(f, fleet.NameOf(*f.Agent)) },
+		"state":   func(f *Found) Place { return texted(f, f.State) },
+		"-since":  func(f *Found) Place { return numbered(f, f.Since) },
+		"-cpu":    func(f *Found) Place { return numbered(f, int64(f.CPU)) },
+		"-memory": func(f *Found) Place { return numbered(f, int64(f.Memory)) },
 	}
 }
 

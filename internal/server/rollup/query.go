@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -75,12 +74,6 @@ func (f *Found) Finding() *why.Finding {
 
 // Place is the place of the process in lists.
 func (f *Found) Place() store.ObservedKey { return store.ObservedKey{Agent: f.Key, Process: f.Process} }
-
-// Compare orders processes by namespace, name and agent, as lists do.
-func Compare(a, b store.ObservedKey) int {
-	return cmp.Or(cmp.Compare(a.Process.Namespace, b.Process.Namespace), cmp.Compare(a.Process.Name, b.Process.Name),
-		cmp.Compare(a.Agent, b.Agent))
-}
 
 // Each calls fn for every process that a query selects, unordered.
 func (p *Rollup) Each(ctx context.Context, q *Query, fn func(*Found)) error {

@@ -253,3 +253,26 @@ func BenchmarkLook(b *testing.B) {
 		})
 	}
 }
+
+// TestNaturalOrder: a list shows copies by their numbers, and the hosts of a process by address instead of by key. Its
+// pages follow the same order.
+func TestNaturalOrder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, time.Second)
+	r.join("z", 2) // 10.0.0.2
+	r.join("a", 10)
+	r.report("z", 1, "web@10", "web@2")
+	r.report("a", 1, "web@2")
+	q := rollup.Query{Sees: func(string, *store.Agent) bool { return true }}
+	var got []string
+	for after, more := (rollup.Place{}), true; more; {
+		var page []rollup.Place
+		var err error
+		page, more, _, err = r.picture.List(t.Context(), &q, rollup.Orders()["process"], after, 1)
+		r.must(err)
+		got, after = append(got, page[0].Key.Process.Name+" "+page[0].Key.Agent), page[0]
+	}
+	if want := []string{"web@2 z", "web@2 a", "web@10 z"}; !slices.Equal(got, want) {
+		t.Errorf("listed %q, want %q", got, want)
+	}
+}

@@ -167,9 +167,9 @@ func TestTabsOfAProcess(t *testing.T) {
 	at := "/ui/processes/shop/api"
 	r.has(at, ">Revision</th>", ">Last exit</th>", "exit status 3", `href="?tab=why"`)
 	r.has(at+"?tab=why", `>12</a>`, "exit-status", "12 of 12 are not", "and 2 more", "pid … exit status 3 at …<")
-	r.has(at+"?tab=logs", ">0:10.0.0.1  ready\n0:10.0.0.10  ready\n", "\n0:10.0.0.9  ready\n", "Hosts that are read: 12.", "drover logs shop/api")
+	r.has(at+"?tab=logs", ">0:10.0.0.1  ready\n0:10.0.0.2  ready\n", "\n0:10.0.0.9  ready\n", "Hosts that are read: 12.", "drover logs shop/api")
 	some := r.has(at+"?tab=logs&hosts=0:10.0.0.1*,0:10.0.0.3&follow=1", "0:10.0.0.11  ready\n", "Hosts that are read: 5.",
-		`data-follow="/ui/processes/shop/api/log?find=&amp;hosts=0%3A10.0.0.1%2C0%3A10.0.0.10%2C`)
+		`data-follow="/ui/processes/shop/api/log?find=&amp;hosts=0%3A10.0.0.1%2C0%3A10.0.0.3%2C0%3A10.0.0.10%2C`)
 	if strings.Contains(some, "0:10.0.0.2  ") {
 		t.Error("the page has the log of a host that nobody has chosen")
 	}

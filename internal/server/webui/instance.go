@@ -15,6 +15,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/client"
+	"drover/internal/process"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/edge"
 	"drover/internal/words"
@@ -385,7 +386,7 @@ func byTime(lines []client.LogLine) []client.LogLine {
 		all[i] = timed{line, last[from]}
 	}
 	slices.SortStableFunc(all, func(a, b timed) int {
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.at.Compare(b.at), process.CompareNatural(a.Host, b.Host), cmp.Compare(a.Name, b.Name))
 	})
 	for i := range all {
 		lines[i] = all[i].LogLine

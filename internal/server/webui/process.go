@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"drover/client"
+	"drover/internal/process"
 	"drover/internal/processfile"
 	"drover/internal/words"
 )
@@ -250,7 +251,7 @@ func (v *view) processSpec(ctx context.Context, body map[string]any) error {
 		}
 	}
 	for _, hosts := range runs {
-		slices.Sort(hosts)
+		slices.SortFunc(hosts, process.CompareNatural)
 	}
 	body["Runs"], body["Command"] = runs, "drover get "+quote(namespace+"/"+name)
 	return err
