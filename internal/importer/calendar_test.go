@@ -43,3 +43,76 @@ func TestCalendar(t *testing.T) {
 		}
 	}
 }
+
+// TestLostTimetables: whatever of a timer is lost, a oneshot runs by a timetable or once, and never becomes a process
+// that drover keeps running.
+func TestLostTimetables(t *testing.T) {
+	for _, c := range []struct {
+		timer, lost string
+		timed       bool
+	}{
+		{timer: "OnUnitActiveSec=1h", timed: true},
+		{timer: "OnUnitActiveSec=30d", timed: true},
+		{timer: "OnUnitActiveSec=31d", lost: "schedule.every is lost"},
+		{timer: "OnUnitActiveSec=1month", lost: "schedule.every is lost"},
+		{timer: "OnUnitInactiveSec=5week", lost: "schedule.every is lost"},
+		{timer: "OnUnitActiveSec=1y\nPersistent=true\nRandomizedDelaySec=1h", lost: "schedule.every is lost"},
+		{timer: "OnCalendar=*-02-30", lost: "schedule.cron is lost"},
+		{timer: "OnCalendar=*-*-* 25:00\nPersistent=true", lost: "schedule.cron is lost"},
+		{timer: "OnCalendar=*-02-30\nOnUnitActiveSec=1h", lost: "schedule.cron is lost"},
+		{timer: "OnCalendar=daily Mars/Base", lost: "schedule.time_zone is lost", timed: true},
+		{timer: "OnCalendar=daily\nRandomizedDelaySec=2month", lost: "schedule.jitter is lost", timed: true},
+		{timer: "OnCalendar=2027-01-01", lost: "has no years"},
+		{timer: "OnUnitActiveSec=infinity", lost: "OnUnitActiveSec=infinity"},
+		{timer: "OnUnitActiveSec=0", lost: "OnUnitActiveSec=0"},
+		{timer: "OnUnitActiveSec=soon", lost: "OnUnitActiveSec=soon"},
+		{timer: "OnBootSec=5min", lost: "OnBootSec=5min"},
+		{timer: "", lost: "nothing starts the process"},
+		{timer: "Unit=b.service", lost: "a.timer is left out"},
+	} {
+		r := importer.Systemd([]importer.Unit{
+			{Name: "a.timer", Files: []importer.Text{{Data: []byte("[Timer]\n" + c.timer + "\n")}}},
+			{Name: "a.service", Files: []importer.Text{{
+				Data: []byte("[Service]\nType=oneshot\nExecStart=/bin/a\nRestart=on-failure\nRuntimeMaxSec=60\n"),
+			}}},
+		}, []string{"h"}, facts())
+		text, err := r.Write("n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		valid(t, c.timer, text)
+		if len(r.Processes) != 1 {
+			t.Errorf("%q: %d processes in\n%s", c.timer, len(r.Processes), text)
+			continue
+		}
+		if p := r.Processes[0]; p.Once == c.timed || (p.Schedule != nil) != c.timed || p.Restart != nil {
+			t.Errorf("%q: want by a timetable %v, and else once:\n%s", c.timer, c.timed, text)
+		}
+		if told := strings.ReplaceAll(string(text), "\n  #  ", ""); !strings.Contains(told, c.lost) ||
+			!c.timed && !strings.Contains(told, "nothing starts the process") && !strings.Contains(told, "is left out") {
+			t.Errorf("%q: want %q, and that nothing starts the process:\n%s", c.timer, c.lost, text)
+		}
+	}
+}
+
+// TestTwoTimers: the second timer of a service is lost, and the file says so.
+func TestTwoTimers(t *testing.T) {
+	timer := func(name, every string) importer.Unit {
+		return importer.Unit{Name: name, Files: []importer.Text{{
+			Data: []byte("[Timer]\nUnit=a.service\nOnUnitActiveSec=" + every + "\n"),
+		}}}
+	}
+	r := importer.Systemd([]importer.Unit{
+		timer("a.timer", "1h"), timer("b.timer", "2h"),
+		{Name: "a.service", Files: []importer.Text{{Data: []byte("[Service]\nType=oneshot\nExecStart=/bin/a\n")}}},
+	}, []string{"h"}, facts())
+	text, err := r.Write("n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"b.timer is left out", "every: 1h"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+}

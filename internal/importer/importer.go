@@ -137,7 +137,12 @@ func (r *Import) finish(d *draft, hosts []string) {
 				strings.Join(append([]string{text}, d.comments...), "; ")))
 			return
 		}
+		timed := d.Schedule != nil
 		d.Spec = removed
+		if timed && d.Schedule == nil {
+			d.Once = true // a process that ran by a timetable must not become one that runs always
+			d.lose("once: with its schedule lost, nothing starts the process by itself after its first run")
+		}
 		// A part can be wrong only because one of its fields is gone. Then the comment on the field says it all.
 		if !slices.ContainsFunc(gone, func(field string) bool { return strings.HasPrefix(field, path+".") }) {
 			d.lose("%s", text)

@@ -35,6 +35,11 @@ func Systemd(units []Unit, hosts []string, facts Facts) *Import {
 		u := readUnit(from, facts)
 		switch path.Ext(u.name) {
 		case timer:
+			if first := timers[u.starts()]; first != nil {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s is left out: a process has one timetable, and %s starts %s, too", u.name,
+					first.name, u.starts()))
+				continue
+			}
 			timers[u.starts()] = u
 		case service:
 			services = append(services, u)
