@@ -234,3 +234,48 @@ processes:
 		t.Error(err)
 	}
 }
+
+// TestAfterAnEndThatNeverComes: a process that drover keeps running is never finished.
+func TestAfterAnEndThatNeverComes(t *testing.T) {
+	const (
+		told = "processes.b.after.%s: is finished, and drover relaunches %s after each end: expected started or ready here, " +
+			"or once: true there"
+		never = "restart: {when: never}"
+	)
+	for _, c := range []struct{ a, after, other string }{
+		{"a: {run: x}", "a", "shop/a"},
+		{"a: {run: x}", "shop/a", "shop/a"},
+		{"a: {run: x, restart: {when: always}}", "a", "shop/a"},
+		{"a: {run: x, restart: {delay: 5s}}", "a", "shop/a"},
+		{"a: {start: x, pid_file: /p, process_name: x}", "a", "shop/a"},
+		{"a: {run: x, copies: 2}", "a", "shop/a"},
+		{"a: {run: x, copies: 2}", "a@2", "shop/a@2"},
+		{"a@1: {run: x, once: true}\n  a@2: {run: x}", "a", "shop/a"},
+		{"a: {run: x, once: true}", "a", ""},
+		{"a: {run: x, on_demand: true}", "a", ""},
+		{"a: {run: x, schedule: {every: 1h}}", "a", ""},
+		{"a: {run: x, " + never + "}", "a", ""},
+		{"a: {run: x, restart: {when: on-failure}}", "a", ""},
+		{"a: {run: x, once: true}", "far/a", ""},
+	} {
+		text := "namespace: shop\ndefaults: {hosts: [h]}\nprocesses:\n  " + c.a + "\n  b: {run: x, after: {" + c.after +
+			": finished}}\n"
+		want := ""
+		if c.other != "" {
+			want = fmt.Sprintf(told, c.after, c.other)
+		}
+		docs, err := processfile.Read("", []byte(text))
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasSuffix(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s\n%q, want %q", text, got, want)
+		}
+		// The outlines of a file with other faults have this fault as the file has, and no more.
+		outlined, _ := processfile.Read("", []byte(text+"  c: {run: x, nice: 99}\n"))
+		if again := processfile.Check(outlined); len(again) != len(processfile.Check(docs)) {
+			t.Errorf("%s\n%v in the outlines", text, again)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package processfile
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +22,8 @@ func (c *checker) after() {
 	}
 }
 
-// order finds the processes that wait for themselves. The server knows more: it checks the names, too.
+// order finds the processes that wait for themselves, and those that wait for an end that never comes. The server knows
+// more: it checks the names, too.
 func order(docs []Document) (faults []Fault) {
 	known := entriesOf(docs)
 	edges, files := map[string][]string{}, map[string]string{}
@@ -35,7 +37,16 @@ func order(docs []Document) (faults []Fault) {
 				}
 				self := d.Namespace + "/" + p.Name
 				files[self] = d.File
-				edges[self] = append(edges[self], known.called(full)...)
+				called := known.called(full)
+				edges[self] = append(edges[self], called...)
+				if at := "processes." + p.Name + ".after." + name; p.After[name] == string(process.AfterFinished) && full != self &&
+					slices.ContainsFunc(called, func(other string) bool { return known.all[other].neverFinishes() }) {
+					faults = append(faults, Fault{
+						File: d.File, Line: cmp.Or(lineOf(p.lines, at), p.Line), Path: at,
+						Text: "is finished, and drover relaunches " + full + " after each end: expected started or ready here, or " +
+							"once: true there",
+					})
+				}
 			}
 		}
 	}
@@ -47,6 +58,12 @@ func order(docs []Document) (faults []Fault) {
 		})
 	}
 	return faults
+}
+
+// neverFinishes reports whether drover keeps the process running, whatever its end is.
+func (p *Named) neverFinishes() bool {
+	return !p.Once && !p.OnDemand && p.Schedule == nil &&
+		(p.Restart == nil || p.Restart.When == "" || p.Restart.When == string(process.Always))
 }
 
 // cycles returns paths along edges that end where they begin, of those without a common name one at least.

@@ -51,7 +51,7 @@ type Source struct {
 
 // Read reads a file with one or more documents, or with a list of files as drover get prints it in JSON. The error is
 // Faults, with every fault of the file. Then the documents are outlines, in which others can look for more faults: each
-// process has only its hosts, its environment, what it is after, its copies and its rollout.
+// process has only its hosts, its environment, what it is after, whether it ends by itself, its copies and its rollout.
 func Read(file string, data []byte) ([]Document, error) { return ReadAll(Source{file, data}) }
 
 // ReadAll is Read for several files, whose processes may wait for each other.
@@ -84,6 +84,7 @@ func outlines(docs []Document) (list []Document) {
 			}
 			p.Spec = v1.Spec{
 				Run: "true", Hosts: p.Hosts, Environment: p.Environment, After: p.After, Copies: p.Copies, Rollout: p.Rollout,
+				Once: !p.neverFinishes(),
 			}
 		}
 		list = append(list, d)

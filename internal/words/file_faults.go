@@ -140,6 +140,10 @@ var FileFaults = []Text{
 		"为空：定时进程（auto_type 0）需要它，例如 \"*/5 * * * *\"，或以秒为单位的 cycle_time",
 	},
 	{"the process waits for itself: {output}", "进程在等待它自己：{output}"},
+	{
+		"is finished, and drover relaunches {name} after each end: expected started or ready here, or once: true there",
+		"为 finished，但 {name} 每次结束后 drover 都会重新拉起它：此处应为 started 或 ready，或在该进程中写 once: true",
+	},
 	{"differs between hosts: expected the same for all", "各主机不一致：应全部相同"},
 	{
 		"is {value}: no host has this name or matches it, did you mean {output}?",
