@@ -159,11 +159,17 @@ func (h *Host) executed(spec *process.Spec, info *procfs.Info) bool {
 func otherLine(spec *process.Spec, info *procfs.Info) []process.LiveField {
 	words, _ := process.Words(spec.Commands.Run)
 	args := info.Args
-	if len(args) == 0 || slices.Equal(args[1:], words[1:]) || len(args) == 1 && len(words) > 1 ||
-		strings.Contains(args[0], ": ") {
+	if len(args) == 0 || slices.Equal(args[1:], words[1:]) || isTitle(args, words[0]) {
 		return nil
 	}
 	return []process.LiveField{{Path: "run", Want: spec.Commands.Run, Have: strings.Join(args, " ")}}
+}
+
+// isTitle reports whether arguments are a title: one text, behind which all is empty that the program was started with,
+// or a text with a blank that is not the name of the program.
+func isTitle(args []string, program string) bool {
+	rest := slices.ContainsFunc(args[1:], func(arg string) bool { return arg != "" })
+	return !rest || args[0] != program && strings.Contains(args[0], " ")
 }
 
 // otherLimits compares the limits that setrlimit(2) sets.
