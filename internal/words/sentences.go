@@ -251,6 +251,7 @@ var Sentences = []Text{
 	},
 	{"its run uses more memory than that", "本次运行使用的内存超过该值"},
 	{"limits.{limit} takes effect at the next start: {why}", "limits.{limit} 在下一次启动时生效：{why}"},
+	{"capabilities lack {name}, which this host does not give", "capabilities 缺少 {name}：本机不提供"},
 	{"limits.{limit} is {value} instead of {n}, the most that this host gives", "limits.{limit} 为 {value} 而不是 {n}：这是本机能给的最大值"},
 	{"limits.{limit} cannot be enforced on this host: {why}", "limits.{limit} 无法在此主机上执行：{why}"},
 	{"a signal such as SIGSTOP has stopped pid {pid}, so it executes nothing", "SIGSTOP 之类的信号暂停了 pid {pid}，它不执行任何操作"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 	"drover/internal/process"
 )
 
-// Nearest returns an execution with the limits and priorities that this process may give a command, as near as they can
+// Nearest returns an execution with the limits, priorities and capabilities that this process may give a command, as near as they can
 // be to those of e, and says in a caller's words which differ.
 func Nearest(e process.Execution) (process.Execution, []string) {
 	var notes []string
@@ -39,6 +40,13 @@ func Nearest(e process.Execution) (process.Execution, []string) {
 	if own := ownNice(); e.Nice != nil && *e.Nice < own && !capable(unix.CAP_SYS_NICE) {
 		notes = append(notes, fmt.Sprintf("nice is %d instead of %d, the least that this host gives", own, *e.Nice))
 		e.Nice = &own
+	}
+	given, own := e.Capabilities, ownCapabilities()
+	for i := len(given) - 1; i >= 0; i-- {
+		if n, known := process.Capability(given[i]); known && own[n/32].Permitted&(1<<(n%32)) == 0 {
+			notes = append(notes, fmt.Sprintf("capabilities lack %s, which this host does not give", given[i]))
+			e.Capabilities = slices.Delete(slices.Clone(e.Capabilities), i, i+1)
+		}
 	}
 	return e, notes
 }

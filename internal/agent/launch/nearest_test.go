@@ -1,6 +1,10 @@
 package launch_test
 
 import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"drover/internal/agent/launch"
@@ -15,6 +19,22 @@ func TestNearest(t *testing.T) {
 	got, notes := launch.Nearest(e)
 	if len(notes) != 1 || got.RLimits.OpenFiles == nil || *got.RLimits.OpenFiles > most || *got.RLimits.Processes != low {
 		t.Errorf("%+v, %q", got.RLimits, notes)
+	}
+	e.Capabilities = []string{"NET_BIND_SERVICE", "CHOWN"}
+	has := func(name string) bool {
+		n, _ := process.Capability(name)
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(status), "CapPrm:\t")
+		text, _, _ := strings.Cut(after, "\n")
+		set, err := strconv.ParseUint(text, 16, 64)
+		return err == nil && set&(1<<n) != 0
+	}
+	want := slices.DeleteFunc(slices.Clone(e.Capabilities), func(name string) bool { return !has(name) })
+	if got, notes = launch.Nearest(e); !slices.Equal(got.Capabilities, want) || len(notes) != 1+len(e.Capabilities)-len(want) {
+		t.Errorf("capabilities %v, want %v: %q", got.Capabilities, want, notes)
 	}
 	if *e.RLimits.OpenFiles != beyond {
 		t.Error("it has changed the spec")
