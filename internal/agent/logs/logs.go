@@ -272,16 +272,30 @@ func (k *Keeper) logFor(hash string, b bound) (*processLog, error) {
 	l := k.logs[prefix(hash)]
 	if l == nil {
 		l = newLog(filepath.Join(k.dir, hash), b)
-		if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		if err := makeDirectory(l.dir); err != nil {
 			k.mu.Unlock()
-			return nil, fmt.Errorf("cannot create log: %w", err)
+			return nil, err
 		}
 		k.logs[prefix(hash)] = l
 		k.mu.Unlock()
 		return l, l.store(b, true)
 	}
 	k.mu.Unlock()
+	if err := makeDirectory(l.dir); err != nil {
+		return nil, err
+	}
 	return l, l.store(b, false)
+}
+
+// makeDirectory makes the directory of a log, also where somebody has put something else in its place.
+func makeDirectory(dir string) error {
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		_ = os.Remove(dir) // else the next call says why not
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("cannot create log: %w", err)
+	}
+	return nil
 }
 
 // of returns the log that has a run, or nil.

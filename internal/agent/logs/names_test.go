@@ -19,6 +19,28 @@ import (
 	"drover/internal/wire"
 )
 
+// TestDirectoryOfALogComesBack: what somebody puts in the place of a log ends with the next run, and so does the note of it.
+func TestDirectoryOfALogComesBack(t *testing.T) {
+	r := newRig(t)
+	r.run()
+	out, _, _ := r.begin(policy(64<<10, 1000))
+	write(t, out, numbered(1, 10))
+	dir := filepath.Dir(r.path("stdout"))
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, []byte("no directory\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the loss to be noted", func() bool { return r.Removed(api()) != 0 })
+	out, _, _ = r.begin(policy(64<<10, 1000))
+	write(t, out, numbered(11, 20))
+	harness.Eventually(t, "the lines of the next run", func() bool {
+		a := r.ask(wire.LogQuestion{})
+		return a.err == "" && len(a.lines) >= 10 && r.Removed(api()) == 0
+	})
+}
+
 // TestRemovedFileComesBack: a file that somebody removes, moves or replaces under its writer has its name back at once.
 // Nothing is lost, and the bounds hold.
 func TestRemovedFileComesBack(t *testing.T) {
