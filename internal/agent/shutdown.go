@@ -46,7 +46,8 @@ func atSocket(dir string, do func(path string) error) error {
 	return do(fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), shutdownSocket))
 }
 
-// hearShutdown ends the processes of the host when a caller of the socket says that the host shuts down, until ctx ends.
+// hearShutdown ends the processes of the host when a caller of the socket says that the host shuts down. It returns when
+// ctx ends.
 func (a *Agent) hearShutdown(ctx context.Context) error {
 	var l net.Listener
 	err := os.Remove(filepath.Join(a.cfg.Dir, shutdownSocket)) // the file of an agent that was killed

@@ -26,7 +26,7 @@ func newShutdown() *cobra.Command {
 host ends each process by the stop rules of its process file, and first those that are 'after' it.
 The unit drover-shutdown.service runs the command while the host goes down.
 
-What is wanted stays. From now on the agent starts nothing, and begins no operation. After the boot,
+The wanted state stays. From now on the agent starts nothing, and begins no operation. After the boot,
 or after a restart of the agent, the processes start again in order.
 
 Exit codes: 0 all have ended, 1 a process is left or the agent does not run, 2 wrong usage.`,

@@ -87,7 +87,7 @@ const (
 	EventFailed         EventKind = "operation-failed"     // an operation failed
 	EventBreach         EventKind = "limit-exceeded"       // it exceeded its own limit, and drover ends it
 	EventGroupBreach    EventKind = "group-limit-exceeded" // its group exceeded the pool, and it is the victim
-	EventTakenDown      EventKind = "taken-down"           // a limit, its health or a shutdown of the host made drover end it
+	EventTakenDown      EventKind = "taken-down"           // a limit, its health or a shutdown of its host ended it
 	EventRunStarted     EventKind = "run-started"          // a periodic run began
 	EventRunEnded       EventKind = "run-ended"            // the run succeeded
 	EventRunFailed      EventKind = "run-failed"           // the run failed

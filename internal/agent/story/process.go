@@ -210,8 +210,8 @@ func (p *Process) attest(c Change, e *process.Event, was *End) {
 		if use.Files > 0 {
 			files = " and " + process.Count(use.Files, "open file", "open files")
 		}
-		add("%s before its end it used %.1f%% of the host's processors and %.1f%% of the host's memory, with %s%s", before(use.At),
-			use.CPU, use.Mem, process.Count(use.Processes, "process", "processes"), files)
+		add("%s before its end it used %.1f%% of the host's processors and %.1f%% of the host's memory, "+
+			"with %s%s", before(use.At), use.CPU, use.Mem, process.Count(use.Processes, "process", "processes"), files)
 		open = use.Files
 	}
 	if text := process.FilesLimit(&p.Record.Spec, open, e.Output); text != "" {

@@ -278,7 +278,9 @@ func TestShutdown(t *testing.T) {
 		r.pass(time.Minute)
 		want := []string{"start a", "start b", "start c", "stop c", "stop b", "stop a"}
 		var told []string
-		r.Shutdown(t.Context(), func(e supervisor.Ended) { told = append(told, fmt.Sprint(e.ID, " ", e.Left, " ", e.Text)) })
+		r.Shutdown(t.Context(), func(e supervisor.Ended) {
+			told = append(told, fmt.Sprint(e.ID, " ", e.Left, " ", e.Text))
+		})
 		r.ran(want...)
 		for i, name := range []string{"c", "b", "a"} {
 			if len(told) != 3 || !strings.HasPrefix(told[i], "ns/"+name+" false pid ") ||
