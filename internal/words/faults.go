@@ -235,7 +235,6 @@ var Faults = []Text{
 		"{process}: drover watches pid {pid}, and {origin} has pid {other}",
 		"{process}：drover 监控的是 pid {pid}，而 {origin} 的是 pid {other}",
 	},
-	{"{n} files: expected one, which may include others", "有 {n} 个文件：应为一个，可在其中引用其他文件"},
 	{"{value} refused: {output}", "{value} 拒绝：{output}"},
 	{"{path} is not valid:", "{path} 无效："},
 	{"{path} is not a valid spec:", "{path} 不是有效的进程配置："},

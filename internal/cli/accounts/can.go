@@ -32,7 +32,7 @@ func NewCan() *cobra.Command {
 		Example: `  drover can anna restart shop/api --host web-1
   drover can restart shop/api
   drover can anna label-agents --host web-1`,
-		Args: cobra.RangeArgs(1, 3),
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if last := len(args) - 1; last > 0 && strings.Contains(args[last], "/") {
 				q.Process, args = args[last], args[:last]

@@ -42,7 +42,7 @@ Exit codes: 0 done or nothing to do, 1 failed, declined, or somebody else was fi
 no terminal and no --yes, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done on some
 hosts only.`,
 		Example: `  drover edit shop/api`,
-		Args:    cobra.ExactArgs(1),
+		Args:    term.Args,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
 	}
 	cmd.ValidArgsFunction = completeProcesses(&a.Session)

@@ -84,7 +84,7 @@ name without a slash is a unit of this host, with its drop-ins; anything else is
 
 func newImport(cmd *cobra.Command, from source) *cobra.Command {
 	a := importCommand{}
-	cmd.Args = cobra.MinimumNArgs(1)
+	cmd.Args = term.Args
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.run(cmd, from, args) }
 	f := cmd.Flags()
 	f.StringVar(&a.namespace, "namespace", "imported", "namespace of the processes")
@@ -391,9 +391,6 @@ func originsOf(all []importer.Process) (origins []origin) {
 }
 
 func readSupervisord(_ context.Context, args, hosts []string) (*importer.Import, error) {
-	if len(args) > 1 {
-		return nil, fmt.Errorf("%d files: expected one, which may include others", len(args))
-	}
 	files, err := onhost.Configuration(args[0])
 	if err != nil {
 		return nil, err

@@ -33,11 +33,10 @@ func Args(cmd *cobra.Command, given []string) error {
 	usage, _, _ := strings.Cut(cmd.Use, " --")
 	names := strings.Fields(usage)[1:]
 	var faults []error
-	for i, name := range names {
+	needed := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, "[") })
+	for _, name := range needed[min(len(given), len(needed)):] {
 		name, _, _ = strings.Cut(name, "|")
-		if i >= len(given) && !strings.HasPrefix(name, "[") {
-			faults = append(faults, Usagef("%s: %s is missing", cmd.CommandPath(), strings.TrimSuffix(name, "...")))
-		}
+		faults = append(faults, Usagef("%s: %s is missing", cmd.CommandPath(), strings.TrimSuffix(name, "...")))
 	}
 	if len(faults) > 0 {
 		return errors.Join(faults...)
