@@ -105,6 +105,21 @@ func TestMainWithoutCommand(t *testing.T) {
 	}
 }
 
+// TestVersionAsFlag: --version prints what the version command prints.
+func TestVersionAsFlag(t *testing.T) {
+	for _, rest := range [][]string{nil, {"-o", "json"}} {
+		r, want, _ := root(nil)
+		if code := command.Main(r, append([]string{"version"}, rest...), nil); code != command.Done || want.Len() == 0 {
+			t.Errorf("version: exit code %d, %q", code, want)
+		}
+		r, out, errs := root(nil)
+		if code := command.Main(r, append([]string{"--version"}, rest...), nil); code != command.Done ||
+			out.String() != want.String() {
+			t.Errorf("--version %q: exit code %d, %q %s, want %q", rest, code, out, errs, want)
+		}
+	}
+}
+
 // TestMainSignals: SIGINT and SIGTERM end the context, and what comes of it is the program's own affair.
 func TestMainSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
