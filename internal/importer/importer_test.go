@@ -153,6 +153,35 @@ func TestSectionsOfSupervisord(t *testing.T) {
 	}
 }
 
+// TestSectionsInSeveralFiles: supervisord merges the sections of a name, and the last value of a key wins.
+func TestSectionsInSeveralFiles(t *testing.T) {
+	text := func(path, data string) importer.Text { return importer.Text{Path: path, Data: []byte(data)} }
+	r := importer.Supervisord([]importer.Text{
+		text("/etc/supervisord.conf", "[supervisord]\numask=027\n[include]\nfiles=conf.d/*\n[supervisord]\nuser=shop\n"),
+		text("/etc/conf.d/a.conf", "[program:inc]\ncommand=/srv/old\nnumprocs=2\nprocess_name=inc_%(process_num)s\n"+
+			"directory=%(here)s\n[program:own]\ncommand=/srv/own\n"),
+		text("/srv/more/b.conf", "[program:inc]\ncommand=/srv/new %(here)s\n"),
+	}, []string{"web1"}, facts())
+	written, err := r.Write("shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid(t, "several files", written)
+	if len(r.Processes) != 2 {
+		t.Fatalf("%d processes in\n%s", len(r.Processes), written)
+	}
+	inc, own := r.Processes[0], r.Processes[1]
+	if inc.Name != "inc" || inc.Run != "/srv/new /srv/more" || inc.Copies == nil || *inc.Copies != 2 ||
+		inc.Directory != "/etc/conf.d" || inc.User != "shop" || inc.Umask != "027" {
+		t.Errorf("inc is\n%s", written)
+	}
+	const told = "[program:inc] is in /etc/conf.d/a.conf, /srv/more/b.conf: supervisord merges them"
+	if !strings.Contains(strings.Join(inc.Comments, " "), told) ||
+		strings.Contains(strings.Join(own.Comments, " "), "merges") {
+		t.Errorf("want %q in\n%s", told, written)
+	}
+}
+
 // TestAccountOfSupervisord: a program without an account runs as its supervisord does. It never becomes root's in silence.
 func TestAccountOfSupervisord(t *testing.T) {
 	text := []byte("[program:api]\ncommand=/srv/api\n[program:own]\ncommand=/srv/own\nuser=own\n")

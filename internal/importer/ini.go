@@ -2,6 +2,8 @@ package importer
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 )
 
@@ -10,6 +12,42 @@ type iniSection struct {
 	file, name string
 	keys       []string
 	values     map[string]string
+	// others are the further files with the section.
+	others []string
+}
+
+// merged joins the sections of a name into the first one, as supervisord does: the last value of a key wins.
+func merged(sections []*iniSection) (all []*iniSection) {
+	firsts := map[string]*iniSection{}
+	for _, s := range sections {
+		first := firsts[s.name]
+		if first == nil {
+			firsts[s.name] = s
+			all = append(all, s)
+			continue
+		}
+		if s.file != first.file { // %(here)s is the directory of the file that has the key
+			first.placed()
+			s.placed()
+			if !slices.Contains(first.others, s.file) {
+				first.others = append(first.others, s.file)
+			}
+		}
+		for _, key := range s.keys {
+			if _, twice := first.values[key]; !twice {
+				first.keys = append(first.keys, key)
+			}
+			first.values[key] = s.values[key]
+		}
+	}
+	return all
+}
+
+// placed replaces %(here)s in all values.
+func (s *iniSection) placed() {
+	for key, value := range s.values {
+		s.values[key] = strings.ReplaceAll(value, "%(here)s", path.Dir(s.file))
+	}
 }
 
 // parseINI reads sections as Python's RawConfigParser does for supervisord: = or :, comments behind " ;", indented

@@ -41,24 +41,25 @@ func Supervisord(files []Text, hosts []string, facts Facts) *Import {
 	r := &Import{}
 	global := &iniSection{values: map[string]string{}}
 	groups := map[string]string{}
-	var programs []*iniSection
+	var programs, all []*iniSection
 	for _, f := range files {
 		sections, faults := parseINI(f)
 		r.Notes = append(r.Notes, faults...)
-		for _, s := range sections {
-			kind, name, _ := strings.Cut(s.name, ":")
-			switch kind {
-			case "program":
-				programs = append(programs, s)
-			case "supervisord":
-				global = s
-			case "group":
-				for member := range strings.FieldsFuncSeq(s.values["programs"], func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
-					groups[member] = name
-				}
-			case "eventlistener", "fcgi-program":
-				r.Notes = append(r.Notes, fmt.Sprintf("[%s] is left out: drover has nothing like it", s.name))
+		all = append(all, sections...)
+	}
+	for _, s := range merged(all) {
+		kind, name, _ := strings.Cut(s.name, ":")
+		switch kind {
+		case "program":
+			programs = append(programs, s)
+		case "supervisord":
+			global = s
+		case "group":
+			for member := range strings.FieldsFuncSeq(s.values["programs"], func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
+				groups[member] = name
 			}
+		case "eventlistener", "fcgi-program":
+			r.Notes = append(r.Notes, fmt.Sprintf("[%s] is left out: drover has nothing like it", s.name))
 		}
 	}
 	runsAs := ""
@@ -147,6 +148,10 @@ func (p *program) process(number int) *instance {
 		i.draft.group = p.group
 	} else if name == p.name {
 		i.origins = []string{p.name}
+	}
+	if len(p.others) > 0 {
+		i.lose("[%s] is in %s: supervisord merges them, and the last value of a key wins", p.iniSection.name,
+			strings.Join(append([]string{p.file}, p.others...), ", "))
 	}
 	i.variables()
 	i.account()
