@@ -43,8 +43,8 @@ type RolloutPlan struct {
 	Batch HostCount `json:"batch,omitzero"`
 	// Canary is the number of hosts in the first batch, of which none may fail; 0 means no such batch.
 	Canary int `json:"canary,omitempty"`
-	// CanarySelect is a selector of labels and facts, from whose hosts the canaries are taken; empty takes them from all
-	// hosts. If fewer hosts match than Canary, those are the canaries.
+	// CanarySelect is a selector of labels and facts, from whose hosts the canaries are taken; empty takes them from
+	// all hosts. If fewer hosts match than Canary, those are the canaries.
 	CanarySelect string `json:"canary_select,omitempty"`
 	// Bake is how long the processes of a batch must stay well, and Pause is the wait after that. They are whole
 	// seconds.
@@ -128,8 +128,8 @@ type RolloutFailure struct {
 	// Message is that of the first host.
 	Message string   `json:"message"`
 	Hosts   []string `json:"hosts"`
-	// Common are the labels and facts, as key=value, that all of these hosts have, at least two, and that no host has on
-	// which the rollout has succeeded. Only the answer about one rollout has them.
+	// Common are the labels and facts, as key=value, that all of these hosts have, at least two, and that no host has
+	// on which the rollout has succeeded. Only the answer about one rollout has them.
 	Common []string `json:"common,omitempty"`
 }
 

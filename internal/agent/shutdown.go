@@ -46,8 +46,8 @@ func atSocket(dir string, do func(path string) error) error {
 	return do(fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), shutdownSocket))
 }
 
-// hearShutdown ends the processes of the host when a caller of the socket says that the host shuts down. It returns when
-// ctx ends.
+// hearShutdown ends the processes of the host when a caller of the socket says that the host shuts down. It returns
+// when ctx ends.
 func (a *Agent) hearShutdown(ctx context.Context) error {
 	var l net.Listener
 	err := os.Remove(filepath.Join(a.cfg.Dir, shutdownSocket)) // the file of an agent that was killed
@@ -80,7 +80,7 @@ func (a *Agent) hearShutdown(ctx context.Context) error {
 
 // shutDown answers one caller.
 func (a *Agent) shutDown(ctx context.Context, conn net.Conn) {
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // the answer has been sent or lost
 	var call shutdownCall
 	_ = conn.SetDeadline(time.Now().Add(shutdownTalk))
 	if err := json.NewDecoder(conn).Decode(&call); err != nil {
@@ -112,7 +112,7 @@ func Shutdown(ctx context.Context, dir string, timeout time.Duration, tell func(
 	if err != nil {
 		return fmt.Errorf("no agent answers in %s: %w", dir, err)
 	}
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // the answer has been sent or lost
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	_ = conn.SetDeadline(time.Now().Add(timeout + 2*shutdownTalk))
 	if err := json.NewEncoder(conn).Encode(shutdownCall{Timeout: timeout}); err != nil {

@@ -61,7 +61,8 @@ Exit codes: 0 all have ended, 1 a process is left or the agent does not run, 2 w
 			}
 			if len(left) > 0 {
 				return &command.ExitError{
-					Code: command.Failed, Err: fmt.Errorf("%d ended, %d left: %s", ended, len(left), strings.Join(left, ", ")),
+					Code: command.Failed,
+					Err:  fmt.Errorf("%d ended, %d left: %s", ended, len(left), strings.Join(left, ", ")),
 				}
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d ended, none left\n", ended)

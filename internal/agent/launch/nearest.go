@@ -13,8 +13,8 @@ import (
 	"drover/internal/process"
 )
 
-// Nearest returns an execution with the limits, priorities and capabilities that this process may give a command, as near as they can
-// be to those of e, and says in a caller's words which differ.
+// Nearest returns an execution with the limits, priorities and capabilities that this process may give a command, as
+// near as they can be to those of e, and says in a caller's words which differ.
 func Nearest(e process.Execution) (process.Execution, []string) {
 	var notes []string
 	if limits := e.RLimits.List(); len(limits) > 0 {
@@ -42,9 +42,9 @@ func Nearest(e process.Execution) (process.Execution, []string) {
 		e.Nice = &own
 	}
 	given, own := e.Capabilities, ownCapabilities()
-	for i := len(given) - 1; i >= 0; i-- {
-		if n, known := process.Capability(given[i]); known && own[n/32].Permitted&(1<<(n%32)) == 0 {
-			notes = append(notes, fmt.Sprintf("capabilities lack %s, which this host does not give", given[i]))
+	for i, name := range slices.Backward(given) {
+		if n, known := process.Capability(name); known && own[n/32].Permitted&(1<<(n%32)) == 0 {
+			notes = append(notes, fmt.Sprintf("capabilities lack %s, which this host does not give", name))
 			e.Capabilities = slices.Delete(slices.Clone(e.Capabilities), i, i+1)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// leastOfAll and mostOfAll bound what the kernel passes to a program in all, in bytes; between them it is a quarter of
-	// the stack (execve(2), "Limits on size of arguments and environment").
+	// leastOfAll and mostOfAll bound what the kernel passes to a program in all, in bytes; between them it is a quarter
+	// of the stack (execve(2), "Limits on size of arguments and environment").
 	leastOfAll, mostOfAll = 128 << 10, 6 << 20
 	// pagesOfOne is the longest of its strings in pages, with the NUL at its end (MAX_ARG_STRLEN).
 	pagesOfOne = 32
@@ -22,8 +22,8 @@ const (
 	pointer = 8
 )
 
-// Passes fails, in a caller's words, if the kernel would not pass these variables to a program, because one of them or all
-// together are too large.
+// Passes fails, in a caller's words, if the kernel would not pass these variables to a program, because one of them or
+// all together are too large.
 func Passes(e process.Execution, variables map[string]string) error {
 	most, all := pagesOfOne*os.Getpagesize()-1, uint64(0)
 	var faults []error

@@ -82,8 +82,8 @@ type Policy struct {
 	Stretch     float64
 	// HealthyAfter is the run time that restores the budget.
 	HealthyAfter time.Duration
-	// Unconfirmed tells that no relaunch begins: the server has not yet sent its records of this host, or the host shuts
-	// down.
+	// Unconfirmed tells that no relaunch begins: the server has not yet sent its records of this host, or the host
+	// shuts down.
 	Unconfirmed bool
 	// Unready tells that the running process is not ready yet: its run time does not count before Readied.
 	Unready bool

@@ -32,8 +32,8 @@ func (n *session) mayEnd(running instance.Sighting) error {
 	return n.runsOn(n.couldStart(false))
 }
 
-// mayMakeRoom fails if a process could not start for which a removal would end this one: it may be the same process under
-// another name, or its copies.
+// mayMakeRoom fails if a process could not start for which a removal would end this one: it may be the same process
+// under another name, or its copies.
 func (n *session) mayMakeRoom(followers []specstore.Follower) error {
 	if n.Preflight == nil || len(followers) == 0 || n.living(n.look()) == 0 {
 		return nil

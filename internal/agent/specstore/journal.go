@@ -30,8 +30,8 @@ type Entry struct {
 	Ordered bool `json:"ordered,omitempty"`
 	// Removes tells that the operation is the first part of a removal: what starts later in the namespace waits for it.
 	Removes bool `json:"removes,omitempty"`
-	// Followers are the processes that a removal makes room for: those of its namespace that start after it. They are not
-	// stored: after a death of the agent nobody looks whether they could start.
+	// Followers are the processes that a removal makes room for: those of its namespace that start after it. They are
+	// not stored: after a death of the agent nobody looks whether they could start.
 	Followers []Follower `json:"-"`
 	// Beside is the wish of a start that uses the stored spec.
 	Beside process.Beside `json:"beside,omitempty"`

@@ -117,8 +117,8 @@ func (r *runner) wouldReplaceRun() bool {
 	return r.proc.Machine.State == lifecycle.Running && r.proc.Record.Spec.Schedule.Overlap == process.OverlapReplace
 }
 
-// beginInOrder begins the owed run, or skips it if a process that it is after is not up. While something is under way with
-// such a process, the run waits for the next change.
+// beginInOrder begins the owed run, or skips it if a process that it is after is not up. While something is under way
+// with such a process, the run waits for the next change.
 func (r *runner) beginInOrder(ctx context.Context) {
 	spec, state := &r.proc.Record.Spec, r.proc.Machine.State
 	replaces := r.wouldReplaceRun()
@@ -165,8 +165,8 @@ func (r *runner) beginOwed(ctx context.Context) {
 	r.beginRun(ctx)
 }
 
-// skipped reports a run that was left out because a process that it is after is not up, or because it could not start; by
-// the overlap policy if unmet is empty.
+// skipped reports a run that was left out because a process that it is after is not up, or because it could not start;
+// by the overlap policy if unmet is empty.
 func (r *runner) skipped(unmet string) {
 	e := r.proc.RunSkipped(time.Now(), unmet)
 	r.tell(e)

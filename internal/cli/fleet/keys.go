@@ -169,7 +169,7 @@ func (r *rotation) run(cmd *cobra.Command, kinds []string) error {
 		})
 	}
 	for _, kind := range kinds {
-		if err == nil && !(r.wait && pending(keys, kind)) {
+		if err == nil && (!r.wait || !pending(keys, kind)) {
 			keys, err = c.RotateKeys(cmd.Context(), kind, r.keep, r.force)
 		}
 	}
@@ -191,9 +191,11 @@ func pending(keys client.Keys, kind string) bool {
 	return slices.ContainsFunc(keys.Keys, func(k client.Key) bool { return k.Kind == kind && k.Stage == "next" })
 }
 
-// activate takes the second step of each kind, once the online hosts have what was changed before. If it cannot, it says
-// with what command to go on.
-func (r *rotation) activate(cmd *cobra.Command, c *client.Client, keys client.Keys, kinds []string) (client.Keys, error) {
+// activate takes the second step of each kind, once the online hosts have what was changed before. If it cannot, it
+// says with what command to go on.
+func (r *rotation) activate(cmd *cobra.Command, c *client.Client, keys client.Keys, kinds []string) (
+	client.Keys, error,
+) {
 	for i, kind := range kinds {
 		now, err := r.reached(cmd, c, keys)
 		if err == nil && pending(now, kind) {

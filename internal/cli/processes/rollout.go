@@ -538,7 +538,7 @@ of the hosts stay.`,
 		func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
 			return c.PaceRollout(ctx, id, plan.fields())
 		})
-	plan.paceFlags(cmd)
+	plan.pace(cmd)
 	return cmd
 }
 

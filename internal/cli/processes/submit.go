@@ -355,7 +355,7 @@ func (r *rolloutFlags) plan() (*client.RolloutPlan, error) {
 		_, unread := client.ParseHostCount(r.batch)
 		switch {
 		case f.Path == "batch" && unread != nil: // its fault is told already, or it is not given
-		case strings.HasPrefix(f.Path, "canary_") && p.Canary == 0 && r.batch == "" && r.file: // the file may have the canaries
+		case strings.HasPrefix(f.Path, "canary_") && p.Canary == 0 && r.batch == "" && r.file: // the file may have them
 		default:
 			faults = append(faults, term.Usagef("--%s %s", strings.ReplaceAll(f.Path, "_", "-"), f.Text))
 		}

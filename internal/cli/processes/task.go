@@ -105,7 +105,8 @@ func newTaskGet() *cobra.Command {
 			if s.Form == term.AsTable {
 				term.Say(cmd, "%s: %s by %s, %s ago, %s\n", task.ID, task.Op,
 					term.Printable(term.Doer(task.App, task.User, task.Reason)),
-					term.Since(&task.CreatedAt), words.State(words.Result(task.State, task.Counts.Failed)).In(words.English))
+					term.Since(&task.CreatedAt),
+					words.State(words.Result(task.State, task.Counts.Failed)).In(words.English))
 			}
 			w := waiter{session: &s}
 			if s.Form == term.AsTable { // all results, because the caller asked for them

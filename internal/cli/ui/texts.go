@@ -52,7 +52,8 @@ func (s *State) describeText(all []client.Process) (lines []string) {
 			used := remote.Used(&p)
 			lines = append(lines, without(
 				field(h(words.Head.PID), strconv.Itoa(i.PID)), field(h(words.Head.Process), i.Cmdline),
-				field(h(words.Head.Started), term.Stamp(i.StartedAt)), field(h(words.Head.CPUOfHost), term.Percent(used.CPU)),
+				field(h(words.Head.Started), term.Stamp(i.StartedAt)),
+				field(h(words.Head.CPUOfHost), term.Percent(used.CPU)),
 				field(h(words.Head.Memory), term.Size(used.RSS)), field(h(words.Head.Version), i.Version),
 				field(h(words.Head.Health), i.Health))...)
 		}

@@ -100,8 +100,8 @@ func (h *Handler) store(ctx context.Context, c *call, list []*store.Rollout) err
 	return nil
 }
 
-// lay sets the steps and the hosts of a rollout, in the order of its plan. It refuses a plan whose canaries are to be of
-// hosts that the rollout does not have.
+// lay sets the steps and the hosts of a rollout, in the order of its plan. It refuses a plan whose canaries are to be
+// of hosts that the rollout does not have.
 func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps []plan.Step) error {
 	type kind struct {
 		op      process.Op
@@ -138,8 +138,8 @@ func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps [
 	}
 	made := rollout.Plan{RolloutPlan: *p, Judged: judged, Unproven: r.Plan.Unproven}
 	if made.Canary = h.arrange(hosts, p); p.Canary > 0 && made.Canary == 0 && len(hosts) > 0 {
-		return invalid("rollout.canary_select", "is %q: it matches none of the %s of the rollout", edge.Clip(p.CanarySelect),
-			process.Count(len(hosts), "host", "hosts"))
+		return invalid("rollout.canary_select", "is %q: it matches none of the %s of the rollout",
+			edge.Clip(p.CanarySelect), process.Count(len(hosts), "host", "hosts"))
 	}
 	if h.Breadth > 0 && len(hosts) > h.Breadth && r.Undoes == "" { // what ran before needs no second person
 		made.Breadth = h.Breadth
@@ -177,8 +177,8 @@ func (h *Handler) arrange(hosts []rollout.Host, p *v1.RolloutPlan) (canaries int
 	return canaries
 }
 
-// spread returns hosts such that those with different values of a label or fact take turns, and those with one value keep
-// their order.
+// spread returns hosts such that those with different values of a label or fact take turns, and those with one value
+// keep their order.
 func (h *Handler) spread(hosts []rollout.Host, over string) []rollout.Host {
 	if over == "" {
 		return hosts
@@ -223,7 +223,8 @@ func (h *Handler) common(v *v1.Rollout, r *store.Rollout) {
 			continue
 		}
 		for _, trait := range traits[f.Hosts[0]] {
-			if !good[trait] && !slices.ContainsFunc(f.Hosts, func(host string) bool { return !slices.Contains(traits[host], trait) }) {
+			without := func(host string) bool { return !slices.Contains(traits[host], trait) }
+			if !good[trait] && !slices.ContainsFunc(f.Hosts, without) {
 				f.Common = append(f.Common, trait)
 			}
 		}

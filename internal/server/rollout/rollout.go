@@ -471,8 +471,8 @@ func (r *Rollout) forgive() {
 	r.Forgiven, r.Approvals.FailedCanaries = r.count(Failed), r.failedCanaries()
 }
 
-// Pace gives the hosts that wait the batches, bake, pause and limits of another plan. Its canaries stay, and the hosts of
-// the present batch bake as long as the plan says now. It fails for a rollout that has ended.
+// Pace gives the hosts that wait the batches, bake, pause and limits of another plan. Its canaries stay, and the hosts
+// of the present batch bake as long as the plan says now. It fails for a rollout that has ended.
 func (r *Rollout) Pace(p v1.RolloutPlan) error {
 	if !r.State.Active() {
 		return &StateError{r.State, "a rollout that has not ended"}
