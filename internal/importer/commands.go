@@ -181,8 +181,13 @@ func (s *serviceDraft) what() {
 	if s.ProcessName == "" {
 		s.ProcessName = startedBy()[path.Base(start[0].words[0][0].text)]
 	}
-	if s.ProcessName == "" {
-		s.ProcessName = path.Base(start[0].words[0][0].text)
+	program := start[0].words[0][0].text
+	switch {
+	case s.ProcessName != "":
+	case pidFile != "" && s.facts.Script != nil && s.facts.Script(program):
+		s.lose("process_name: %s is a script, so the daemon has another name: name its executable in process_name", program)
+	default:
+		s.ProcessName = path.Base(program)
 		s.lose("process_name is that of the start command: check that the daemon has the same name")
 	}
 	if pidFile == "" {

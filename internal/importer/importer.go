@@ -29,6 +29,8 @@ type Facts struct {
 	Exists func(path string) bool
 	// Daemon returns the base name of the executable of the process in a pid file, or "".
 	Daemon func(pidFile string) string
+	// Script reports whether a program is a script, which another program executes.
+	Script func(program string) bool
 	// RunsAs returns the account of the supervisord that runs with a configuration, or "".
 	RunsAs func(configuration string) string
 }

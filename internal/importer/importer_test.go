@@ -153,6 +153,35 @@ func TestSectionsOfSupervisord(t *testing.T) {
 	}
 }
 
+// TestDaemonOfAScript: the name of a script is not that of the daemon that it leaves.
+func TestDaemonOfAScript(t *testing.T) {
+	for _, c := range []struct{ start, pidFile, running, name, told string }{
+		{"/usr/share/helper exec", "/run/d.pid", "", "", "process_name: /usr/share/helper is a script"},
+		{"/usr/share/helper exec", "/run/d.pid", "dnsmasq", "dnsmasq", ""},
+		{"/usr/share/helper exec", "", "", "helper", "process_name is that of the start command"},
+		{"/usr/sbin/apachectl start", "/run/d.pid", "", "apache2", ""},
+		{"/usr/sbin/named", "/run/d.pid", "", "named", "process_name is that of the start command"},
+	} {
+		f := facts()
+		f.Script = func(program string) bool { return program == "/usr/share/helper" || program == "/usr/sbin/apachectl" }
+		f.Daemon = func(string) string { return c.running }
+		text := "[Service]\nType=forking\nExecStart=" + c.start + "\nPIDFile=" + c.pidFile + "\n"
+		r := importer.Systemd([]importer.Unit{
+			{Name: "d.service", Files: []importer.Text{{Data: []byte(text)}}},
+		}, []string{"web1"}, f)
+		written, err := r.Write("shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		valid(t, c.start, written)
+		told := strings.ReplaceAll(string(written), "\n  #  ", "")
+		if got := r.Processes[0].ProcessName; got != c.name || !strings.Contains(told, c.told) ||
+			c.told == "" && strings.Contains(told, "process_name is") {
+			t.Errorf("%s: process_name %q, want %q and %q:\n%s", text, got, c.name, c.told, written)
+		}
+	}
+}
+
 // TestSectionsInSeveralFiles: supervisord merges the sections of a name, and the last value of a key wins.
 func TestSectionsInSeveralFiles(t *testing.T) {
 	text := func(path, data string) importer.Text { return importer.Text{Path: path, Data: []byte(data)} }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -48,6 +49,7 @@ func Facts() importer.Facts {
 			}
 			return strings.TrimSuffix(filepath.Base(exe), " (deleted)")
 		},
+		Script: isScript,
 		RunsAs: func(configuration string) string {
 			return accountOf(Supervisord(context.Background(), configuration))
 		},
@@ -59,6 +61,22 @@ func Facts() importer.Facts {
 		f.Architecture = strings.ReplaceAll(strings.ReplaceAll(machine, "_", "-"), "aarch64", "arm64")
 	}
 	return f
+}
+
+// isScript reports whether a program begins with the line that names its interpreter.
+func isScript(program string) bool {
+	file, err := exec.LookPath(program)
+	if err != nil {
+		return false
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	begin := make([]byte, 2)
+	_, err = io.ReadFull(f, begin)
+	return err == nil && string(begin) == "#!"
 }
 
 // line returns the first line of a small file; empty if it cannot be read.

@@ -55,3 +55,21 @@ func TestNamesOfUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestScripts: a program that names its interpreter is a script.
+func TestScripts(t *testing.T) {
+	dir := t.TempDir()
+	script := onhost.Facts().Script
+	for name, text := range map[string]string{"script": "#!/bin/sh\n", "program": "\x7fELF", "short": "#"} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if got := script(file); got != (name == "script") {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if script(filepath.Join(dir, "none")) {
+		t.Error("a file that is not there is a script")
+	}
+}
