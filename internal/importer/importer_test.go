@@ -153,6 +153,25 @@ func TestSectionsOfSupervisord(t *testing.T) {
 	}
 }
 
+// TestDefaultsLoseNothing: a value that is the default of systemd has no comment.
+func TestDefaultsLoseNothing(t *testing.T) {
+	for setting, lost := range map[string]bool{
+		"PrivateTmp=false": false, "PrivateNetwork=no": false, "PrivateDevices=0": false, "ProtectSystem=off": false,
+		"ProtectHome=No": false, "RestrictRealtime=f": false, "NonBlocking=no": false, "Delegate=no": false,
+		"TTYReset=no": false, "MemoryHigh=infinity": false, "DevicePolicy=auto": false, "ProtectProc=default": false,
+		"PrivateTmp=yes": true, "ProtectSystem=full": true, "IgnoreSIGPIPE=no": true, "SyslogLevelPrefix=false": true,
+		"MemorySwapMax=0": true, "CPUWeight=0": true, "DevicePolicy=closed": true,
+	} {
+		text := "[Service]\nExecStart=/bin/a\n" + setting + "\n"
+		r := importer.Systemd([]importer.Unit{
+			{Name: "a.service", Files: []importer.Text{{Data: []byte(text)}}},
+		}, []string{"web1"}, facts())
+		if told := strings.Join(r.Processes[0].Comments, " "); strings.Contains(told, "is lost") != lost {
+			t.Errorf("%s: %q, want a comment: %v", setting, told, lost)
+		}
+	}
+}
+
 // TestDaemonOfAScript: the name of a script is not that of the daemon that it leaves.
 func TestDaemonOfAScript(t *testing.T) {
 	for _, c := range []struct{ start, pidFile, running, name, told string }{

@@ -55,6 +55,9 @@ func lossOf(s setting) string {
 		matches(s.key, silent) {
 		return ""
 	}
+	if isDefault(s) {
+		return ""
+	}
 	quiet := map[string]string{
 		"StandardOutput": "inherit journal", "StandardError": "inherit journal", "StandardInput": "null",
 		"Conflicts": "shutdown.target", "KillMode": "control-group mixed",
@@ -68,6 +71,25 @@ func lossOf(s setting) string {
 		}
 	}
 	return unknownLoss
+}
+
+// isDefault reports whether a setting that systemd has in any case loses nothing. A 0 can be a limit.
+func isDefault(s setting) bool {
+	switch strings.ToLower(s.value) {
+	case "no", "false", "n", "f", "off":
+		return !matches(s.key, "IgnoreSIGPIPE SyslogLevelPrefix")
+	case "0":
+		return matches(s.key, "Private* Protect* Restrict* LockPersonality MemoryDenyWriteExecute NonBlocking RemoveIPC")
+	case "infinity":
+		return matches(s.key, "Memory* Tasks*")
+	case "auto":
+		return matches(s.key, "DevicePolicy ManagedOOM*")
+	case "default":
+		return s.key == "ProtectProc"
+	case "all":
+		return s.key == "ProcSubset"
+	}
+	return false
 }
 
 func matches(key, patterns string) bool {
