@@ -235,6 +235,27 @@ processes:
 	}
 }
 
+// TestNothingInAText: a variable without a value is a fault, unless it takes a default away.
+func TestNothingInAText(t *testing.T) {
+	const text = "namespace: shop\ndefaults: {hosts: [h], environment: {D: 1, E: 2}}\nprocesses:\n  a:\n    run: x\n" +
+		"    environment:\n      D: null\n      HOME_DIR: ~\n      EMPTY:\n      NONE: \"\"\n    labels: {l: null}\n"
+	_, err := processfile.Read("f", []byte(text))
+	const told = `: is nothing: expected a string, or "" for an empty one`
+	want := "f:8: processes.a.environment.HOME_DIR" + told + "\nf:9: processes.a.environment.EMPTY" + told +
+		"\nf:11: processes.a.labels.l" + told
+	if fmt.Sprint(err) != want {
+		t.Errorf("%v\nwant\n%s", err, want)
+	}
+	right := strings.NewReplacer("HOME_DIR: ~", "F: 1", "EMPTY:", "G: 2", "{l: null}", "{l: m}").Replace(text)
+	docs, err := processfile.Read("f", []byte(right))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(docs[0].Processes[0].Environment); got != "map[E:2 F:1 G:2 NONE:]" {
+		t.Errorf("the environment is %s", got)
+	}
+}
+
 // TestAfterAnEndThatNeverComes: a process that drover keeps running is never finished.
 func TestAfterAnEndThatNeverComes(t *testing.T) {
 	const (

@@ -247,7 +247,8 @@ func (d *decoder) texts(path string, n *node, v reflect.Value) {
 		switch {
 		case item.kind == text, item.kind == literal && anyScalar:
 			v.SetMapIndex(reflect.ValueOf(key), reflect.ValueOf(item.text).Convert(v.Type().Elem()))
-		case item.kind == null: // takes a default away
+		case item.kind == null:
+			d.fault(item, at, `is nothing: expected a string, or "" for an empty one`)
 		case item.kind == literal:
 			d.fault(item, at, "is %s: expected a string: put the value in quotes", show(item))
 		default:

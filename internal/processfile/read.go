@@ -289,7 +289,8 @@ func (r *reader) process(name string, all, defaults *node) Named {
 	return one
 }
 
-// merge returns a mapping with the fields of both; those of own count. Of the fields in deep both are merged likewise.
+// merge returns a mapping with the fields of both; those of own count, and null takes a default away. Of the fields in
+// deep both are merged likewise.
 func merge(defaults, own *node, deep []string) *node {
 	if defaults == nil {
 		return own
@@ -300,6 +301,10 @@ func merge(defaults, own *node, deep []string) *node {
 		value, base := own.fields[key], defaults.fields[key]
 		if base == nil {
 			out.keys = append(out.keys, key)
+		} else if value.kind == null {
+			delete(out.fields, key)
+			out.keys = slices.DeleteFunc(out.keys, func(name string) bool { return name == key })
+			continue
 		} else if slices.Contains(deep, key) && base.kind == mapping && value.kind == mapping {
 			value = merge(base, value, nil)
 		}

@@ -65,10 +65,15 @@ func TestSchemaOfNull(t *testing.T) {
 			t.Errorf("%s: null is right: %v", f.Path, got)
 		}
 	}
-	const file = `{namespace: a, revision: null, more: null, defaults: null, processes: {b: {run: x, hosts: [h],
-  after: {c: null}, environment: {A: null, B: 1}, labels: {L: null}}}}`
+	const file = `{namespace: a, revision: null, more: null, defaults: {after: {c: ready}, environment: {A: 1},
+  labels: {L: l}}, processes: {b: {run: x, hosts: [h], after: {c: null}, environment: {A: null, B: 1},
+  labels: {L: null}}}}`
 	if _, err := processfile.Read("", []byte(file)); err != nil || !fits(t, s, file) {
 		t.Errorf("Read says %v; the schema accepts it: %v", err, fits(t, s, file))
+	}
+	const none = "{namespace: a, defaults: null, processes: {b: {run: x, hosts: [h]}}}"
+	if _, err := processfile.Read("", []byte(none)); err != nil || !fits(t, s, none) {
+		t.Errorf("Read says %v of defaults: null", err)
 	}
 }
 

@@ -52,6 +52,7 @@ var FileFaults = []Text{
 	{"given twice, first in line {n}", "重复给出，第一次在第 {n} 行"},
 	{"given twice", "重复给出"},
 	{"cannot be a default: give it to each process", "不能作为默认值：请写在各个进程中"},
+	{`is nothing: expected a string, or "" for an empty one`, `为空：应为字符串，空字符串写作 ""`},
 	{"is nothing: expected {text}", "为空：应为{text}"},
 	{"is a value without quotes: expected {text}", "是不带引号的值：应为{text}"},
 	{"is a string: expected {text}", "是字符串：应为{text}"},
