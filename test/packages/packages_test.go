@@ -92,7 +92,7 @@ func TestPackages(t *testing.T) {
 	m.run("systemctl restart drover-agent")
 	harness.Eventually(t, "the process to run again",
 		func() bool { return strings.Contains(m.try("drover ps --no-headers").out, "running") })
-	pid, lives = l.pidOfSleeper(m)
+	_, lives = l.pidOfSleeper(m)
 	m.run("dpkg --purge drover-agent drover")
 	lives("the purge")
 	if left := m.run(
