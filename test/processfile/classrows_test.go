@@ -260,7 +260,7 @@ func rowsOfRollout() map[string]classRow {
 		"rollout.max_unavailable": row("max_unavailable", "1", "5%"),
 		"rollout.order":           row("order", "zone", "os"),
 		"rollout.spread":          row("spread", "zone", "os"),
-		"rollout.canary_select":   row("canary_select", "ring=early", "ring=late"),
+		"rollout.canary_select":   row("canary_select", "os", "arch"),
 		"rollout.skip_away":       row("skip_away", "false", "true"),
 		"rollout.canary_approval": row("canary_approval", "false", "true"),
 	}
