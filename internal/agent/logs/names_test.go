@@ -26,14 +26,16 @@ func TestDirectoryOfALogComesBack(t *testing.T) {
 	out, _, _ := r.begin(policy(64<<10, 1000))
 	write(t, out, numbered(1, 10))
 	dir := filepath.Dir(r.path("stdout"))
-	if err := os.Rename(dir, dir+"-away"); err != nil {
+	if err := os.WriteFile(dir+"-file", []byte("no directory\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(dir, []byte("no directory\n"), 0o600); err != nil {
-		t.Fatal(err)
+	if err := unix.Renameat2(unix.AT_FDCWD, dir+"-file", unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE); err != nil {
+		t.Fatal(err) // at once, because the keeper makes a missing directory anew
 	}
-	out, _, _ = r.begin(policy(64<<10, 1000))
 	write(t, out, numbered(11, 20))
+	harness.Eventually(t, "the loss to be noted", func() bool { return r.Removed(api()) != 0 })
+	out, _, _ = r.begin(policy(64<<10, 1000))
+	write(t, out, numbered(21, 40))
 	harness.Eventually(t, "the lines of the next run", func() bool {
 		a := r.ask(wire.LogQuestion{})
 		return a.err == "" && len(a.lines) >= 10 && r.Removed(api()) == 0

@@ -218,7 +218,7 @@ func (s *stream) pauseAfter(grown int64, now time.Time, guard bool) time.Duratio
 func (k *Keeper) look(s *stream, now time.Time, pause time.Duration) (grown int64, again bool) {
 	var st unix.Stat_t
 	err := unix.Stat(s.path, &st)
-	if errors.Is(err, unix.ENOENT) || err == nil && (!regular(&st) || !s.named(&st)) {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || err == nil && (!regular(&st) || !s.named(&st)) {
 		if !k.secure(s) {
 			return 0, false
 		}
