@@ -127,3 +127,16 @@ func ExampleClient_UndoRollout() {
 	fmt.Println(r.ID, r.State)
 	// Output: ro-1 running
 }
+
+func ExampleClient_PaceRollout() {
+	c, stop := connect()
+	defer stop()
+
+	r, err := c.PaceRollout(context.Background(), "ro-1", map[string]string{"batch": "5%"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.ID, r.State)
+	// Output: ro-1 running
+}

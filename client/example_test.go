@@ -203,6 +203,7 @@ func exchanges() []exchange {
 		{"POST /rollouts/ro-1/resume", "", 200, going},
 		{"POST /rollouts/ro-1/abort", "", 200, aborted},
 		{"POST /rollouts/ro-1/retry", `{"away":true}`, 200, going},
+		{"POST /rollouts/ro-1/pace?batch=5%25", "", 200, going},
 		{"POST /rollouts/ro-1/approve", "", 200, going},
 		{"POST /rollouts/ro-1/undo", "", 202, going},
 		{"GET /operations?state=running", "", 200, page(operation)},

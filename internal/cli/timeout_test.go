@@ -61,7 +61,7 @@ func TestEachCommandEnds(t *testing.T) {
 		"drover agents label":    {"h", "role=web"},
 		"drover agents remove":   {"h"},
 		"drover agents upgrade":  {"h", "--to", "1.0.0"},
-		"drover keys rotate":     {"--all"},
+		"drover keys rotate":     {"--all", "--wait"},
 		"drover rollout pace":    {"--batch", "2"},
 
 		"drover import systemd":     {"--adopt"},

@@ -80,7 +80,8 @@ func fieldsOfRollout() []Field {
 			"The number of hosts in a batch. A share is rounded down to at least one host."),
 		field("canary", "number from 0 to 10000", "0", "The number of hosts in the first batch, of which none may fail."),
 		field("canary_select", "selector", "all hosts",
-			"Takes the canaries from the hosts that match, such as ring=early. If fewer match than canary, those are the canaries."),
+			"Takes the canaries from the hosts that match, such as ring=early. If fewer match than canary, those "+
+				"are the canaries; if none matches, any host."),
 		field("bake", "duration in whole seconds, at most 24h", "0s",
 			"How long the processes of a batch must stay well after its last outcome."),
 		field("pause", "duration in whole seconds, at most 24h", "0s", "The wait after the bake."),

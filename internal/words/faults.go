@@ -156,6 +156,7 @@ var Faults = []Text{
 		"{flag} {value}：应为时间，例如 2026-11-20T10:30:00Z 或 10:30，或多久之前，例如 24h",
 	},
 	{"{flag} is {value}: expected {output}", "{flag} 为 {value}：应为 {output}"},
+	{"several kinds are replaced one after another: give --wait", "多种密钥须依次轮换：请使用 --wait"},
 	{"KIND is missing: expected {output}, or --all", "缺少 KIND：应为 {output}，或 --all"},
 	{"{flag} {value}: expected {output}", "{flag} {value}：应为 {output}"},
 	{"{flag}: expected {output}", "{flag}：应为 {output}"},

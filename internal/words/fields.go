@@ -343,8 +343,9 @@ var Fields = []Text{
 	},
 	{"The number of hosts in the first batch, of which none may fail.", "第一批（灰度）的主机数，不允许失败。"},
 	{
-		"Takes the canaries from the hosts that match, such as ring=early. If fewer match than canary, those are the canaries.",
-		"从匹配的主机中选取灰度主机，例如 ring=early。匹配的主机少于 canary 时，只用这些主机。",
+		"Takes the canaries from the hosts that match, such as ring=early. If fewer match than canary, those " +
+			"are the canaries; if none matches, any host.",
+		"从匹配的主机中选取灰度主机，例如 ring=early。匹配的主机少于 canary 时，只用这些主机；都不匹配时用任意主机。",
 	},
 	{"How long the processes of a batch must stay well after its last outcome.", "观察期：一批的最后一个执行结果之后，进程须保持正常的时间。"},
 	{"The wait after the bake.", "观察期之后的等待时间。"},

@@ -30,6 +30,7 @@ var Refusals = []Text{
 	{"the app may not name users: expected bk_token", "该应用不得自行指定用户：应为 bk_token"},
 	{"bk_username is too long", "bk_username 过长"},
 	{"bk_username holds a control character or is not valid UTF-8", "bk_username 含有控制字符，或不是有效的 UTF-8"},
+	{"rollout {id} is of one host: it has no batches", "分批发布 {id} 只在一台主机上执行：没有批次"},
 	{
 		"rollout {id} is undone already: by rollout {other}, which {user} began at {time}",
 		"分批发布 {id} 已被撤销：由 {user} 于 {time} 开始的分批发布 {other}",
@@ -309,8 +310,6 @@ var FieldFaults = []Text{
 		"is settled when a rollout is created: expected batch, bake, pause, max_failures or max_unavailable",
 		"在创建分批发布时已确定：应为 batch、bake、pause、max_failures 或 max_unavailable",
 	},
-	{"is {value}: it matches none of the {n} hosts of the rollout", "为 {value}：与分批发布的 {n} 台主机都不匹配"},
-	{"is {value}: it matches none of the 1 host of the rollout", "为 {value}：与分批发布的 1 台主机不匹配"},
 	{"is empty", "为空"},
 	{"cannot be changed", "不能修改"},
 	{"is {value}: expected a time to come", "为 {value}：应为将来的时间"},

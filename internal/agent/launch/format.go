@@ -44,9 +44,6 @@ func formatOf(file *os.File) (f format) {
 	case bytes.IndexByte(line, 0) >= 0 && !otherFormats(): // a shell takes a text for a script
 		f.fault = "is no program of this machine and no script"
 	}
-	if f.fault == "" && written(file) {
-		f.fault = "is open for writing by a process: " + unix.ETXTBSY.Error()
-	}
 	return f
 }
 
@@ -104,7 +101,10 @@ func nameOfMachine(machine uint16) string {
 
 // elfOf returns the loader of an ELF file, and why the kernel would not execute the file.
 func elfOf(file *os.File, start []byte) (loader, fault string) {
-	const least = 64 // the header of a 64-bit file
+	least := 64 // the header of a 64-bit file
+	if len(start) > 4 && start[4] == elf32 {
+		least = 52
+	}
 	info, err := file.Stat()
 	if err != nil || len(start) < least {
 		return "", "is cut off"

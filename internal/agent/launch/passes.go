@@ -38,8 +38,8 @@ func Passes(e process.Execution, variables map[string]string) error {
 	if unix.Getrlimit(unix.RLIMIT_STACK, &stack) != nil {
 		stack.Cur = 0
 	}
-	if n := e.RLimits.StackSize; n != nil && *n != process.Unlimited {
-		stack.Cur = uint64(*n) //nolint:gosec // a size is not negative
+	if n := e.RLimits.StackSize; n != nil {
+		stack.Cur = uint64(*n) //nolint:gosec // a size is not negative, and Unlimited is the largest number
 	}
 	if limit := min(max(stack.Cur/4, leastOfAll), mostOfAll); len(faults) == 0 && all > limit { //nolint:mnd // a quarter
 		faults = append(faults, fmt.Errorf("all variables have %d bytes, and the kernel passes at most %d", all, limit))

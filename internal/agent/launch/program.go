@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func (a Account) MayExecute(line, dir string, variables map[string]string) error
 	if !strings.HasPrefix(line, "exec ") && slices.Contains(builtins(), words[0]) {
 		return nil // the shell does it
 	}
-	return look.find(words[0])
+	return look.find(words[0], 0)
 }
 
 // builtins are the commands of shells that may be no programs (POSIX, "Utilities", and those of common shells).
@@ -52,14 +53,15 @@ type programs struct {
 	dir, path string
 }
 
-// find fails if a program cannot be executed: a path, or a name that is looked for in PATH.
-func (p programs) find(name string) error {
+// find fails if a program cannot be executed: a path, or a name that is looked for in PATH. depth counts the scripts
+// that led to it.
+func (p programs) find(name string, depth int) error {
 	if strings.Contains(name, "/") {
-		return p.executable(name, 0)
+		return p.executable(name, depth)
 	}
 	var denied error
 	for dir := range strings.SplitSeq(p.path, ":") {
-		err := p.executable(path.Join(cmp.Or(dir, "."), name), 0)
+		err := p.executable(path.Join(cmp.Or(dir, "."), name), depth)
 		if err == nil {
 			return nil
 		}
@@ -91,7 +93,7 @@ func (p programs) executable(name string, depth int) error {
 		if err := way.Execute(); err != nil {
 			return err
 		}
-		f = readFormat(way)
+		f = readFormat(way, written)
 		return nil
 	})
 	switch {
@@ -99,7 +101,7 @@ func (p programs) executable(name string, depth int) error {
 		return p.explain(name, err)
 	case f.fault != "":
 		return process.Errorf(process.Failed, "%q %s", name, f.fault).Because(process.CauseCommandDenied)
-	case f.loader != "":
+	case f.loader != "" && depth < maxInterpreters: // the kernel does not ask for the loader of a loader
 		if err := p.executable(f.loader, maxInterpreters); err != nil {
 			return interpreterFault(name, err)
 		}
@@ -113,7 +115,7 @@ func (p programs) executable(name string, depth int) error {
 		return interpreterFault(name, err)
 	}
 	if program := programOfEnv(interpreter, argument); program != "" {
-		if err := p.find(program); err != nil {
+		if err := p.find(program, depth+1); err != nil {
 			return interpreterFault(name, err)
 		}
 	}
@@ -163,8 +165,9 @@ func interpreterFault(script string, err error) error {
 		err).Because(process.CauseOf(err))
 }
 
-// readFormat is the format of a file; empty if the account may not read it.
-func readFormat(way *trail.Trail) format {
+// readFormat is the format of a file; empty if the account may not read it. busy tells whether somebody writes the
+// file; it may be nil.
+func readFormat(way *trail.Trail, busy func(*os.File) bool) (f format) {
 	if !way.IsRegular() {
 		return format{}
 	}
@@ -173,14 +176,17 @@ func readFormat(way *trail.Trail) format {
 		return format{}
 	}
 	defer file.Close() //nolint:errcheck // nothing was written
-	return formatOf(file)
+	if f = formatOf(file); f.fault == "" && busy != nil && busy(file) {
+		f.fault = "is open for writing by a process: " + syscall.ETXTBSY.Error()
+	}
+	return f
 }
 
 // IsScript reports whether a file is a script that the account may read, which an interpreter executes. It opens the
 // file with the rights of the account, and may hang if a file system hangs.
 func (a Account) IsScript(path string) (script bool) {
 	_ = a.Visit(nil, path, func(way *trail.Trail) error { // what cannot be opened is none
-		script = readFormat(way).header != ""
+		script = readFormat(way, nil).header != ""
 		return nil
 	})
 	return script

@@ -68,6 +68,8 @@ func TestMayExecute(t *testing.T) {
 	put("native", elf(runtime.GOARCH, "/bin/sh"), 0o755)
 	put("static", elf(runtime.GOARCH, ""), 0o755)
 	put("musl", elf(runtime.GOARCH, "/lib/ld-no.so.1"), 0o755)
+	put("itself", elf(runtime.GOARCH, "./itself"), 0o755)
+	put("sub/twice", "#!/usr/bin/env twice\n", 0o755)
 	put("foreign", elf("s390x", ""), 0o755)
 	put("half", elf(runtime.GOARCH, "/bin/sh")[:180], 0o755)
 	put("stub", "\x7fELF\x02\x01", 0o755)
@@ -120,6 +122,8 @@ func TestMayExecute(t *testing.T) {
 		"./native":                         "",
 		"./static":                         "",
 		"./musl":                           `"./musl" cannot be executed: its interpreter "/lib/ld-no.so.1" was not found`,
+		"./itself":                         "", // the kernel does not ask for the loader of a loader
+		"twice":                            "",
 		"./foreign":                        `"./foreign" is a program for s390x, and this host is ` + runtime.GOARCH,
 		"./half":                           `"./half" is cut off after 180 bytes`,
 		"./stub":                           `"./stub" is cut off`,

@@ -289,7 +289,7 @@ func (k *Keeper) logFor(hash string, b bound) (*processLog, error) {
 
 // makeDirectory makes the directory of a log, also where somebody has put something else in its place.
 func makeDirectory(dir string) error {
-	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() { // a link to a directory is a choice
 		_ = os.Remove(dir) // else the next call says why not
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

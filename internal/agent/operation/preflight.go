@@ -3,6 +3,7 @@ package operation
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"drover/internal/agent/instance"
@@ -39,6 +40,9 @@ func (n *session) mayMakeRoom(followers []specstore.Follower) error {
 		return nil
 	}
 	for _, f := range followers {
+		if slices.ContainsFunc(followers, func(other specstore.Follower) bool { return isAfter(f, other.Process) }) {
+			continue // the other one may make what this one needs
+		}
 		spec := *f.Spec
 		spec.Execution.RuntimeDirectory = "" // the removal may set it free
 		next := &session{Operator: n.Operator, id: f.Process, op: process.Start, spec: &spec}
@@ -50,6 +54,12 @@ func (n *session) mayMakeRoom(followers []specstore.Follower) error {
 		}
 	}
 	return nil
+}
+
+// isAfter reports whether a process waits for another one of its namespace, or for all copies of that.
+func isAfter(f specstore.Follower, other process.ID) bool {
+	entry, _ := process.CutCopy(other.Name)
+	return f.Spec.After[other.Name] != "" || f.Spec.After[entry] != ""
 }
 
 // living returns the pid of the instance that the operation would end; 0 if there is none. Where the look by the spec

@@ -239,7 +239,7 @@ func (n *session) sendSignal() (Result, error) {
 // signalled notes that a signal or a reload is about to reach the process.
 func (n *session) signalled() {
 	who := n.runtime.Process
-	if who == nil || n.runtime.Signalled != nil || !succeeds(n.spec) {
+	if who == nil || !succeeds(n.spec) || n.runtime.Signalled != nil && n.Clock()-n.runtime.Signalled.At < drains {
 		return
 	}
 	if i, _, err := n.Processes.Instance(*who); err == nil {
@@ -255,10 +255,11 @@ func succeeds(spec *process.Spec) bool {
 
 // heir returns the process that a main process has started in its place, as nginx and gunicorn do at USR2; nil if there
 // is none. The main process has ended with status 0, or nobody knows how. The heir belongs to its run, has its command
-// line and began after it had got a signal or a reload from a person. All others like it are descendants of the heir.
+// line and began after it had got a signal or a reload from a person, within succession. The signal is no older than
+// drains. All others like it are descendants of the heir.
 func (o *Operator) heir(id process.ID, spec *process.Spec, rt specstore.Runtime) *procfs.Identity {
 	asked, was := rt.Signalled, rt.Process
-	if asked == nil || was == nil || rt.Run == "" || !succeeds(spec) {
+	if asked == nil || was == nil || rt.Run == "" || !succeeds(spec) || o.Clock()-asked.At > drains {
 		return nil
 	}
 	if alive, _ := o.Processes.Glance(*was); alive || o.endedBadly(*was) {
@@ -267,7 +268,8 @@ func (o *Operator) heir(id process.ID, spec *process.Spec, rt specstore.Runtime)
 	var alike []procfs.Identity
 	for _, who := range o.Trees.Survivors(instance.Scope{Run: rt.Run}) {
 		i, _, err := o.Processes.Instance(who)
-		if err == nil && who != *was && i.Cmdline == asked.Cmdline && who.StartedAfterBoot()+tick >= asked.At {
+		began := who.StartedAfterBoot() + tick
+		if err == nil && who != *was && i.Cmdline == asked.Cmdline && began >= asked.At && began < asked.At+succession {
 			alike = append(alike, who)
 		}
 	}
@@ -283,6 +285,13 @@ func (o *Operator) heir(id process.ID, spec *process.Spec, rt specstore.Runtime)
 	}
 	return &first
 }
+
+const (
+	// succession is the time in which a successor begins after a signal, and drains the time in which the former main
+	// process ends, which may have connections to serve.
+	succession = 10 * time.Minute
+	drains     = 24 * time.Hour
+)
 
 // tick is how exactly the kernel tells when a process began.
 const tick = time.Second / procfs.TicksPerSecond

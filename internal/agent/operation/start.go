@@ -86,7 +86,7 @@ func (n *session) beside() (*instance.Copy, error) {
 		likely = all
 	}
 	switch {
-	case len(all) == 0 && n.wish == process.Adopt:
+	case len(all) == 0 && (n.wish == process.Adopt || n.copyPID != 0):
 		return nil, process.Errorf(process.NotRunning, "nothing was done: the process does not run, so there is nothing "+
 			"to take over. drover looks for %s", n.lookedFor())
 	case len(all) == 0:

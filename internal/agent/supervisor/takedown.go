@@ -219,6 +219,16 @@ type shutdown struct {
 	result chan<- Ended
 }
 
+// lives reports whether the instance on record is there.
+func (r *runner) lives() bool {
+	who := r.proc.Runtime.Process
+	if who == nil {
+		return false
+	}
+	alive, _ := r.sup.operator.Processes.Glance(*who)
+	return alive
+}
+
 // shutDown ends the process unless it is at rest, and tells of its end. It calls itself again at each change of the
 // process until then.
 func (r *runner) shutDown(ctx context.Context, end *shutdown) {
@@ -231,6 +241,9 @@ func (r *runner) shutDown(ctx context.Context, end *shutdown) {
 			r.work.cancel(operation.EndedBy(stop))
 		}
 		r.hurry(stop)
+	case r.proc.Machine.State == lifecycle.Unknown && r.lives():
+		end.result <- Ended{ID: r.id, Left: true, Text: "drover has not looked at it since the agent began"}
+		return
 	case r.proc.Record == nil || !r.proc.Record.Hosted || r.proc.Machine.State != lifecycle.Running || who == nil ||
 		r.claims.rival != 0 || r.kept():
 		e := Ended{ID: r.id}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -151,6 +152,9 @@ func (r *rotation) check(_ *cobra.Command, kinds []string) error {
 		return term.Usagef("KIND is missing: expected %s, or --all", strings.Join(kindsOfKeys(), ", "))
 	}
 	var faults []error
+	if !r.wait && (r.all || len(kinds) > 1) {
+		faults = append(faults, term.Usagef("several kinds are replaced one after another: give --wait"))
+	}
 	for _, kind := range kinds {
 		faults = append(faults, term.OneOf("KIND", kind, kindsOfKeys()...))
 	}
@@ -198,8 +202,14 @@ func (r *rotation) activate(cmd *cobra.Command, c *client.Client, keys client.Ke
 ) {
 	for i, kind := range kinds {
 		now, err := r.reached(cmd, c, keys)
-		if err == nil && pending(now, kind) {
+		for err == nil && pending(now, kind) {
 			now, err = c.RotateKeys(cmd.Context(), kind, r.keep, r.force)
+			if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusConflict {
+				later, failed := c.Keys(cmd.Context()) // a host may have come meanwhile
+				if failed == nil && later.Reached < later.Online {
+					now, err = r.reached(cmd, c, later)
+				}
+			}
 		}
 		if err != nil {
 			term.Say(cmd, "go on: %s\n", r.Again("keys rotate %s --wait", strings.Join(kinds[i:], " ")))

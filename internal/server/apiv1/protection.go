@@ -484,9 +484,7 @@ func (h *Handler) upgradeAgents(ctx context.Context, c *call) (reply, error) {
 	for i, a := range agents {
 		steps[i] = plan.Step{Op: op, Process: process.AgentID(), Agent: a.Key, Host: nameOf(a)}
 	}
-	if err := h.lay(r, req.Rollout, at, steps); err != nil {
-		return reply{}, err
-	}
+	h.lay(r, req.Rollout, at, steps)
 	if dry != nil && *dry {
 		target := v1.Target{Namespace: process.AgentID().Namespace, Name: process.AgentID().Name}
 		keys := make([]string, len(r.Hosts))

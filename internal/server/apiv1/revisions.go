@@ -219,9 +219,7 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	}
 	undo := h.newRollout(c, store.OpApply)
 	undo.Through, undo.Message, undo.Undoes = v1.ThroughUndo, "undo of "+r.ID, r.ID
-	if err := h.lay(undo, p, o.at, steps); err != nil {
-		return reply{}, err
-	}
+	h.lay(undo, p, o.at, steps)
 	if err := h.selectAsBefore(ctx, c, undo, known); err != nil {
 		return reply{}, err
 	}

@@ -100,9 +100,8 @@ func (h *Handler) store(ctx context.Context, c *call, list []*store.Rollout) err
 	return nil
 }
 
-// lay sets the steps and the hosts of a rollout, in the order of its plan. It refuses a plan whose canaries are to be
-// of hosts that the rollout does not have.
-func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps []plan.Step) error {
+// lay sets the steps and the hosts of a rollout, in the order of its plan.
+func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps []plan.Step) {
 	type kind struct {
 		op      process.Op
 		id      process.ID
@@ -137,15 +136,11 @@ func (h *Handler) lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps [
 		slices.Sort(hosts[i].Steps)
 	}
 	made := rollout.Plan{RolloutPlan: *p, Judged: judged, Unproven: r.Plan.Unproven}
-	if made.Canary = h.arrange(hosts, p); p.Canary > 0 && made.Canary == 0 && len(hosts) > 0 {
-		return invalid("rollout.canary_select", "is %q: it matches none of the %s of the rollout",
-			edge.Clip(p.CanarySelect), process.Count(len(hosts), "host", "hosts"))
-	}
+	made.Canary = h.arrange(hosts, p)
 	if h.Breadth > 0 && len(hosts) > h.Breadth && r.Undoes == "" { // what ran before needs no second person
 		made.Breadth = h.Breadth
 	}
 	r.Rollout, r.Total = rollout.New(made, at, hosts), len(hosts)
-	return nil
 }
 
 // textOf is the same text for specs that say the same.
@@ -168,6 +163,9 @@ func (h *Handler) arrange(hosts []rollout.Host, p *v1.RolloutPlan) (canaries int
 		} else {
 			rest = append(rest, x)
 		}
+	}
+	if len(first) == 0 { // an apply may have reached them before
+		first, rest = rest, nil
 	}
 	first = h.spread(first, p.Spread)
 	canaries = min(p.Canary, len(first))
@@ -375,9 +373,7 @@ func (h *Handler) rollouts(c *call, t *store.Task, o *planOptions, steps []plan.
 	for i, part := range parts {
 		r := h.newRollout(c, store.OpApply)
 		r.Through, r.Message, r.Known = t.Through, t.Message, t.Known
-		if err := h.lay(r, part.Plan, o.at, part.Steps); err != nil {
-			return nil, err
-		}
+		h.lay(r, part.Plan, o.at, part.Steps)
 		list[i] = r
 	}
 	h.share(list)
@@ -701,6 +697,9 @@ func (h *Handler) paceRollout(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	answer, err := h.change(ctx, c, id, c.app(), func(r *rollout.Rollout) error {
+		if r.Plan.OneOf {
+			return problemf(http.StatusUnprocessableEntity, "rollout %s is of one host: it has no batches", id)
+		}
 		p := r.Plan.RolloutPlan
 		for _, change := range o.changes {
 			change(&p)

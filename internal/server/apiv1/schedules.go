@@ -186,18 +186,17 @@ func (h *Handler) rolloutOf(c *call, req *operationRequest, requests []store.Req
 		}
 	}
 	if req.OneOf {
-		return r, h.layOne(r, req, steps)
+		h.layOne(r, req, steps)
+	} else {
+		h.lay(r, req.Rollout, at, steps)
 	}
-	return r, h.lay(r, req.Rollout, at, steps)
+	return r, nil
 }
 
 // layOne sets the steps and the hosts of a rollout that carries out an operation on one of them: the connected hosts
 // come first, each in the order of the names. It takes the first mostCandidates only, because each run stores them.
-func (h *Handler) layOne(r *store.Rollout, req *operationRequest, steps []plan.Step) error {
-	err := h.lay(r, &v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, time.Time{}, steps)
-	if err != nil {
-		return err
-	}
+func (h *Handler) layOne(r *store.Rollout, req *operationRequest, steps []plan.Step) {
+	h.lay(r, &v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, time.Time{}, steps)
 	away := func(x *rollout.Host) int {
 		if h.Directory.Presence(x.Agent, h.Now()).Away {
 			return 1
@@ -210,7 +209,6 @@ func (h *Handler) layOne(r *store.Rollout, req *operationRequest, steps []plan.S
 	p := r.Plan
 	p.OneOf, p.AgainWhenLost, p.Breadth = true, req.AgainWhenLost, 0
 	r.Rollout = rollout.New(p, time.Time{}, r.Hosts)
-	return nil
 }
 
 // scheduleRequest is v1.ScheduleRequest with lists that stop decoding at their limits.
