@@ -77,7 +77,7 @@ func lossOf(s setting) string {
 func isDefault(s setting) bool {
 	switch strings.ToLower(s.value) {
 	case "no", "false", "n", "f", "off":
-		return !matches(s.key, "IgnoreSIGPIPE SyslogLevelPrefix")
+		return !matches(s.key, "DefaultDependencies GuessMainPID IgnoreSIGPIPE SendSIGKILL SyslogLevelPrefix")
 	case "0":
 		return matches(s.key, "Private* Protect* Restrict* LockPersonality MemoryDenyWriteExecute NonBlocking RemoveIPC")
 	case "infinity":
