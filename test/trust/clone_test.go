@@ -2,6 +2,7 @@ package trust_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,7 +15,10 @@ import (
 // copyAgent copies the data directory of an agent, as a disk is copied with all that is on it.
 func (f *fleet) copyAgent(from, to string) {
 	f.T.Helper()
-	if err := os.CopyFS(f.AgentDir(to), os.DirFS(f.AgentDir(from))); err != nil {
+	if err := os.MkdirAll(filepath.Dir(f.AgentDir(to)), 0o700); err != nil {
+		f.T.Fatal(err)
+	}
+	if err := exec.Command("cp", "-a", f.AgentDir(from)+"/.", f.AgentDir(to)).Run(); err != nil { // sockets, too
 		f.T.Fatal(err)
 	}
 	err := filepath.WalkDir(f.AgentDir(to), func(path string, d os.DirEntry, err error) error {

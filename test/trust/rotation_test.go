@@ -122,7 +122,7 @@ func TestARotationIsRefused(t *testing.T) {
 		code  int
 		words string
 	}{
-		{[]string{"keys", "rotate", "fleet"}, 4, "unknown kind of key"},
+		{[]string{"keys", "rotate", "fleet"}, 2, "expected manifest, sealing"},
 		{[]string{"keys", "drop", "manifest", f.key("manifest", "present")}, 1, "is the present key"},
 		{[]string{"keys", "drop", "manifest", "A"}, 4, "there is no manifest key"},
 		{[]string{"keys", "rotate", "manifest", "--keep", "1s"}, 2, "expected 1m or more"},

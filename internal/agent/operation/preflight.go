@@ -33,13 +33,16 @@ func (n *session) mayEnd(running instance.Sighting) error {
 	return n.runsOn(n.couldStart(false))
 }
 
-// mayMakeRoom fails if a process could not start for which a removal would end this one: it may be the same process
-// under another name, or its copies.
+// mayMakeRoom fails if a process could not start for which a removal would end this one: they are its copies, or
+// its command under another name.
 func (n *session) mayMakeRoom(followers []specstore.Follower) error {
 	if n.Preflight == nil || len(followers) == 0 || n.living(n.look()) == 0 {
 		return nil
 	}
 	for _, f := range followers {
+		if !n.takesPlace(f) {
+			continue
+		}
 		if slices.ContainsFunc(followers, func(other specstore.Follower) bool { return isAfter(f, other.Process) }) {
 			continue // the other one may make what this one needs
 		}
@@ -54,6 +57,16 @@ func (n *session) mayMakeRoom(followers []specstore.Follower) error {
 		}
 	}
 	return nil
+}
+
+// takesPlace reports whether a process is another form of the one that is removed: a copy of it, the entry of which it
+// was a copy, or its command under another name.
+func (n *session) takesPlace(f specstore.Follower) bool {
+	own, _ := process.CutCopy(n.id.Name)
+	entry, _ := process.CutCopy(f.Process.Name)
+	_, was := n.spec.Starter()
+	_, line := f.Spec.Starter()
+	return own == entry || was == line
 }
 
 // isAfter reports whether a process waits for another one of its namespace, or for all copies of that.
