@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,8 +230,13 @@ func TestRunThatCannotBeReplaced(t *testing.T) {
 func TestRunThatCouldNotStart(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.kill()
-		var lacks error = process.Errorf(process.Failed, `run: "./job" was not found`)
-		r.preflight = func(process.ID, *process.Spec, []instance.Line, bool) error { return lacks }
+		var there atomic.Bool
+		r.preflight = func(process.ID, *process.Spec, []instance.Line, bool) error {
+			if there.Load() {
+				return nil
+			}
+			return process.Errorf(process.Failed, `run: "./job" was not found`)
+		}
 		r.begin()
 		s := r.every("a", 60, 0, process.Schedule{Overlap: process.OverlapReplace})
 		at := r.starts("a", operationtest.Script{Takes: time.Hour})
@@ -241,7 +247,7 @@ func TestRunThatCouldNotStart(t *testing.T) {
 			got.Cause.ID != process.CauseRunSkipped || !slices.Equal(*at, []float64{60}) {
 			t.Errorf("run at %v, then %+v", *at, got.Cause)
 		}
-		lacks = nil
+		there.Store(true)
 		r.pass(60 * time.Second)
 		if r.state("a", "running", true); !slices.Equal(*at, []float64{60, 180}) {
 			t.Errorf("run at %v", *at)
