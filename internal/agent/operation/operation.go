@@ -35,6 +35,11 @@ type Processes interface {
 	Glance(id procfs.Identity) (alive, moved bool)
 	// Executes reports whether a released command has yet to execute its program, or is about to say that it cannot.
 	Executes(id procfs.Identity) bool
+	// Listeners returns the sockets that listen at a TCP port of the host, by inode; none if that is unknown.
+	Listeners(port uint16) []uint64
+	// OtherHolder names a process that has one of the sockets open; empty if a process of the scope has, or if that is
+	// unknown.
+	OtherHolder(sockets []uint64, s instance.Scope) string
 }
 
 // Commands is the host as far as commands go. A run is one command and all that it starts.

@@ -24,18 +24,25 @@ const (
 	lastAttempt  = time.Second
 )
 
-// markLog records the length of the process's log before the start.
-func (n *session) markLog() {
-	path := n.spec.Identity.LogPath
-	if n.spec.Ready == nil || n.spec.Ready.Log == "" || path == "" {
+// mark records what the readiness test must not count: the log as it is before the start, and who answers already.
+func (n *session) mark() {
+	if n.spec.Ready == nil {
 		return
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(n.spec.Identity.SetupPath, path)
+	before := &n.progress.Earlier
+	if path := n.spec.Identity.LogPath; n.spec.Ready.Log != "" && path != "" {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(n.spec.Identity.SetupPath, path)
+		}
+		log := specstore.LogMark(ready.MarkLog(path, n.Visitor(n.spec)))
+		before.Log = &log
 	}
-	mark := specstore.LogMark(ready.MarkLog(path, n.Visitor(n.spec)))
-	n.progress.Log = &mark
-	n.save()
+	ctx, cancel := context.WithTimeout(n.ctx, lastAttempt)
+	defer cancel()
+	before.Sockets = ready.Answering(ctx, *n.spec.Ready, n.Processes.Listeners)
+	if before.Log != nil || len(before.Sockets) > 0 {
+		n.save()
+	}
 }
 
 // Visitor opens files for a spec: with the rights of its account, as far as the policy of the host lets.
@@ -75,8 +82,12 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 		said, _ := n.Notices.Said(run)
 		return said.Ready
 	}
-	if n.progress.Log != nil {
-		env.Log, env.Visit = ready.Log(*n.progress.Log), n.Visitor(n.spec)
+	env.Earlier, env.Listeners = n.progress.Earlier.Sockets, n.Processes.Listeners
+	env.Holder = func(sockets []uint64) string {
+		return n.Processes.OtherHolder(sockets, instance.Scope{Root: st.Child, Run: st.Run})
+	}
+	if log := n.progress.Earlier.Log; log != nil {
+		env.Log, env.Visit = ready.Log(*log), n.Visitor(n.spec)
 	}
 	return env
 }
@@ -202,14 +213,14 @@ func (n *session) lastWord(st *specstore.Step) {
 	}
 }
 
-// ReadyCheck returns the readiness test of a process that runs already; mark is its log before its start.
+// ReadyCheck returns the readiness test of a process that runs already; before is what was there before its start.
 func (o *Operator) ReadyCheck(ctx context.Context, id process.ID, spec *process.Spec, run string,
-	mark *specstore.LogMark,
+	main procfs.Identity, before specstore.Before,
 ) (*ready.Check, error) {
 	n := &session{
-		Operator: o, ctx: ctx, id: id, op: process.Start, spec: spec, progress: specstore.Progress{Log: mark},
+		Operator: o, ctx: ctx, id: id, op: process.Start, spec: spec, progress: specstore.Progress{Earlier: before},
 	}
-	return ready.New(*spec.Ready, n.readyEnv(&specstore.Step{Run: run}))
+	return ready.New(*spec.Ready, n.readyEnv(&specstore.Step{Run: run, Child: main}))
 }
 
 // AsksReady reports whether a process itself tells that it is ready. Otherwise it is ready once it has stayed up.
@@ -231,7 +242,8 @@ func (n *session) unready() *specstore.Unready {
 	}
 	now := n.Clock()
 	return &specstore.Unready{
-		Since: time.Now().UnixMilli(), From: now, Until: now + limit, Limit: now + limit, Log: n.progress.Log,
+		Since: time.Now().UnixMilli(), From: now, Until: now + limit, Limit: now + limit,
+		Earlier: n.progress.Earlier,
 	}
 }
 

@@ -3,9 +3,11 @@ package operation_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,9 +195,9 @@ func TestReadyByTheLog(t *testing.T) {
 			operation.ErrInterrupted) {
 			t.Fatal(err)
 		}
-		if p, err := w.GetProgress(item); err != nil || p.Log == nil ||
-			*p.Log != (specstore.LogMark{Path: log, Device: p.Log.Device, Inode: p.Log.Inode, Size: 6}) {
-			t.Errorf("noted %+v, %v", p.Log, err)
+		if p, err := w.GetProgress(item); err != nil || p.Earlier.Log == nil ||
+			*p.Earlier.Log != (specstore.LogMark{Path: log, Device: p.Earlier.Log.Device, Inode: p.Earlier.Log.Inode, Size: 6}) {
+			t.Errorf("noted %+v, %v", p.Earlier, err)
 		}
 		began := time.Now()
 		after(10*time.Second, func() { write("ready\nready\n") })
@@ -223,6 +225,31 @@ func TestAStopOfTheAgentIsNoAnswer(t *testing.T) {
 		if r, err := w.operator.Operate(ctx, entry(process.Start, sent), operation.Subject{}); !errors.Is(err,
 			operation.ErrInterrupted) {
 			t.Errorf("%+v, %v", r.Outcome, err)
+		}
+	})
+}
+
+// TestReadinessOfAnotherProgram starts a process whose port another program has already.
+func TestReadinessOfAnotherProgram(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	bubble(t, func(t *testing.T, w *world) {
+		s := spec()
+		s.Ready = &process.Readiness{TCP: l.Addr().String()}
+		s.Policy.StartCheckBegin = 5
+		r, err := w.operator.Operate(t.Context(), entry(process.Start, s), operation.Subject{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := l.Addr().String() + " is the port of another program, which listened there before this start"
+		if r.Outcome.Fault != process.CheckFailed || !strings.Contains(r.Outcome.Text, want) {
+			t.Errorf("it says %q (%v), want %q", r.Outcome.Text, r.Outcome.Fault, want)
+		}
+		if r.Runtime.Unready == nil || len(r.Runtime.Unready.Earlier.Sockets) != 1 {
+			t.Errorf("the agent keeps %+v", r.Runtime.Unready)
 		}
 	})
 }

@@ -262,7 +262,7 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 		if problem := n.endRemains(0); problem != "" {
 			notes = append(notes, "of its last run "+problem)
 		}
-		n.markLog()
+		n.mark()
 	}
 	if step == string(process.Start) {
 		if err := n.beforeStart(); err != nil {
@@ -334,7 +334,7 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 		now := n.Clock()
 		n.runtime.Unready = &specstore.Unready{
 			Since: time.Now().UnixMilli(), From: now, Until: now, Limit: now, Late: true, Problem: why.problem,
-			Log: n.progress.Log,
+			Earlier: n.progress.Earlier,
 		}
 		n.runtime.Said.Socket = n.spec.Notifies() && n.runtime.Run == st.Run
 	}

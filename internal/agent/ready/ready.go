@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 
@@ -30,6 +31,12 @@ type Env struct {
 	Visit trail.Visit
 	// Said reports whether the process has said that it is ready, at NOTIFY_SOCKET or its descriptor.
 	Said func() bool
+	// Earlier are the sockets that Answering has found before the start. Listeners returns those that listen now at a
+	// TCP port of this host. Holder names a process that has one of the sockets open; it is empty if the process
+	// itself has, or if that is unknown.
+	Earlier   []uint64
+	Listeners func(port uint16) []uint64
+	Holder    func(sockets []uint64) string
 }
 
 // Check is the readiness of one start. It is used by one goroutine.
@@ -45,9 +52,11 @@ func New(r process.Readiness, env Env) (*Check, error) {
 	c := &Check{env: env}
 	switch {
 	case r.TCP != "":
-		c.try = func(ctx context.Context) error { return accepts(ctx, r.TCP) }
+		c.try = c.answered(r.TCP, func(ctx context.Context) (net.Conn, error) { return accepts(ctx, r.TCP) })
 	case r.HTTP != "":
-		c.try = func(ctx context.Context) error { return responds(ctx, r.HTTP, r.Insecure) }
+		c.try = c.answered(r.HTTP, func(ctx context.Context) (net.Conn, error) {
+			return responds(ctx, r.HTTP, r.Insecure)
+		})
 	case r.Exec != "":
 		c.try = func(ctx context.Context) error { return env.Exec(ctx, r.Exec) }
 	case r.Notify:
@@ -83,24 +92,28 @@ func (c *Check) said(problem string) func(context.Context) error {
 	}
 }
 
-// accepts connects and closes the connection.
-func accepts(ctx context.Context, address string) error {
+// accepts connects and closes the connection, which it returns.
+func accepts(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return short(err)
+		return nil, short(err)
 	}
-	return conn.Close()
+	return conn, conn.Close()
 }
 
 // maxHeader bounds the header of an answer, in bytes. Nothing reads the body.
 const maxHeader = 64 << 10
 
-// responds sends one request and accepts any status from 200 to 399. It uses no proxy and follows no redirect.
-func responds(ctx context.Context, address string, insecure bool) error {
+// responds sends one request and accepts any status from 200 to 399. It uses no proxy and follows no redirect. It
+// returns the connection, which is closed.
+func responds(ctx context.Context, address string, insecure bool) (conn net.Conn, err error) {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) { conn = got.Conn },
+	})
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.Header.Set("User-Agent", "drover-agent")
 	client := http.Client{
@@ -115,13 +128,13 @@ func responds(ctx context.Context, address string, insecure bool) error {
 		if problem, ok := errors.AsType[*url.Error](err); ok {
 			err = problem.Err
 		}
-		return short(err)
+		return nil, short(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("GET %s: %s", address, response.Status)
+		return nil, fmt.Errorf("GET %s: %s", address, response.Status)
 	}
-	return nil
+	return conn, nil
 }
 
 // short replaces the net package's texts for a timeout with "no answer in time".

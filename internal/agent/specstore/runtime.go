@@ -110,8 +110,16 @@ type Unready struct {
 	Limit time.Duration `json:"limit"`
 	// Problem says why it does not seem to be ready.
 	Problem string `json:"problem,omitempty"`
-	// Log is the log of the process before its start; nil if the readiness test does not use the log.
+	// Earlier is for the readiness test.
+	Earlier Before `json:"earlier,omitzero"`
+}
+
+// Before is what the readiness test must not count, because it was there before the start.
+type Before struct {
+	// Log is the log of the process; nil if the test does not use the log.
 	Log *LogMark `json:"log,omitempty"`
+	// Sockets are those that listened at the port of the test and passed it, by inode.
+	Sockets []uint64 `json:"sockets,omitempty"`
 }
 
 // Said is what an instance has said of itself.
@@ -225,8 +233,8 @@ type Progress struct {
 	Steps   []Step `json:"steps,omitempty"`
 	// Noted are the processes that belonged to the instance before it was ended or replaced.
 	Noted []procfs.Identity `json:"noted,omitempty"`
-	// Log is the log of the process before its start; nil if the readiness test does not use the log.
-	Log *LogMark `json:"log,omitempty"`
+	// Earlier is for the readiness test of the process that starts.
+	Earlier Before `json:"earlier,omitzero"`
 	// Ready says that the process was seen ready: its word may be lost with the agent that heard it.
 	Ready bool `json:"ready,omitempty"`
 }

@@ -193,7 +193,7 @@ func (r *runner) awaitReady(ctx context.Context) {
 	first := max(u.Until-r.now(), 0)
 	if operation.AsksReady(&rec.Spec) && !rec.Spec.Ready.Notify {
 		doing, cancel := context.WithCancel(ctx)
-		check, err := r.sup.operator.ReadyCheck(doing, r.id, &rec.Spec, r.proc.Runtime.Run, u.Log)
+		check, err := r.sup.operator.ReadyCheck(doing, r.id, &rec.Spec, r.proc.Runtime.Run, who, u.Earlier)
 		if err != nil {
 			cancel()
 			r.sup.cfg.Log.Warn("cannot test readiness", "process", r.id, "error", err)

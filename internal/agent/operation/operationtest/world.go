@@ -413,3 +413,15 @@ func (w *World) Glance(id procfs.Identity) (alive, moved bool) {
 	_, alive = w.procs[id]
 	return alive, false
 }
+
+// Listeners implements operation.Processes: those of the machine that the test runs on.
+func (w *World) Listeners(port uint16) []uint64 {
+	sockets, err := procfs.New("/proc").Listeners(port)
+	if err != nil {
+		w.t.Errorf("the sockets at port %d: %v", port, err)
+	}
+	return sockets
+}
+
+// OtherHolder implements operation.Processes: the test itself, as another program, holds all of them.
+func (w *World) OtherHolder([]uint64, instance.Scope) string { return "another program" }

@@ -1,0 +1,78 @@
+package ready
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+
+	"drover/internal/process"
+)
+
+// Answering returns the sockets of this host that would pass the test of a process that has not been started: another
+// program listens there. It returns none if the test asks no port. It blocks for one attempt at most, and only if
+// somebody listens.
+func Answering(ctx context.Context, r process.Readiness, listeners func(port uint16) []uint64) []uint64 {
+	port := portOf(r)
+	if port == 0 {
+		return nil
+	}
+	earlier := listeners(port)
+	if len(earlier) == 0 {
+		return nil
+	}
+	if r.HTTP != "" { // a load balancer answers with an error as long as nobody is behind it
+		if _, err := responds(ctx, r.HTTP, r.Insecure); err != nil {
+			return nil
+		}
+	}
+	return earlier
+}
+
+// portOf is the port that a test asks; 0 if it asks none.
+func portOf(r process.Readiness) uint16 {
+	address := r.TCP
+	if u, err := url.Parse(r.HTTP); err == nil && r.HTTP != "" {
+		if address = u.Host; u.Port() == "" {
+			address = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+		}
+	}
+	_, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0
+	}
+	port, err := net.LookupPort("tcp", text)
+	if err != nil {
+		return 0
+	}
+	return uint16(port) //nolint:gosec // LookupPort returns nothing above 65535
+}
+
+// answered makes an attempt. An answer counts only if it can come from the process.
+func (c *Check) answered(address string, ask func(context.Context) (net.Conn, error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn, err := ask(ctx)
+		if err != nil || len(c.env.Earlier) == 0 {
+			return err
+		}
+		to, ok := conn.RemoteAddr().(*net.TCPAddr)
+		if !ok || !here(conn, to) {
+			return nil
+		}
+		now := c.env.Listeners(to.AddrPort().Port())
+		if len(now) == 0 || slices.ContainsFunc(now, func(s uint64) bool { return !slices.Contains(c.env.Earlier, s) }) {
+			return nil
+		}
+		if who := c.env.Holder(now); who != "" {
+			return fmt.Errorf("%s is the port of %s, which listened there before this start", address, who)
+		}
+		return nil
+	}
+}
+
+// here reports whether a connection goes to this host.
+func here(conn net.Conn, to *net.TCPAddr) bool {
+	from, ok := conn.LocalAddr().(*net.TCPAddr)
+	return to.IP.IsLoopback() || ok && from.IP.Equal(to.IP)
+}
