@@ -588,6 +588,10 @@ var Sentences = []Text{
 	{"somebody has stopped the process", "有人停止了该进程"},
 	{"somebody has unhosted the process", "有人取消了对该进程的托管"},
 	{"drover does not watch the process", "drover 没有监控该进程"},
+	{
+		"it runs with revision {n}, stored is {stored}; the spec of the former is not in the database",
+		"正在以修订版本 {n} 运行，已保存的是 {stored}；数据库中没有前者的进程配置",
+	},
 	{"it runs with revision {n}, stored is {stored}", "正在以修订版本 {n} 运行，已保存的是 {stored}"},
 	{"the running process differs from its spec", "运行中的进程与其配置不同"},
 	{"it runs an old release: its path leads to a new file now", "正在运行旧版本：其路径现在指向新文件"},

@@ -537,13 +537,14 @@ func (q *driftQuery) readFiled(ctx context.Context) error {
 	return nil
 }
 
-// readStarted reads with which spec a process was started, if it has got another one since.
+// readStarted reads with which spec a process was started, if it has got another one since. A database that was restored
+// from a copy may know nothing of that spec, which may have the higher number.
 func (q *driftQuery) readStarted(ctx context.Context, key store.ObservedKey, found *drift.Case) error {
 	if found.Filed == nil && found.Selected == nil || found.Have == nil || found.Have.Spec == nil {
 		return nil
 	}
 	runs, has := found.Have.Status.Instance.Revision, found.Have.Spec.Revision
-	if runs == 0 || runs >= has {
+	if runs == 0 || runs == has {
 		return nil
 	}
 	var err error

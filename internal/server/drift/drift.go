@@ -275,9 +275,12 @@ func (c *Case) running(file *process.Spec) (all []v1.Difference) {
 	if slices.ContainsFunc(c.Live, gone) {
 		d.Mend = "" // a restart would end the process, and start none
 	}
-	if c.Started != nil && c.Have.Status.Running() {
-		d.Text = fmt.Sprintf("it runs with revision %d, stored is %d", c.Have.Status.Instance.Revision,
-			c.Have.Spec.Revision)
+	earlier := d
+	if ran := c.ranWith(); ran != 0 {
+		earlier.Text = fmt.Sprintf("it runs with revision %d, stored is %d", ran, c.Have.Spec.Revision)
+	}
+	if c.Started != nil && earlier.Text != "" {
+		d.Text = earlier.Text
 		for _, one := range c.fields(file, c.Started, d) {
 			if waits(one.Field) {
 				if strings.HasPrefix(one.Field, "environment.") {
@@ -307,7 +310,20 @@ func (c *Case) running(file *process.Spec) (all []v1.Difference) {
 		}
 		all = append(all, c.item(one))
 	}
+	if len(all) == 0 && c.Started == nil && earlier.Text != "" {
+		earlier.Text += "; the spec of the former is not in the database"
+		all = append(all, c.item(earlier))
+	}
 	return all
+}
+
+// ranWith is the revision that the running process was started with, if the host has another one now; else 0.
+func (c *Case) ranWith() int64 {
+	s := c.Have.Status
+	if !s.Running() || c.Have.Spec == nil || c.Have.Spec.Revision == 0 || s.Instance.Revision == c.Have.Spec.Revision {
+		return 0
+	}
+	return s.Instance.Revision
 }
 
 // executable is the field of a running process with its executable.

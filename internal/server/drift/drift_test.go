@@ -42,6 +42,13 @@ func have(s *process.Spec, state string) *store.Observed {
 	return o
 }
 
+// ran is what a host has whose process was started by a revision.
+func ran(s *process.Spec, revision int64) *store.Observed {
+	o := have(s, "running")
+	o.Status.Instance.Revision = revision
+	return o
+}
+
 func TestOf(t *testing.T) {
 	first := spec(3, nil)
 	second := spec(4, func(f *v1.Spec) {
@@ -155,6 +162,18 @@ func TestOf(t *testing.T) {
 				"process run ./web>./web -v / " + again + " --replace && drover restart shop/web --hosts 'web 1'",
 			},
 		},
+		"started with a spec that a restored database does not know": {
+			drift.Case{Placed: file, Filed: file, Have: ran(first, 99)},
+			[]string{"process  <nil>><nil> / drover restart shop/web --hosts 'web 1'"},
+		},
+		"the same, and the host says how they differ": {
+			drift.Case{
+				Placed: file, Filed: file, Have: ran(first, 99),
+				Live: []process.LiveField{{Path: "run", Want: "./web", Have: "./web -v"}},
+			},
+			[]string{"process run ./web>./web -v / drover restart shop/web --hosts 'web 1'"},
+		},
+		"started by GSE, without a revision": {drift.Case{Placed: file, Filed: file, Have: ran(first, 0)}, nil},
 		"changed by GSE": {
 			drift.Case{Placed: placed(v1.ThroughGSE, second), Filed: file, Have: have(second, "running")},
 			[]string{

@@ -92,3 +92,46 @@ func TestAbsencesAreTold(t *testing.T) {
 	d.Seen("k", at(6*time.Minute+3*time.Second))
 	look(6*time.Minute+4*time.Second, away, back)
 }
+
+// TestAHostThatJoinsIsNotAway: the absence of a host that has not spoken yet counts from its join, not from the start
+// of the server.
+func TestAHostThatJoinsIsNotAway(t *testing.T) {
+	reg, events := &register{}, &told{}
+	d := fleet.New(reg, start)
+	now := at(time.Hour)
+	teller := fleet.NewTeller(fleet.TellerConfig{
+		Store: events, Directory: d, Happened: func() {}, Now: func() time.Time { return now },
+		Wall: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+	})
+	look := func(after time.Duration, want int) {
+		t.Helper()
+		now = at(time.Hour + after)
+		if err := teller.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(events.events) != want {
+			t.Errorf("after %s %d events were told, want %d", after, len(events.events), want)
+		}
+	}
+	look(0, 0)
+	for _, joined := range []time.Duration{time.Second, 10 * time.Minute} {
+		before := len(events.events)
+		reg.agents = []store.Agent{{Key: "k", IP: "10.0.0.1"}}
+		if err := d.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		look(joined, before)
+		look(joined+time.Minute-time.Second, before)
+		reg.agents = nil // somebody removes the host
+		if err := d.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		look(joined+time.Minute, before)
+	}
+	reg.agents = []store.Agent{{Key: "k", IP: "10.0.0.1"}}
+	if err := d.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	look(time.Hour, 0)
+	look(time.Hour+time.Minute, 1)
+}
