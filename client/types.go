@@ -348,6 +348,9 @@ const RolloutCauseChanged = v1.RolloutCauseChanged
 // RolloutCauseAway is the Cause of a host that was not connected.
 const RolloutCauseAway = v1.RolloutCauseAway
 
+// RolloutCauseCancelled is the Cause of a host where somebody has removed the process since the plan, among others.
+const RolloutCauseCancelled = v1.RolloutCauseCancelled
+
 // OpApply is the Op of the rollout of an apply.
 const OpApply = v1.OpApply
 

@@ -34,6 +34,10 @@ const (
 // processes since the plan.
 const RolloutCauseChanged = "changed"
 
+// RolloutCauseCancelled is the cause of a host whose operation was cancelled, or where an apply came to a process that
+// somebody has removed since the plan.
+const RolloutCauseCancelled = "cancelled"
+
 // RolloutCauseAway is the cause of a host that was not connected.
 const RolloutCauseAway = "away"
 

@@ -57,6 +57,7 @@ var Messages = []Text{
 	{"{text}; to go on: {command}", "{text}；继续：{command}"},
 	{"to go on: {command}", "继续：{command}"},
 	{"the last apply is {id} over {process}, by {user} at {time}", "最近一次 apply 是 {id}（{process}），由 {user} 于 {time} 发起"},
+	{"the last rollout is an undo: expected its id, {id}, to undo it", "最近的分批发布本身是一次撤销：要撤销它，请给出其 id {id}"},
 	{"no recent rollout can be undone: expected the id of a rollout", "最近没有可以撤销的分批发布：应给出分批发布的 id"},
 	{"nothing undoes the last rollout, {id}, now: expected one of {names}", "最近的分批发布 {id} 此时无法撤销：应为 {names} 之一"},
 	{"the last apply has made several rollouts: expected one of {names}", "最近一次 apply 产生了多个分批发布：应为 {names} 之一"},

@@ -136,3 +136,40 @@ func TestFileAfterAHand(t *testing.T) {
 	f.CLI("apply", "-f", file("one"), "--yes")
 	drift("the file again", 0, "")
 }
+
+// TestUndoLeavesAHostThatWasNotReached: an undo brings nothing to a host where a person removed the process before the
+// apply came there.
+func TestUndoLeavesAHostThatWasNotReached(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.join(first, "role=web")
+	f.join(late, "role=web")
+	file := func(release string) string {
+		path := filepath.Join(f.Dir, release+".yaml")
+		must(t, os.WriteFile(path, fmt.Appendf(nil, "namespace: shop\nprocesses:\n  web: {run: ./web, directory: %s, "+
+			"environment: {RELEASE: %s}, hosts: [%q, %q]}\n", f.dir, release, first, late), 0o600))
+		return path
+	}
+	f.CLI("apply", "-f", file("one"), "--yes")
+	f.CLI("apply", "-f", file("two"), "--yes", "--batch", "1", "--bake", "1h", "--no-wait")
+	id := strings.Fields(f.CLI("rollout", "list", "-o", "name"))[0]
+	harness.Eventually(t, "the release on the first host", func() bool {
+		return strings.Contains(f.starts(), first+" two")
+	})
+	f.CLI("stop", "shop/web", "--hosts", late, "--yes")
+	f.CLI("unregister", "shop/web", "--hosts", late, "--yes")
+	f.CLI("rollout", "pace", id, "--bake", "1s")
+	if code, out, errs := f.drover("rollout", "watch", id); code != 7 {
+		t.Errorf("the rollout: exit code %d\n%s%s", code, out, errs)
+	}
+	f.CLI("rollout", "undo", id, "--yes")
+	if state := f.state(late); state != "" {
+		t.Errorf("the process that a person removed is %s again", state)
+	}
+	harness.Eventually(t, "the former release on the first host", func() bool {
+		return strings.HasSuffix(f.starts(), first+" one")
+	})
+	if code, out, errs := f.drover("drift"); code != 0 {
+		t.Errorf("drift: exit code %d\n%s%s", code, out, errs)
+	}
+}

@@ -139,6 +139,9 @@ func TestLastToUndo(t *testing.T) {
 			of("ro-4", "apply", "running", "", "4"), first,
 		},
 		"no recent rollout can be undone: expected the id of a rollout": {restart},
+		"the last rollout is an undo: expected its id, ro-u, to undo it": {
+			of("ro-u", "apply", "done", "ro-2", "3"), second,
+		},
 	} {
 		r, err := lastToUndo(list)
 		got := r.ID

@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -264,12 +265,13 @@ func toUndo(cmd *cobra.Command, s *remote.Session, args []string) (*client.Clien
 func lastToUndo(recent []client.Rollout) (last client.Rollout, err error) {
 	var open []client.Rollout
 	undone := map[string]bool{}
-	refused := ""
+	refused, undo := "", ""
 	for _, r := range recent {
 		switch {
 		case r.Op != client.OpApply:
 		case r.Undoes != "":
 			undone[r.Undoes] = true
+			undo = cmp.Or(undo, r.ID)
 		case undone[r.ID]:
 		case r.State == client.RolloutRunning || r.State == client.RolloutScheduled || reachedBy(&r) == 0:
 			if len(open) == 0 && refused == "" {
@@ -284,6 +286,8 @@ func lastToUndo(recent []client.Rollout) (last client.Rollout, err error) {
 		names = append(names, r.ID+" ("+term.Printable(processesOf(r.Processes))+")")
 	}
 	switch {
+	case len(open) == 0 && undo != "":
+		return last, term.Usagef("the last rollout is an undo: expected its id, %s, to undo it", undo)
 	case len(open) == 0:
 		return last, term.Usagef("no recent rollout can be undone: expected the id of a rollout")
 	case refused != "":

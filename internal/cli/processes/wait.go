@@ -398,7 +398,7 @@ func verdict(results []client.Result) error {
 func rolloutVerdict(r *client.Rollout) error {
 	n := r.Counts
 	switch {
-	case r.State == "done" && n.OK+n.Skipped == n.Hosts && n.OK > 0 && len(leftAlone(r)) == 0:
+	case r.State == "done" && n.OK+n.Skipped == n.Hosts && n.OK > 0 && !meddled(r):
 		return nil
 	case r.State == client.RolloutPaused || r.State == client.RolloutHeld || n.OK > 0:
 		return &command.ExitError{Code: command.Partial}
@@ -415,6 +415,14 @@ func leftAlone(r *client.Rollout) (list []client.RolloutHost) {
 		}
 	}
 	return list
+}
+
+// meddled reports whether hosts did not get what an apply has for them, because somebody has changed or removed it there
+// since the plan.
+func meddled(r *client.Rollout) bool {
+	return len(leftAlone(r)) > 0 || r.Op == client.OpApply && slices.ContainsFunc(r.Hosts, func(h client.RolloutHost) bool {
+		return h.State == client.RolloutHostSkipped && h.Cause == client.RolloutCauseCancelled
+	})
 }
 
 // skippedLines name the hosts that a rollout has skipped, by cause. Hosts of later batches are no news after an abort,

@@ -384,7 +384,8 @@ func (h *Handler) stepsBack(ctx context.Context, r *store.Rollout, former []stor
 			}
 			reached[key] = true
 			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
-			if old := cmp.Or(s.Former, before[key]); old != nil && (s.Former != nil || missed(x)) {
+			stays := missed(x) && now == nil && gone[key] // somebody removed it before the rollout came to the host
+			if old := cmp.Or(s.Former, before[key]); old != nil && (s.Former != nil || missed(x)) && !stays {
 				of, _ := old.CopyOf(s.Process)
 				back.Op, back.Removes, back.Spec = process.Update, false, old.Unnumbered()
 				wanted = append(wanted, plan.Wanted{

@@ -50,7 +50,7 @@ const (
 // cancelled before it began.
 const (
 	CauseAway      = v1.RolloutCauseAway
-	CauseCancelled = "cancelled"
+	CauseCancelled = v1.RolloutCauseCancelled
 	// CauseOther is the cause of hosts that are not needed, because another one has the operation.
 	CauseOther = "other"
 	// CauseAborted is the cause of hosts whose batch had not begun when somebody aborted the rollout.
