@@ -351,6 +351,9 @@ const RolloutCauseAway = v1.RolloutCauseAway
 // RolloutCauseCancelled is the Cause of a host where somebody has removed the process since the plan, among others.
 const RolloutCauseCancelled = v1.RolloutCauseCancelled
 
+// ThroughApply is the way of a revision that an apply of a process file made.
+const ThroughApply = v1.ThroughApply
+
 // OpApply is the Op of the rollout of an apply.
 const OpApply = v1.OpApply
 

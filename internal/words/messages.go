@@ -57,6 +57,10 @@ var Messages = []Text{
 	{"{text}; to go on: {command}", "{text}；继续：{command}"},
 	{"to go on: {command}", "继续：{command}"},
 	{"the last apply is {id} over {process}, by {user} at {time}", "最近一次 apply 是 {id}（{process}），由 {user} 于 {time} 发起"},
+	{
+		"the last apply, {task} of {namespace}, made no rollout: apply the former file, or name a rollout such as {id}",
+		"最近一次应用（{namespace} 的 {task}）没有形成分批发布：请应用先前的文件，或指明一个分批发布，例如 {id}",
+	},
 	{"the last rollout is an undo: expected its id, {id}, to undo it", "最近的分批发布本身是一次撤销：要撤销它，请给出其 id {id}"},
 	{"no recent rollout can be undone: expected the id of a rollout", "最近没有可以撤销的分批发布：应给出分批发布的 id"},
 	{"nothing undoes the last rollout, {id}, now: expected one of {names}", "最近的分批发布 {id} 此时无法撤销：应为 {names} 之一"},

@@ -162,6 +162,12 @@ func TestUndoLeavesAHostThatWasNotReached(t *testing.T) {
 	if code, out, errs := f.drover("rollout", "watch", id); code != 7 {
 		t.Errorf("the rollout: exit code %d\n%s%s", code, out, errs)
 	}
+	other := filepath.Join(f.Dir, "other.yaml")
+	must(t, os.WriteFile(other, fmt.Appendf(nil, "namespace: other\nprocesses:\n  a: {run: sleep 100000, hosts: [%q]}\n", first), 0o600))
+	f.CLI("apply", "-f", other, "--yes")
+	if code, _, errs := f.drover("rollout", "undo", "--yes"); code != 2 || !strings.Contains(errs, "of other, made no rollout") {
+		t.Errorf("an undo of an apply that made no rollout: exit code %d\n%s", code, errs)
+	}
 	f.CLI("rollout", "undo", id, "--yes")
 	if state := f.state(late); state != "" {
 		t.Errorf("the process that a person removed is %s again", state)

@@ -253,11 +253,29 @@ func toUndo(cmd *cobra.Command, s *remote.Session, args []string) (*client.Clien
 	}
 	r, err := lastToUndo(recent)
 	if err == nil {
+		err = isLastApply(cmd.Context(), c, &r)
+	}
+	if err == nil {
 		term.Say(cmd, "the last apply is %s over %s, by %s at %s\n", r.ID,
 			term.Printable(processesOf(r.Processes)), term.Printable(term.Caller(r.App, r.User)),
 			term.Stamp(&r.CreatedAt))
 	}
 	return c, r, err
+}
+
+// isLastApply fails if an apply followed a rollout that made no rollout itself.
+func isLastApply(ctx context.Context, c *client.Client, r *client.Rollout) error {
+	since, err := c.Changes(ctx, client.ChangesFilter{From: r.CreatedAt})
+	if err != nil {
+		return remote.ExitOf(err)
+	}
+	for _, v := range since.Revisions {
+		if v.Through == client.ThroughApply && v.At.After(r.CreatedAt) && !strings.HasPrefix(v.Operation, "ro-") {
+			return term.Usagef("the last apply, %s of %s, made no rollout: apply the former file, or name a rollout such as %s",
+				v.Operation, term.Printable(v.Namespace), r.ID)
+		}
+	}
+	return nil
 }
 
 // lastToUndo returns the rollout of the last apply among rollouts, newest first. It is an error if that apply has made

@@ -229,6 +229,7 @@ func forgetAgent(ctx context.Context, tx tx, key string, at time.Time) error {
 		`DELETE FROM confirmed WHERE agent = ?`,
 		`DELETE FROM groups WHERE agent = ?`,
 		`DELETE FROM agent_reports WHERE agent = ?`,
+		`DELETE FROM upkeep WHERE agent = ?`,
 	} {
 		if err := tx.exec(ctx, statement, key); err != nil {
 			return err

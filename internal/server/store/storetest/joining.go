@@ -187,7 +187,10 @@ func agentsRemoved(t *testing.T, s store.Store) {
 	}, nil))
 	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "x", Namespace: "ns"}, {Agent: "y", Namespace: "ns"}},
 		[]process.Group{{ID: "g"}}))
+	member := store.Upkeep{Process: process.ID{Namespace: "ns", Name: "a"}, Agent: "x", Serial: 1}
+	must(t, s.PutUpkeep(t.Context(), []store.Upkeep{member}))
 	must(t, s.RemoveAgent(t.Context(), "x", epoch))
+	must(t, s.PutUpkeep(t.Context(), []store.Upkeep{member})) // as for a new host: nothing is remembered of the former
 	list, err := s.ListAgents(t.Context())
 	must(t, err)
 	if len(list) != 1 || list[0].Key != "y" {
