@@ -503,6 +503,11 @@ var Sentences = []Text{
 	},
 	{"the policy of this host narrows what may be done: {output}", "本机的策略限制了 drover 可执行的操作：{output}"},
 	{
+		"the present key {kind} is not on this server, so others reject messages of it: bring it here " +
+			"('drover server keys export' on another server, 'drover server keys import' here)",
+		"当前密钥 {kind} 不在这台服务器上，因此其他各方拒绝它的消息：请把密钥带到这里（在另一台服务器上运行 'drover server keys export'，在这里运行 'drover server keys import'）",
+	},
+	{
 		"receiver {name} has taken no alarms since {time}: {n} attempts failed",
 		"接收方 {name} 自 {time} 起没有接收任何告警：{n} 次尝试失败",
 	},

@@ -296,19 +296,24 @@ func (r *Ring) Held() (ids []string) {
 }
 
 // Whole reports whether every present key is on this server, so that it may update the trust of agents.
-func (r *Ring) Whole() bool {
+func (r *Ring) Whole() bool { return len(r.Missing()) == 0 }
+
+// Missing returns the kinds whose present key is not on this server.
+func (r *Ring) Missing() (kinds []Kind) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, kind := range nkeyKinds() {
 		if k, ok := r.state.in(kind, Present); !ok || r.held[k.ID] == nil {
-			return false
+			kinds = append(kinds, kind)
 		}
 	}
 	if r.cfg.Authorities == nil {
-		return true
+		return kinds
 	}
-	k, ok := r.state.in(CA, Present)
-	return ok && r.cfg.Authorities.Authority().Fingerprint == k.ID
+	if k, ok := r.state.in(CA, Present); !ok || r.cfg.Authorities.Authority().Fingerprint != k.ID {
+		kinds = append(kinds, CA)
+	}
+	return kinds
 }
 
 // Signer returns the public key of a kind that is to issue tokens, whether it is held here or not.
