@@ -54,7 +54,7 @@ var Messages = []Text{
 		"a breaker withholds relaunches of {id} until {time}, because {n} of {all} hosts failed ({cause}); to end it: {command}",
 		"{id} 的熔断已打开，{time} 前暂停拉起，因为 {all} 台主机中有 {n} 台失败（{cause}）；如需解除：{command}",
 	},
-	{"{text}; to go on: {command}", "{text}；继续：{command}"},
+	{"{text}; what to do: {command}", "{text}；如何处理：{command}"},
 	{"to go on: {command}", "继续：{command}"},
 	{"the last apply is {id} over {process}, by {user} at {time}", "最近一次 apply 是 {id}（{process}），由 {user} 于 {time} 发起"},
 	{

@@ -158,7 +158,7 @@ func (f *findings) server(cmd *cobra.Command, s *remote.Session, agentOnly bool)
 		f.state(&state, state.Now.Sub(begun.Add(took/2)))
 	}
 	f.hosts(cmd.Context(), c, state.Version)
-	f.rollouts(cmd.Context(), c)
+	f.rollouts(cmd.Context(), s, c)
 	return c.Address(), true, nil
 }
 
@@ -301,7 +301,7 @@ func (f *findings) hosts(ctx context.Context, c *client.Client, version string) 
 }
 
 // rollouts names the rollouts that wait for a person.
-func (f *findings) rollouts(ctx context.Context, c *client.Client) {
+func (f *findings) rollouts(ctx context.Context, s *remote.Session, c *client.Client) {
 	stopped := 0
 	for r, err := range remote.StoppedRollouts(ctx, c, nil, "") {
 		if err != nil {
@@ -310,7 +310,7 @@ func (f *findings) rollouts(ctx context.Context, c *client.Client) {
 		}
 		stopped++
 		text, command := remote.StoppedText(&r)
-		f.warn("rollouts", command, "%s", text)
+		f.warn("rollouts", s.AgainIn(command), "%s", text)
 	}
 	if stopped == 0 {
 		f.ok("rollouts", "no rollout is paused or held")

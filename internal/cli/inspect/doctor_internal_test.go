@@ -163,12 +163,12 @@ func TestStoppedRollouts(t *testing.T) {
 	}
 	for found, want := range map[string]finding{
 		"":       {"rollouts", levelOK, "no rollout is paused or held", ""},
-		"paused": {"rollouts", levelWarning, "paused rollout ro-1 over shop/web: bad", "drover rollout resume ro-1"},
-		"held":   {"rollouts", levelWarning, "held rollout ro-1 over shop/web: bad", "drover rollout approve ro-1"},
+		"paused": {"rollouts", levelWarning, "paused rollout ro-1 over shop/web: bad", "drover rollout status ro-1"},
+		"held":   {"rollouts", levelWarning, "held rollout ro-1 over shop/web: bad", "drover rollout status ro-1"},
 	} {
 		state = cmp.Or(found, "none")
 		var f findings
-		if f.rollouts(t.Context(), c); len(f) != 1 || f[0] != want {
+		if f.rollouts(t.Context(), &remote.Session{}, c); len(f) != 1 || f[0] != want {
 			t.Errorf("%q: %+v, want %+v", found, f, want)
 		}
 	}

@@ -174,7 +174,7 @@ func sayRollouts(cmd *cobra.Command, s *remote.Session, c *client.Client, f clie
 			continue
 		}
 		text, command := remote.StoppedText(&r)
-		term.Say(cmd, "%s; to go on: %s\n", text, s.AgainIn(command))
+		term.Say(cmd, "%s; what to do: %s\n", text, s.AgainIn(command))
 	}
 }
 

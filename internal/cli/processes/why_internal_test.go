@@ -71,8 +71,8 @@ func TestStoppedRollouts(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(stopped))
 	defer s.Close()
 	const (
-		paused = "paused rollout ro-1 over shop/db (+1): bad; to go on: drover rollout resume ro-1\n"
-		held   = "held rollout ro-2 over pay/api: wait; to go on: drover rollout approve ro-2\n"
+		paused = "paused rollout ro-1 over shop/db (+1): bad; what to do: drover rollout status ro-1\n"
+		held   = "held rollout ro-2 over pay/api: wait; what to do: drover rollout status ro-2\n"
 	)
 	for _, c := range []struct {
 		args []string

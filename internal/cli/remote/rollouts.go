@@ -23,11 +23,11 @@ func StoppedRollouts(ctx context.Context, c *client.Client, hosts []string, sele
 	}
 }
 
-// StoppedText says why a paused or held rollout waits, and by which command it goes on.
+// StoppedText says why a paused or held rollout waits, and which command shows its failures and all ways on.
 func StoppedText(r *client.Rollout) (text, command string) {
-	state, verb := "paused", "resume"
+	state := "paused"
 	if r.State == client.RolloutHeld {
-		state, verb = "held", "approve"
+		state = "held"
 	}
 	over := "no process"
 	if len(r.Processes) > 0 {
@@ -37,5 +37,5 @@ func StoppedText(r *client.Rollout) (text, command string) {
 		over += fmt.Sprintf(" (+%d)", more)
 	}
 	text = fmt.Sprintf("%s rollout %s over %s: %s", state, r.ID, term.Printable(over), term.Printable(r.Reason))
-	return text, "drover rollout " + verb + " " + r.ID
+	return text, "drover rollout status " + r.ID
 }
