@@ -10,6 +10,10 @@ import (
 // claims the key. Agents report every 5 s, or rarely and when they are pinged.
 const holdFor = 12 * time.Second
 
+// holdFromCopy is how long a host keeps its key after its last report if another host is known to be a copy: an agent
+// may be away for an upgrade, a reboot or a repair, and its copy must not take its place meanwhile.
+const holdFromCopy = time.Hour
+
 // Claim is the decision about an agent's claim to a key.
 type Claim uint8
 
@@ -40,7 +44,8 @@ type Claimant struct {
 //
 // Somebody on the way can hold a report back and deliver it after its host has gone. So only a report that was sealed
 // after the rival came shows that there are two hosts. The key changes hands after holdFor without a report of its
-// host, or after the rival was there for holdFor without a report that was sealed meanwhile.
+// host, or after the rival was there for holdFor without a report that was sealed meanwhile. A rival that is certain to
+// be a copy waits for holdFromCopy instead.
 //
 // The silence of a host that reports rarely says nothing: the caller pings it (Rare), and a host that is there reports.
 func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Rival, news bool) {
@@ -62,8 +67,12 @@ func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Ri
 		r = Rival{Place: by.Place, Since: now}
 	}
 	r.Name, r.Session, r.Last = by.Name, by.Session, now
-	silent := !d.links[key].rare && now.Sub(seen) > holdFor
-	if silent || now.Sub(later(r.Since, r.Proven)) > holdFor { // the holder is gone
+	hold := holdFor
+	if r.Certain() {
+		hold = holdFromCopy
+	}
+	silent := !d.links[key].rare && now.Sub(seen) > hold
+	if silent || now.Sub(later(r.Since, r.Proven)) > hold { // the holder is gone
 		delete(d.rivals, key)
 		return Granted, Rival{}, false
 	}
