@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -261,15 +262,19 @@ func refusals(parts []part) (all bool, refusal error) {
 	return all, refusal
 }
 
-// worse returns the error of two parts together.
+// worse returns the error of two parts together. A part that has told its failures itself has an exit code without a
+// text.
 func worse(a, b error) error {
 	if a == nil || b == nil {
-		if a == nil {
-			return b
-		}
-		return a
+		return cmp.Or(a, b)
 	}
-	return &command.ExitError{Code: command.Partial, Err: errors.Join(a, b)}
+	var texts []error
+	for _, err := range []error{a, b} {
+		if exit, ok := errors.AsType[*command.ExitError](err); !ok || exit.Err != nil {
+			texts = append(texts, err)
+		}
+	}
+	return &command.ExitError{Code: command.Partial, Err: errors.Join(texts...)}
 }
 
 // steps counts what a plan changes: operations, and selections that the server keeps.

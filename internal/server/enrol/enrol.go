@@ -4,10 +4,12 @@
 package enrol
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"time"
@@ -283,6 +285,14 @@ func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token sto
 	}
 	a.Cloud, a.IP, a.ID, a.Build, a.Name, a.Sealing = token.Cloud, ip, r.ID, clip(r.Build), clip(r.Name), r.Sealing
 	a.Token, a.Labels, a.Business, a.Replaces = token.ID, token.Labels, token.Business, token.Replaces
+	if former, ok := e.Directory.ByKey(token.Replaces); ok { // it is the same host
+		a.Labels = maps.Clone(former.Labels)
+		if a.Labels == nil {
+			a.Labels = map[string]string{}
+		}
+		maps.Copy(a.Labels, token.Labels)
+		a.Business = cmp.Or(token.Business, former.Business)
+	}
 	replaced := ""
 	err = e.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {
 		replaced = a.Replaces

@@ -382,6 +382,9 @@ func TestAnEmptiedHost(t *testing.T) {
 			t.Errorf("%s: it has %+v, the old one is there: %v, removed are %q, on record is %q", name, confirmed,
 				there, removed, attempt.Replaced)
 		}
+		if now, _ := r.fleet.ByKey(public); c.replaces && (now.Labels["role"] != "web" || now.Business != 7) {
+			t.Errorf("%s: it has the labels %v and business %d", name, now.Labels, now.Business)
+		}
 		if revoked := slices.Contains(r.broker, "revoke "+oldKey); revoked != c.replaces {
 			t.Errorf("%s: the broker was told %q", name, r.broker)
 		}

@@ -174,6 +174,9 @@ func (k *Keeper) keep(ctx context.Context, s *store.Schedule, goesOn bool) (next
 		return p.next, nil
 	}
 	r := run(s, p.due, store.RunRunning)
+	if goesOn && k.Hosts.Presence("", k.Clock()).Settling {
+		return now.Add(lookBusy), nil // a host may have yet to tell that the earlier run has ended
+	}
 	if goesOn {
 		r.State, r.Text = store.RunSkipped, "an earlier run goes on"
 		return p.next, decided(k.put(ctx, s, r))

@@ -35,8 +35,9 @@ type rig struct {
 	// dies fails before or after the task is stored.
 	before, after        bool
 	tried, begun, events int
-	// away is how long the hosts have been away.
-	away time.Duration
+	// away is how long the hosts have been away. settling says that they may have yet to tell what they did.
+	away     time.Duration
+	settling bool
 	// noResult fails before the result of a run is stored, and between is called then.
 	noResult bool
 	between  func()
@@ -94,7 +95,7 @@ func (r *rig) LookupID(id string) (store.Agent, bool) { return store.Agent{Key: 
 func (r *rig) ByKey(key string) (store.Agent, bool) { return store.Agent{Key: key}, true }
 
 func (r *rig) Presence(string, time.Time) fleet.Presence {
-	return fleet.Presence{Away: r.away > 0, Since: r.now.Add(-r.away)}
+	return fleet.Presence{Away: r.away > 0, Since: r.now.Add(-r.away), Settling: r.settling}
 }
 
 func (r *rig) BeginRun(ctx context.Context, who access.Principal, s *store.Schedule, run store.ScheduleRun) (
@@ -199,6 +200,20 @@ func TestRuns(t *testing.T) {
 	if s.Missed != 0 {
 		t.Errorf("%d runs are missed", s.Missed)
 	}
+}
+
+// TestRunAfterARestart: a run is not skipped for an earlier one as long as its host may have yet to tell that it ended.
+func TestRunAfterARestart(t *testing.T) {
+	r := newRig(t)
+	r.to(2, 3, 0)
+	r.settling = true
+	if wait := r.to(3, 3, 0, r.another()); wait > 2*time.Second {
+		t.Errorf("it looks again after %s", wait)
+	}
+	r.want("02 03:00 running")
+	r.finish(process.None)
+	r.to(3, 3, 0)
+	r.want("02 03:00 ok", "03 03:00 running")
 }
 
 // TestFailedRun: it is an event of the host that failed, once.
