@@ -229,7 +229,7 @@ func mayImport() map[string][]string {
 		"internal/agent/orders": {
 			"internal/agent/metrics", "internal/agent/specstore", "internal/clip", "internal/process", "internal/wire",
 		},
-		"internal/server/access":  {"internal/process", "internal/selector", "internal/wildcard"},
+		"internal/server/access":  {"internal/process", "internal/selector", "internal/spelling", "internal/wildcard"},
 		"internal/server/rollout": {"api/v1", "internal/process"},
 		"internal/server/drive": {
 			"api/v1", "internal/idle", "internal/process", "internal/server/access", "internal/server/fleet", "internal/server/plan", "internal/server/rollout",

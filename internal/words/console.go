@@ -108,7 +108,7 @@ var Act = struct {
 	All, Pause, Resume, Abort, Approve, Undo, CancelTask, Missing        Text
 	Confirm, How, AtOnce, InBatches, BatchHosts, Canaries, Bake, MayFail Text
 	Canary, AbortNote, UndoNote, AgainFailed, RetryFailed, OnlyOwn       Text
-	CopyHosts, Beside                                                    Text
+	CopyHosts, Beside, WithAll                                           Text
 }{
 	Beside: Text{"Operations beside it", "期间的其他操作"},
 	Start:  Text{"Start", "启动"}, Stop: Text{"Stop", "停止"}, Restart: Text{"Restart", "重启"},
@@ -131,6 +131,8 @@ var Act = struct {
 	Away:       Text{"On hosts that are away, where it will fail: {n}.", "其中 {n} 个所在主机失联，将会失败。"},
 	NoneChosen: Text{"You have chosen no process.", "尚未选择进程。"},
 	Chosen:     Text{"With the chosen processes:", "对所选进程执行："},
+
+	WithAll: Text{"With all {n} processes that match the filter:", "对符合筛选条件的全部 {n} 个进程执行："},
 
 	All:   Text{"All processes that match the filter", "符合筛选条件的全部进程"},
 	Pause: Text{"Pause", "暂停"}, Resume: Text{"Resume", "继续"}, Abort: Text{"Abort", "终止"},

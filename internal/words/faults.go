@@ -53,6 +53,11 @@ var Faults = []Text{
 		"{value}: expected NAMESPACE or NAMESPACE/NAME, without a pattern in the namespace",
 		"{value}：应为 NAMESPACE 或 NAMESPACE/NAME，命名空间中不能有模式",
 	},
+	{"no right is called {value}, did you mean {output}?", "没有名为 {value} 的权限，是否想写 {output}？"},
+	{
+		"no right is called {value}: expected {output}, or an operation such as restart",
+		"没有名为 {value} 的权限：应为 {output}，或某个操作，例如 restart",
+	},
 	{"no process is in namespace {namespace}; did you mean {names}?", "命名空间 {namespace} 中没有进程；是否想用 {names}？"},
 	{"no process is in namespace {namespace}", "命名空间 {namespace} 中没有进程"},
 	{"no process matches {process} on {hosts}; did you mean {names}?", "{hosts} 上没有进程匹配 {process}；是否想用 {names}？"},

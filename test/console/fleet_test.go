@@ -26,7 +26,8 @@ func TestManyProcesses(t *testing.T) {
 	b.wants(b.get("/ui/"), 200, `stale=false&amp;state=running"><b>2</b>`, `/ui/processes?cause=exit-status&amp;group=none">1</a>`)
 	b.wants(b.get("/ui/processes?stale=false&state=running"), 200, "2 / 2", "shop/api", "shop/web")
 	b.wants(b.get("/ui/processes?cause=exit-status&group=none"), 200, "1 / 1", "shop/bad")
-	b.wants(b.get("/ui/processes?group=namespace"), 200, "1 / 1 · 3 in all", `namespace=shop"><bdi>shop`)
+	b.wants(b.get("/ui/processes?group=namespace"), 200, "1 / 1 · 3 in all", `namespace=shop"><bdi>shop`,
+		"With all 3 processes that match the filter:", `type="hidden" name="all" value="1"`)
 	b.wants(b.get("/ui/processes?sate=running"), 400, "There is no such filter: sate")
 	rows := b.csv("/ui/processes.csv?namespace=shop")
 	if len(rows) != 4 || rows[1][1] != "api" || rows[2][9] != "exit-status" {

@@ -10,7 +10,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"drover/internal/process"
 	"drover/internal/selector"
+	"drover/internal/spelling"
 	"drover/internal/wildcard"
 )
 
@@ -167,10 +169,28 @@ func (g *Grant) Faults() (faults []error) {
 
 func (g *Grant) operationFault(i int) error {
 	op := g.Operations[i]
-	if Members(op) == nil && !slices.Contains(Operations(), Operation(op)) {
+	if !isKnown(op) {
 		return fmt.Errorf("operations[%d] is %.40q: expected %s", i, op, knownOperations())
 	}
 	return nil
+}
+
+// isKnown reports whether a text is an operation, or a group of them.
+func isKnown(op string) bool {
+	return Members(op) != nil || slices.Contains(Operations(), Operation(op))
+}
+
+// unknownRight is the error of a text that is no operation: it names those that the text may mean.
+func unknownRight(op string) error {
+	names := Groups()
+	for _, known := range Operations() {
+		names = append(names, string(known))
+	}
+	if near := spelling.Nearest(op, names); len(op) > 1 && len(near) > 0 {
+		return fmt.Errorf("no right is called %.40q, did you mean %s?", op, process.OrList(near))
+	}
+	return fmt.Errorf("no right is called %.40q: expected %s, or an operation such as restart", op,
+		strings.Join([]string{Viewer, Operator, Maintainer, Auditor, All}, ", "))
 }
 
 // notInHosts are the characters of conditions. A pattern of hosts with one of them is a condition without its label
@@ -286,6 +306,11 @@ func ParseGrant(text string) (Grant, error) {
 			continue
 		}
 		g.Namespaces = append(g.Namespaces, part)
+	}
+	for _, op := range g.Operations {
+		if !isKnown(op) {
+			return Grant{}, unknownRight(op)
+		}
 	}
 	if len(words) >= 5 {
 		if err := g.readHosts(strings.Join(words[4:], " ")); err != nil {

@@ -132,6 +132,9 @@ func (v *view) operate(ctx context.Context) error {
 	noReason := right && body["ReasonAt"] != "" && !v.hasReason()
 	body["NoReason"] = noReason
 	if id == "" || s.Targets == 0 || s.DeniedCount > 0 || !right || noReason {
+		if id != "" && confirmed != "" && status == http.StatusOK { // the page tells what is wrong itself
+			v.refused = v.refusedForm(status, "")
+		}
 		v.render(status, "confirm", body)
 		return nil
 	}
@@ -141,9 +144,20 @@ func (v *view) operate(ctx context.Context) error {
 	}
 	to, err := v.begin(ctx, r, body["Spread"])
 	if err != nil {
-		return v.badFilter(err, "confirm", body)
+		return v.confirmAgain(err, body)
 	}
 	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
+	return nil
+}
+
+// confirmAgain shows a confirmation again that the API has refused. Other errors it returns.
+func (v *view) confirmAgain(err error, body map[string]any) error {
+	known, ok := errors.AsType[*client.Error](err)
+	if !ok || known.Status >= http.StatusInternalServerError {
+		return err
+	}
+	v.refused = v.refusedForm(known.Status, v.refusal(known))
+	v.render(http.StatusOK, "confirm", body)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package webui
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -66,44 +65,40 @@ func (v *view) admin(ctx context.Context) error {
 	}
 	p := all[i]
 	body := map[string]any{"Part": p.ID, "Parts": all, "Query": v.r.URL.Query()}
-	status, done, err := v.carryOut(ctx, p.do, body)
+	done, err := v.carryOut(ctx, p.do, body)
 	if err != nil || done {
 		return err
 	}
 	if err := p.show(v, ctx, body); err != nil {
 		return err
 	}
-	v.render(status, "admin-"+p.ID, body)
+	v.render(http.StatusOK, "admin-"+p.ID, body)
 	return nil
 }
 
-// carryOut carries out the action of a form, if the call is one. A rejection becomes the problem of the page, and a
-// result becomes what the page shows once. If there is neither, the browser is sent on, and done is set.
-func (v *view) carryOut(ctx context.Context, do actions, body map[string]any) (status int, done bool, err error) {
+// carryOut carries out the action of a form, if the call is one. A result becomes what the page shows once. Without one
+// the browser is sent on, and done is set.
+func (v *view) carryOut(ctx context.Context, do actions, body map[string]any) (done bool, err error) {
 	if v.r.Method != http.MethodPost {
-		return http.StatusOK, false, nil
+		return false, nil
 	}
 	if err := v.r.ParseForm(); err != nil {
-		return 0, false, &client.Error{Status: http.StatusBadRequest}
+		return false, &client.Error{Status: http.StatusBadRequest}
 	}
 	action := do[v.r.PostForm.Get("do")]
 	if action == nil {
-		return 0, false, &client.Error{Status: http.StatusBadRequest}
+		return false, &client.Error{Status: http.StatusBadRequest}
 	}
 	once, err := action(v, ctx, v.r.PostForm)
-	known, refused := errors.AsType[*client.Error](err)
-	switch {
-	case refused && known.Status < http.StatusInternalServerError:
-		body["Problem"], body["Form"] = v.refusal(known), v.r.PostForm
-		return known.Status, false, nil
-	case err != nil:
-		return 0, false, err
-	case once == nil:
+	if err != nil {
+		return false, err
+	}
+	if once == nil {
 		http.Redirect(v.w, v.r, backTo(v.r.PostForm.Get("back")), http.StatusSeeOther)
-		return 0, true, nil
+		return true, nil
 	}
 	body["Once"] = once
-	return http.StatusOK, false, nil
+	return false, nil
 }
 
 // address is that of this server as the browser knows it, with the base path.

@@ -25,10 +25,6 @@ func receiverActions() actions {
 func (v *view) receivers(ctx context.Context, body map[string]any) error {
 	rows, err := v.client.Receivers(ctx)
 	body["Rows"], body["Command"], body["New"] = rows, "drover receiver list", client.Receiver{}
-	if in := v.r.PostForm; body["Problem"] != nil && in.Get("do") == "create" { // what was typed stays
-		body["New"] = typedReceiver(in)
-		return err
-	}
 	name := v.named("name")
 	if i := slices.IndexFunc(rows, func(r client.Receiver) bool { return r.Name == name }); i >= 0 {
 		body["One"], body["Command"] = rows[i], "drover receiver show "+quote(name)
@@ -52,16 +48,6 @@ func receiverChange(in url.Values) client.ReceiverChange {
 		c.Mail = &mail
 	}
 	return c
-}
-
-// typedReceiver is the receiver in a form that was rejected, without its secret.
-func typedReceiver(in url.Values) client.Receiver {
-	c := receiverChange(in)
-	return client.Receiver{
-		Name: in.Get("name"), Kind: in.Get("kind"), URL: *c.URL, Namespaces: *c.Namespaces, Select: *c.Select,
-		Labels: *c.Labels, Severities: *c.Severities, Kinds: *c.Kinds, Mail: c.Mail, Subject: *c.Subject, Body: *c.Body,
-		Local: *c.Local, Note: *c.Note,
-	}
 }
 
 func (v *view) createReceiver(ctx context.Context, in url.Values) (any, error) {
@@ -142,7 +128,7 @@ func (v *view) testReceiver(ctx context.Context, in url.Values) (any, error) {
 func (v *view) silences(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Process": q.Get("process"), "Ended": q.Get("ended") != "", "Command": "drover silence list"}
-	status, done, err := v.carryOut(ctx, actions{
+	done, err := v.carryOut(ctx, actions{
 		"create": (*view).createSilence, "remove": (*view).removeSilence,
 	}, body)
 	if err != nil || done {
@@ -151,7 +137,7 @@ func (v *view) silences(ctx context.Context) error {
 	if body["Rows"], err = v.client.Silences(ctx, q.Get("ended") != ""); err != nil {
 		return err
 	}
-	v.render(status, "silences", body)
+	v.render(http.StatusOK, "silences", body)
 	return nil
 }
 

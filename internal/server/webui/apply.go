@@ -257,18 +257,20 @@ func (v *view) notPlanned(ctx context.Context, a *applied, docs []processfile.Do
 		return err
 	}
 	a.Plan = nil
-	switch known.Status {
-	case http.StatusUnprocessableEntity:
+	switch status := known.Status; {
+	case status == http.StatusUnprocessableEntity:
 		if a.Faults = processfile.Place(docs, a.Namespace, known.Fields); len(a.Faults) == 0 {
 			a.Problem = v.refusal(known)
 		}
-	case http.StatusPreconditionFailed:
+	case status == http.StatusPreconditionFailed:
 		a.Problem = v.refusal(known)
 		if a.Newer, err = v.newer(ctx, &a.applyForm); err != nil {
 			return err
 		}
-	default:
+	case status >= http.StatusInternalServerError:
 		return err
+	default:
+		a.Problem = v.refusal(known)
 	}
 	v.showApply(known.Status, a)
 	return nil

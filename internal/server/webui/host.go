@@ -14,11 +14,6 @@ import (
 	"drover/internal/words"
 )
 
-// host shows one host: its processes, its agent, and its events.
-func (v *view) host(ctx context.Context) error {
-	return v.showHost(ctx, http.StatusOK, words.Text{})
-}
-
 // findHost returns the host of the path, by its id or its address.
 func (v *view) findHost(ctx context.Context) (client.Agent, error) {
 	id := v.r.PathValue("host")
@@ -33,7 +28,8 @@ func (v *view) findHost(ctx context.Context) (client.Agent, error) {
 	return rows[i], nil
 }
 
-func (v *view) showHost(ctx context.Context, status int, problem words.Text) error {
+// host shows one host: its processes, its agent, and its events.
+func (v *view) host(ctx context.Context) error {
 	a, err := v.findHost(ctx)
 	if err != nil {
 		return err
@@ -64,10 +60,10 @@ func (v *view) showHost(ctx context.Context, status int, problem words.Text) err
 		"Host": a, "Table": shown, "Total": total, "Events": events, "Labels": labels, "Admin": v.who.Admin,
 		"Ops": v.offer("", a.ID), "AllEvents": eventsPage("", "", a.ID),
 		"Query":   url.Values{"hosts": {a.ID}}.Encode(),
-		"Command": "drover ps --hosts " + quote(a.ID), "Problem": problem.In(v.lang),
+		"Command": "drover ps --hosts " + quote(a.ID),
 	}
 	turn(body, path("hosts", a.ID), q, next)
-	v.render(status, "host", body)
+	v.render(http.StatusOK, "host", body)
 	return nil
 }
 
@@ -103,7 +99,7 @@ func (v *view) removeHost(ctx context.Context) error {
 		return err
 	}
 	if v.r.PostFormValue("typed") != a.ID {
-		return v.showHost(ctx, http.StatusUnprocessableEntity, words.Admin.WrongName)
+		return v.rejected(http.StatusUnprocessableEntity, words.Admin.WrongName)
 	}
 	if err := v.client.RemoveAgent(ctx, a.ID); err != nil {
 		return err

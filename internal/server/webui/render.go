@@ -193,8 +193,10 @@ type frame struct {
 	Admin          bool
 	// Crumbs are the pages above this one.
 	Crumbs []crumb
-	Now    time.Time
-	Body   any
+	// Again is set on a page that shows a refused form again: the browser has another address.
+	Again bool
+	Now   time.Time
+	Body  any
 }
 
 // crumb is a page above another one: its name is a word, or a text of the fleet.
@@ -257,7 +259,7 @@ func (v *view) render(status int, name string, body any) {
 	}
 	f := frame{
 		Section: section, Admin: v.who.Admin, Title: title(section, rest).In(v.lang, "rest", rest), Lang: v.lang.Tag(),
-		Here: here, User: v.who.User, Other: other.Tag(),
+		Here: here, User: v.who.User, Other: other.Tag(), Again: v.refused != nil && v.r.Method == http.MethodGet,
 		Now: v.Now(), Body: body,
 	}
 	if status == http.StatusOK { // what is not there is not below another page
@@ -272,11 +274,19 @@ func (v *view) render(status int, name string, body any) {
 		http.Error(v.w, words.Page.Failed.In(v.lang), http.StatusInternalServerError)
 		return
 	}
+	if f := v.refused; f != nil && status == http.StatusOK {
+		var problem bytes.Buffer
+		if err := v.pages[v.lang].ExecuteTemplate(&problem, "problem", f.problem); err != nil {
+			v.Log.Error("cannot render problem", "error", err)
+		}
+		v.send(f.status, f.shownIn(page.Bytes(), v.r.URL.Path, problem.Bytes()))
+		return
+	}
 	v.send(status, page.Bytes())
 }
 
 // linking are the attributes of pages that hold paths for the browser. Values of inputs hold paths for backTo.
-func linking() []string { return []string{"href", "action", "src", "data-follow"} }
+func linking() []string { return []string{"href", "action", "src", "data-follow", "data-here"} }
 
 // below returns a page whose links have the base path. No text of a page has a quotation mark, so each match is an
 // attribute.

@@ -338,6 +338,8 @@ type view struct {
 	client  *client.Client
 	// calls are what client has read for the page.
 	calls *calls
+	// refused is the form that the page shows again; nil on other pages.
+	refused *refused
 	// forMany leaves the frame of the page without the person, because others get the page, too.
 	forMany bool
 }
@@ -352,6 +354,7 @@ func (h *Handler) signedIn(p page) http.HandlerFunc {
 			return
 		}
 		v := &view{Handler: h, w: w, r: r, who: who, session: session, lang: language(r), calls: &calls{}}
+		v.refused, _ = ctx.Value(ofRefused{}).(*refused)
 		if err == nil {
 			v.client, err = client.New(client.Config{
 				URL: "http://console", Transport: inProcess{h, who, r, v.calls}, AppCode: "-", AppSecret: "-",
@@ -360,7 +363,7 @@ func (h *Handler) signedIn(p page) http.HandlerFunc {
 		if err == nil {
 			err = p(v, ctx)
 		}
-		if err != nil {
+		if err != nil && !v.askAgain(ctx, err) {
 			v.failed(err)
 		}
 	}

@@ -280,6 +280,10 @@ document.addEventListener("input", ({ target }) => { // who writes how large bat
   if (spread) spread.querySelector("[value=batches]").checked = true;
 });
 
+// A form that was refused is at the address that it was sent to: its page has another one.
+const { here } = document.body.dataset;
+if (here) history.replaceState(null, "", here);
+
 async function signIn() {
   const form = document.getElementById("login");
   const code = location.hash.slice(1);
