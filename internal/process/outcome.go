@@ -159,10 +159,11 @@ const (
 )
 
 // EndedBadly reports whether a process is over, and its single run has failed or could not begin. Of what is over,
-// drover names the cause "finished" after a success only.
+// drover names the cause "finished" after a success only. An operation that waits, and an agent that is away, hide what
+// the host has found.
 func (s *Status) EndedBadly() bool {
 	return s.State == StateFinished && s.Cause.ID != "" && !slices.Contains([]CauseID{
-		CauseFinished, CauseRival, CauseKept, CauseOutside,
+		CauseFinished, CauseRival, CauseKept, CauseOutside, CauseQueued, CauseOperating, CauseAgentAway,
 	}, s.Cause.ID)
 }
 

@@ -337,14 +337,13 @@ func newIs(name, short, long, wanted string, none int) *cobra.Command {
 	return cmd
 }
 
-// hasFailed reports whether drover has given up a process, or its single run has ended without success. An operation
-// that waits hides what its host has found.
+// hasFailed reports whether drover has given up a process, or its single run has ended without success.
 func hasFailed(p *client.Process) bool {
-	return p.State == process.StateGivenUp || p.State == process.StateFinished && p.Cause != nil &&
-		!slices.Contains([]process.CauseID{
-			process.CauseFinished, process.CauseRival, process.CauseKept, process.CauseOutside,
-			process.CauseQueued, process.CauseOperating, process.CauseAgentAway,
-		}, process.CauseID(p.Cause.ID))
+	s := process.Status{State: p.State}
+	if p.Cause != nil {
+		s.Cause.ID = process.CauseID(p.Cause.ID)
+	}
+	return p.State == process.StateGivenUp || s.EndedBadly()
 }
 
 // unitWords are the words of systemd for processes.
