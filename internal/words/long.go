@@ -529,9 +529,10 @@ var LongProcesses = []Text{
 	},
 	{
 		"While an operation on the processes is open, the wait goes on. It lasts at least a second: then hosts have told " +
-			"what happened before it. The command waits 5 minutes unless --timeout says otherwise. " +
+			"what happened before it. A --timeout of a second or less ends with what the last look has seen. " +
+			"The command waits 5 minutes unless --timeout says otherwise. " +
 			"'drover task watch' follows a task.",
-		"这些进程上的操作尚未结束时，会继续等待。等待至少持续一秒，使主机有时间报告此前发生的事。未用 --timeout 指定时最多等待 5 分钟。'drover task watch' 跟踪任务。",
+		"这些进程上的操作尚未结束时，会继续等待。等待至少持续一秒，使主机有时间报告此前发生的事。--timeout 不超过一秒时，以最后一次查看的结果结束。未用 --timeout 指定时最多等待 5 分钟。'drover task watch' 跟踪任务。",
 	},
 	{
 		"Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, or its single run " +

@@ -47,7 +47,8 @@ func NewWait() *cobra.Command {
   stopped  nothing runs, and drover does not start it by itself before its timetable does
 
 While an operation on the processes is open, the wait goes on. It lasts at least a second: then hosts
-have told what happened before it. The command waits 5 minutes unless --timeout says otherwise.
+have told what happened before it. A --timeout of a second or less ends with what the last look has
+seen. The command waits 5 minutes unless --timeout says otherwise.
 'drover task watch' follows a task.
 
 Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, or its single run
@@ -92,11 +93,22 @@ type stateWait struct {
 }
 
 // run looks again and again, and returns the exit code as an error. It survives a restart of the server. The first look
-// alone ends no wait: what it sees may be older than the question, as after a kill.
+// alone ends no wait before its time: what it sees may be older than the question, as after a kill.
 func (w *stateWait) run(ctx context.Context) error {
-	asked := time.Now()
+	asked, pause := time.Now(), waitLook
+	if t := w.session.Timeout; t > 0 {
+		pause = min(pause, t/4)
+	}
 	news := w.follow(ctx)
 	left := "nothing is known yet"
+	var seen bool // whether the last look could have ended the wait, and verdict is how
+	var verdict error
+	late := func() error {
+		if seen && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return verdict
+		}
+		return w.late(ctx, left)
+	}
 	for {
 		sure := time.Since(asked) >= waitSure
 		found, err := w.sel.choose(ctx, w.client, w.args, false)
@@ -107,27 +119,24 @@ func (w *stateWait) run(ctx context.Context) error {
 		_, away := errors.AsType[*client.UnreachableError](err)
 		switch {
 		case ctx.Err() != nil:
-			return w.late(ctx, left)
+			return late()
 		case err != nil && !away:
 			return err
 		case err != nil:
-			left = err.Error()
+			left, seen = err.Error(), false
 		case len(found) > 0:
 			lacking := slices.DeleteFunc(found, w.holds)
-			over := w.hopeless(lacking)
-			switch left = describe(lacking); {
-			case len(lacking) > 0 && over == nil:
-			case !sure:
-				left = "hosts had no time to tell what happened before the wait"
-			case !w.isBusy(ctx):
-				return over
+			left, verdict = describe(lacking), w.hopeless(lacking)
+			seen = (len(lacking) == 0 || verdict != nil) && !w.isBusy(ctx) && ctx.Err() == nil
+			if seen && sure {
+				return verdict
 			}
 		}
 		select {
-		case <-time.After(waitLook):
+		case <-time.After(pause):
 		case <-news:
 		case <-ctx.Done():
-			return w.late(ctx, left)
+			return late()
 		}
 	}
 }

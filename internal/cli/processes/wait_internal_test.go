@@ -131,18 +131,25 @@ func (l *looks) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestFirstLook: what the first look sees may be older than the question, so it alone ends no wait.
+// TestFirstLook: what the first look sees may be older than the question, so it alone ends no wait before its
+// time. A wait that has no time for more ends with what its last look has seen.
 func TestFirstLook(t *testing.T) {
 	const running, backoff, given = process.StateRunning, process.StateBackoff, process.StateGivenUp
 	for name, c := range map[string]struct {
-		states []string
-		code   int
+		states  []string
+		timeout time.Duration
+		code    int
 	}{
-		"it runs on":                      {[]string{running, running}, command.Done},
-		"it was ended just before":        {[]string{running, backoff, running}, command.Done},
-		"it was ended, and stays down":    {[]string{running, backoff}, command.Unreachable},
-		"it was given up, and has begun":  {[]string{given, running}, command.Done},
-		"it was given up, and remains so": {[]string{given, given}, command.Failed},
+		"it runs on":                      {[]string{running, running}, time.Minute, command.Done},
+		"it was ended just before":        {[]string{running, backoff, running}, time.Minute, command.Done},
+		"it was ended, and stays down":    {[]string{running, backoff}, time.Minute, command.Unreachable},
+		"it was given up, and has begun":  {[]string{given, running}, time.Minute, command.Done},
+		"it was given up, and remains so": {[]string{given, given}, time.Minute, command.Failed},
+		"a short look at what runs":       {[]string{running, running}, time.Second, command.Done},
+		"a short look at an end":          {[]string{running, backoff}, time.Second, command.Unreachable},
+		"a short look at what is given up": {
+			[]string{given, given}, 100 * time.Millisecond, command.Failed,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			host := &looks{states: c.states}
@@ -150,10 +157,10 @@ func TestFirstLook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
 			defer cancel()
 			w := stateWait{
-				session: &remote.Session{}, client: client, args: []string{"shop/api"}, sel: &selection{}, until: untilReady,
+				session: &remote.Session{Timeout: c.timeout}, client: client, args: []string{"shop/api"}, sel: &selection{}, until: untilReady,
 			}
 			err = w.run(ctx)
 			code := command.Done
