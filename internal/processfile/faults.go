@@ -30,6 +30,7 @@ func fieldOf(field string) string {
 		return name
 	}
 	for _, part := range [][2]string{
+		{"spec.execution.", ""},
 		{"spec.configmap[", "config_files["},
 		{"spec.hard_limits.", "limits."},
 		{"spec.ready.", "ready."},

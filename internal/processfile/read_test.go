@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 	"drover/internal/processfile"
 )
 
@@ -421,5 +422,29 @@ f:3: processes.x.limits.memory: is 1000001: expected 4194304 to 1125899906842624
 f:3: processes.x.health.every: is 3456000: expected 1 to 2592000, or 0 for the default`
 	if fmt.Sprint(err) != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+// TestNoText: a file that is no text is refused in few lines, and a NUL byte of a value once.
+func TestNoText(t *testing.T) {
+	const begin = "namespace: a\nprocesses:\n  b:\n    hosts: [x]\n    run: x\n"
+	for text, want := range map[string]string{
+		"\x7fELF\x02\n" + strings.Repeat("\xff\x00\n", 100): "x.yaml:2: holds a NUL byte, so the file is no text: expected text in UTF-8",
+		begin + "    environment: {A: \"a\x00b\"}\n":        "x.yaml:6: holds a NUL byte, so the file is no text: expected text in UTF-8",
+		begin + "    environment: {A: \"a\\0b\"}\n":         "x.yaml:6: processes.b.environment.A: has a NUL byte",
+	} {
+		_, err := processfile.Read("x.yaml", []byte(text))
+		if err == nil || err.Error() != want {
+			t.Errorf("%.60q:\n%v\nwant\n%s", text, err, want)
+		}
+	}
+	spec := process.Spec{Execution: process.Execution{Environment: map[string]string{"A": "a\x00b"}}}
+	found := processfile.FaultsOf(&spec, process.Start)
+	if !slices.ContainsFunc(found, func(f processfile.Fault) bool { return f.Path == "environment.A" }) {
+		t.Errorf("the server finds %v", found) // the file has the same fault, so it is told once
+	}
+	_, err := processfile.Read("x.yaml", []byte(strings.Repeat("\xe9\n", 100)))
+	if err == nil || strings.Count(err.Error(), "not UTF-8") != 3 {
+		t.Errorf("100 lines of another encoding: %v", err)
 	}
 }

@@ -18,6 +18,11 @@ import (
 // parse returns the syntax tree of a text, or what makes the text no YAML.
 func parse(data []byte) (*ast.File, []Fault) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return nil, []Fault{{
+			Line: 1 + bytes.Count(data[:i], []byte("\n")), Text: "holds a NUL byte, so the file is no text: expected text in UTF-8",
+		}}
+	}
 	if !utf8.Valid(data) {
 		return nil, foreignBytes(data)
 	}
@@ -138,11 +143,17 @@ func (n *nesting) at(column int) {
 	n.columns = append(n.columns[:i], column)
 }
 
-// foreignBytes finds the lines that are not UTF-8. The parser would replace their bytes.
+// mostForeign is how many lines that are not UTF-8 are told: in another encoding all lines are alike.
+const mostForeign = 3
+
+// foreignBytes finds the first lines that are not UTF-8. The parser would replace their bytes.
 func foreignBytes(data []byte) (faults []Fault) {
 	number := 0
 	for line := range bytes.Lines(data) {
-		if number++; !utf8.Valid(line) {
+		if number++; len(faults) == mostForeign {
+			break
+		}
+		if !utf8.Valid(line) {
 			faults = append(faults, Fault{Line: number, Text: "holds bytes that are not UTF-8: expected text in UTF-8"})
 		}
 	}

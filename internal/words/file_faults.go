@@ -9,6 +9,7 @@ var FileFaults = []Text{
 		"is 0: expected 1 or more, because one process at least is down meanwhile",
 		"为 0：应为 1 或更大，因为期间至少有一个进程停止",
 	},
+	{"holds a NUL byte, so the file is no text: expected text in UTF-8", "含有 NUL 字节，文件不是文本：应为 UTF-8 文本"},
 	{"holds bytes that are not UTF-8: expected text in UTF-8", "含有非 UTF-8 字节：应为 UTF-8 文本"},
 	{"is {value}: expected a name without /, * and ?", "为 {value}：名称不能含有字符 ?、* 和 /"},
 	{
