@@ -39,6 +39,10 @@ var Faults = []Text{
 		"--watch needs a terminal: 'drover events -f' follows changes without one",
 		"--watch 需要终端：没有终端时可用 'drover events -f' 跟踪变化",
 	},
+	{
+		"{value} is not a process: expected NAMESPACE/NAME; spaces separate several",
+		"{value} 不是进程：应为 NAMESPACE/NAME；多个进程之间用空格分隔",
+	},
 	{"{value} is not a process: expected NAMESPACE/NAME", "{value} 不是进程：应为 NAMESPACE/NAME"},
 	{
 		"{value} is neither a command nor a process: expected NAMESPACE/NAME, such as shop/*",
@@ -68,6 +72,11 @@ var Faults = []Text{
 		"the schedule exists: each run looks for processes and hosts again",
 		"定时操作已创建：每次运行时重新查找进程和主机",
 	},
+	{
+		"no process matches {process} on {hosts}; spaces separate several, not commas",
+		"{hosts} 上没有进程匹配 {process}；多个进程之间用空格分隔，不用逗号",
+	},
+	{"no process matches {process}; spaces separate several, not commas", "没有进程匹配 {process}；多个进程之间用空格分隔，不用逗号"},
 	{"no process matches on {hosts}", "{hosts} 上没有匹配的进程"},
 	{"no process matches {process} on {hosts}", "{hosts} 上没有进程匹配 {process}"},
 	{"no process matches {process}", "没有进程匹配 {process}"},

@@ -165,6 +165,9 @@ func NoProcess(ctx context.Context, c *client.Client, args []string, where strin
 				return term.NoSuchf("no process matches %s%s; did you mean %s?", arg, where, process.OrList(near))
 			}
 		}
+		if strings.Contains(arg, ",") {
+			return term.NoSuchf("no process matches %s%s; spaces separate several, not commas", arg, where)
+		}
 		return term.NoSuchf("no process matches %s%s", arg, where)
 	})
 }

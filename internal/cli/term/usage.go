@@ -185,6 +185,9 @@ func malformed(cmd *cobra.Command, args []string) error {
 func SplitID(arg string) (namespace, name string, err error) {
 	namespace, name, found := strings.Cut(arg, "/")
 	if !found || namespace == "" || name == "" {
+		if strings.Contains(arg, ",") {
+			return "", "", Usagef("%q is not a process: expected NAMESPACE/NAME; spaces separate several", arg)
+		}
 		return "", "", Usagef("%q is not a process: expected NAMESPACE/NAME", arg)
 	}
 	return namespace, name, nil
