@@ -6,6 +6,7 @@ package depot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -73,6 +74,8 @@ func (d *Depot) Answer(ctx context.Context, _ string, question []byte) []byte {
 	}
 	data, err := d.read(ctx, q)
 	switch {
+	case errors.Is(err, wire.ErrNoPackage) && q.Piece != nil:
+		return wire.PackageError(fmt.Sprintf("piece %d of the program is missing: add the package again", *q.Piece))
 	case errors.Is(err, wire.ErrNoPackage):
 		return wire.PackageError("there is no such package")
 	case errors.Is(err, wire.ErrDepotBusy):

@@ -68,6 +68,10 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%.80v: %v", q, err)
 		}
 	}
+	if _, err := ask(t, d, wire.PackageQuestion{Version: "1.4.0", Arch: "amd64", Piece: &one}); err == nil ||
+		!strings.Contains(err.Error(), "piece 1 of the program is missing: add the package again") {
+		t.Errorf("of a missing piece: %v", err)
+	}
 	p.broken = errors.New("the database is gone")
 	if text, err := ask(t, d, wire.PackageQuestion{Version: "1.4.0", Arch: "amd64"}); err == nil ||
 		errors.Is(err, wire.ErrNoPackage) {

@@ -51,6 +51,12 @@ var Doctor = []Text{
 	{"{n} of {hosts} hosts are online", "{hosts} 台主机中有 {n} 台在线"},
 	{"cannot list the rollouts: {output}", "无法列出分批发布：{output}"},
 	{"no rollout is paused or held", "没有已暂停或等待批准的分批发布"},
+	{"cannot list the packages: {output}", "无法列出版本包：{output}"},
+	{"every package has its whole program", "每个版本包的程序都完整"},
+	{
+		"hosts cannot upgrade to packages without their whole program: {output}",
+		"主机无法升级到程序不完整的版本包：{output}",
+	},
 	{"paused rollout {id} over {process}: {text}", "{process} 的分批发布 {id} 已暂停：{text}"},
 	{"held rollout {id} over {process}: {text}", "{process} 的分批发布 {id} 等待批准：{text}"},
 	{"there is no host that you may see", "没有你有权查看的主机"},

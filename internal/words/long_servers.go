@@ -152,9 +152,10 @@ var LongServers = []Text{
 	},
 	{
 		"The copy holds all records, and secrets as hashes. It does not hold the server's keys: back up " +
-			"server/ of the data directory too. For a PostgreSQL database use pg_dump.",
+			"server/ of the data directory too. It does not hold the programs of 'drover packages' either: add " +
+			"them again after a restore. For a PostgreSQL database use pg_dump.",
 		"副本包含全部记录，密钥只以哈希形式保存。服务器的密钥不在其中：请同时备份数据目录下的 server/。\n" +
-			"PostgreSQL 数据库请使用 pg_dump。",
+			"'drover packages' 的程序也不在其中：恢复之后请重新添加。PostgreSQL 数据库请使用 pg_dump。",
 	},
 	{
 		"Copy all rows of a SQLite database into an empty PostgreSQL database, to continue with PostgreSQL. " +
@@ -192,10 +193,11 @@ var LongServers = []Text{
 	},
 	{
 		"The checks are: whether the server answers and is ready, versions, ends of certificates, the clock " +
-			"of this machine, hosts that are away, rollouts that are paused or held, free disk space, and ports that " +
-			"another program has taken. On the machine of a server or an agent there are also modes of " +
+			"of this machine, hosts that are away, rollouts that are paused or held, packages of agents without their " +
+			"whole program, free disk space, and ports that another program has taken. On the machine of a server or an agent there are also modes of " +
 			"directories and of the socket, and whether the agent runs and reaches its server.",
-		"检查项：服务器是否应答并就绪、版本、证书到期时间、本机时钟、失联的主机、已暂停或等待批准的分批发布、磁盘剩余空间、被其他程序占用的端口。\n" +
+		"检查项：服务器是否应答并就绪、版本、证书到期时间、本机时钟、失联的主机、已暂停或等待批准的分批发布、\n" +
+			"程序不完整的 Agent 版本包、磁盘剩余空间、被其他程序占用的端口。\n" +
 			"在服务器或 Agent 所在的主机上，还检查目录和 socket 的权限，以及 Agent 是否在运行、能否连接服务器。",
 	},
 	{

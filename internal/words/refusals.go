@@ -192,6 +192,18 @@ var Refusals = []Text{
 		"分批发布 {name} 针对操作 {op}，无法撤销：只有 apply 的分批发布可以撤销",
 	},
 	{
+		"rollout {name} over {process} on {host} is not finished: wait for it with '{line}', or end it with '{output}'",
+		"{process} 在 {host} 上的分批发布 {name} 尚未完成：请用 '{line}' 等待，或用 '{output}' 终止",
+	},
+	{
+		"rollout {name} over {process} on {host} is paused: resume it with '{line}', or end it with '{output}'",
+		"{process} 在 {host} 上的分批发布 {name} 已暂停：请用 '{line}' 继续，或用 '{output}' 终止",
+	},
+	{
+		"rollout {name} over {process} on {host} waits for an approval: approve it with '{line}', or end it with '{output}'",
+		"{process} 在 {host} 上的分批发布 {name} 等待批准：请用 '{line}' 批准，或用 '{output}' 终止",
+	},
+	{
 		"rollout {name} over {process} is not finished: wait for it with '{line}', or end it with '{output}'",
 		"{process} 的分批发布 {name} 尚未完成：请用 '{line}' 等待，或用 '{output}' 终止",
 	},

@@ -55,9 +55,10 @@ const doctorHelp = `Check an installation: the server, its hosts, and the files 
 has its remedy.
 
 The checks are: whether the server answers and is ready, versions, ends of certificates, the clock of
-this machine, hosts that are away, rollouts that are paused or held, free disk space, and ports that
-another program has taken. On the machine of a server or an agent there are also modes of directories
-and of the socket, and whether the agent runs and reaches its server.
+this machine, hosts that are away, rollouts that are paused or held, packages of agents without their
+whole program, free disk space, and ports that another program has taken. On the machine of a server
+or an agent there are also modes of directories and of the socket, and whether the agent runs and
+reaches its server.
 
 Exit codes: 0 there is no problem, 3 there is a problem, 6 the server does not answer. A warning is not
 a problem.`
@@ -159,6 +160,7 @@ func (f *findings) server(cmd *cobra.Command, s *remote.Session, agentOnly bool)
 	}
 	f.hosts(cmd.Context(), c, state.Version)
 	f.rollouts(cmd.Context(), s, c)
+	f.packages(cmd.Context(), c)
 	return c.Address(), true, nil
 }
 
@@ -314,6 +316,32 @@ func (f *findings) rollouts(ctx context.Context, s *remote.Session, c *client.Cl
 	}
 	if stopped == 0 {
 		f.ok("rollouts", "no rollout is paused or held")
+	}
+}
+
+// packages names the versions of the agent that have no whole program, as after a restore.
+func (f *findings) packages(ctx context.Context, c *client.Client) {
+	var lacking []string
+	known := 0
+	for p, err := range c.Packages(ctx) {
+		if refusal, refused := errors.AsType[*client.Error](err); refused && refusal.Status == http.StatusForbidden {
+			return
+		}
+		if err != nil {
+			f.warn("packages", "", "cannot list the packages: %v", err)
+			return
+		}
+		known++
+		if len(p.Missing) > 0 {
+			lacking = append(lacking, p.Version+"/"+p.Arch)
+		}
+	}
+	switch {
+	case len(lacking) > 0:
+		f.warn("packages", "drover packages add FILE, or drover packages remove VERSION ARCH",
+			"hosts cannot upgrade to packages without their whole program: %s", some(lacking))
+	case known > 0:
+		f.ok("packages", "every package has its whole program")
 	}
 }
 

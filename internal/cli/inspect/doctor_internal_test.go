@@ -147,6 +147,41 @@ func TestOneDisk(t *testing.T) {
 }
 
 // TestStoppedRollouts: doctor warns of the rollouts that wait for a person, with the command that lets each go on.
+// TestLackingPackages: after a restore the packages have no program.
+func TestLackingPackages(t *testing.T) {
+	text, status := "", http.StatusOK
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}))
+	defer s.Close()
+	c, err := client.New(client.Config{URL: s.URL, AppCode: "code", AppSecret: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lacking = "hosts cannot upgrade to packages without their whole program: 1.4.0/amd64"
+	for _, tt := range []struct {
+		text   string
+		status int
+		want   findings
+	}{
+		{`{"items":[]}`, 200, nil},
+		{`{"items":[{"version":"1.4.0","arch":"amd64"}]}`, 200, findings{
+			{"packages", levelOK, "every package has its whole program", ""},
+		}},
+		{`{"items":[{"version":"1.4.0","arch":"amd64","missing":[0]},{"version":"1.5.0","arch":"amd64"}]}`, 200, findings{
+			{"packages", levelWarning, lacking, "drover packages add FILE, or drover packages remove VERSION ARCH"},
+		}},
+		{`{"status":403,"detail":"no"}`, 403, nil},
+	} {
+		text, status = tt.text, tt.status
+		var f findings
+		if f.packages(t.Context(), c); !slices.Equal(f, tt.want) {
+			t.Errorf("%s: %+v, want %+v", tt.text, f, tt.want)
+		}
+	}
+}
+
 func TestStoppedRollouts(t *testing.T) {
 	state := ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

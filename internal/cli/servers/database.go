@@ -36,7 +36,8 @@ running. To restore the copy, stop the server and replace the database with the 
 files beside the database that end with -wal and -shm.
 
 The copy holds all records, and secrets as hashes. It does not hold the server's keys: back up
-server/ of the data directory too. For a PostgreSQL database use pg_dump.`,
+server/ of the data directory too. It does not hold the programs of 'drover packages' either: add
+them again after a restore. For a PostgreSQL database use pg_dump.`,
 		Example: `  drover database backup /srv/backup/drover-$(date +%F).db`,
 		Args:    term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -100,14 +101,22 @@ func TestPackages(t *testing.T) {
 	same(t, "hosts that are away", nil, dry["away"])
 	same(t, "planned rollout", 2.0, dry["rollout"].(map[string]any)["counts"].(map[string]any)["hosts"])
 	same(t, "stored rollouts", 0, len(r.want(200, r.call("admin", "GET", "/rollouts", nil)).body["items"].([]any)))
-	a = r.want(202, upgrade("upgrader", `{"version":"1.4.0","hosts":["*"],"rollout":{"batch":"1"}}`))
+	a = r.want(202, upgrade("upgrader", `{"version":"1.4.0","hosts":["web-1"],"rollout":{"batch":"1"}}`))
 	same(t, "operation", any("upgrade:1.4.0"), a.body["op"])
 	same(t, "process", []any{"drover/agent"}, a.body["processes"].([]any))
-	same(t, "hosts", 2.0, a.body["counts"].(map[string]any)["hosts"])
-	// One upgrade at a time.
+	same(t, "hosts", 1.0, a.body["counts"].(map[string]any)["hosts"])
+	// A host has one upgrade at a time, and a paused one stops no other host.
+	r.want(200, r.call("admin", "POST", "/rollouts/"+fmt.Sprint(a.body["id"])+"/pause", nil))
 	dry = r.want(200, r.call("admin", "POST", "/agents/upgrade?dry_run=true", `{"version":"1.4.0","hosts":["web-1"]}`)).body
-	same(t, "reason", any(notFinished(a.body["id"], "drover/agent")), dry["reason"])
-	r.refused(upgrade("admin", `{"version":"1.4.0","hosts":["web-1"]}`), 409, "")
+	same(t, "reason", any(fmt.Sprintf("rollout %[1]s over drover/agent on web-1 is paused: resume it with "+
+		"'drover rollout resume %[1]s', or end it with 'drover rollout abort %[1]s'", a.body["id"])), dry["reason"])
+	refused := upgrade("admin", `{"version":"1.4.0","hosts":["*"]}`)
+	r.refused(refused, 409, "")
+	same(t, "refusal and plan", dry["reason"], refused.body["detail"])
+	others := `{"version":"1.4.0","select":"role=db"}`
+	dry = r.want(200, r.call("admin", "POST", "/agents/upgrade?dry_run=true", others)).body
+	same(t, "reason for other hosts", nil, dry["reason"])
+	r.want(202, upgrade("admin", others))
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "agents.upgrade", App: "upgrader", Limit: 10})
 	r.must(err)
 	if len(rows) != 2 || rows[0].Message != process.Success { // the dry run has an action of its own

@@ -433,6 +433,11 @@ func (h *Handler) hindrance(ctx context.Context, steps []plan.Step, rollouts []*
 			return busy.Error(), http.StatusConflict, nil
 		}
 	}
+	if busy, err := h.upgrading(ctx, rollouts); err != nil {
+		return "", 0, failure("list the rollouts", err)
+	} else if busy != nil {
+		return busy.Error(), http.StatusConflict, nil
+	}
 	requests, _ := requestsFor(steps)
 	switch err := h.narrow(hostsIn(requests), store.OpApply); {
 	case len(rollouts) == 0 && err != nil:
@@ -441,6 +446,33 @@ func (h *Handler) hindrance(ctx context.Context, steps []plan.Step, rollouts []*
 		return "", 0, nil
 	}
 	return fmt.Sprintf("a rollout of more than %d hosts waits for the approval of a second person", h.Breadth), 0, nil
+}
+
+// upgrading returns the refusal of planned upgrades beside an active one of the same hosts; nil if there is none.
+func (h *Handler) upgrading(ctx context.Context, planned []*store.Rollout) (*store.RolloutBusyError, error) {
+	for _, r := range planned {
+		if !slices.Contains(r.Processes(), process.AgentID()) {
+			continue
+		}
+		agents := r.Agents()
+		list, err := store.Upgrading(ctx, h.Rollouts, agents)
+		if err != nil || len(list) == 0 {
+			return nil, err
+		}
+		other, err := h.Rollouts.GetRollout(ctx, list[0].ID, "")
+		if err != nil {
+			return nil, err
+		}
+		busy := &store.RolloutBusyError{ID: other.ID, Process: process.AgentID(), State: other.State}
+		for i := range other.Hosts {
+			if slices.Contains(agents, other.Hosts[i].Agent) {
+				busy.Host = other.Hosts[i].Name
+				break
+			}
+		}
+		return busy, nil
+	}
+	return nil, nil //nolint:nilnil // no refusal, no error
 }
 
 // rollOut stores the rollouts that carry out an apply.

@@ -79,6 +79,15 @@ func (r *Rollout) Processes() []process.ID {
 	return slices.Compact(list)
 }
 
+// Agents returns the keys of its hosts, in their order.
+func (r *Rollout) Agents() []string {
+	list := make([]string, len(r.Hosts))
+	for i := range r.Hosts {
+		list[i] = r.Hosts[i].Agent
+	}
+	return list
+}
+
 // BatchTask returns the id of the task of a batch. A batch has only one task, because the store rejects a second one
 // of the same id.
 func (r *Rollout) BatchTask(batch int) string { return r.ID + "-" + strconv.Itoa(batch) }
@@ -159,10 +168,12 @@ func (r *Rollout) ended() string {
 	return text
 }
 
-// RolloutBusyError rejects a rollout because another one is active over one of its processes.
+// RolloutBusyError rejects a rollout because another one is active over one of its processes. Host is a host that two
+// upgrades share; empty for other rollouts.
 type RolloutBusyError struct {
 	ID      string
 	Process process.ID
+	Host    string
 	State   rollout.State
 }
 
@@ -175,8 +186,11 @@ func (e *RolloutBusyError) Error() string {
 	if state == "" {
 		state = "is not finished: wait for it with 'drover rollout watch "
 	}
-	return fmt.Sprintf("rollout %s over %s %s%s', or end it with 'drover rollout abort %s'", e.ID, e.Process, state, e.ID,
-		e.ID)
+	over := e.Process.String()
+	if e.Host != "" {
+		over += " on " + e.Host
+	}
+	return fmt.Sprintf("rollout %s over %s %s%s', or end it with 'drover rollout abort %s'", e.ID, over, state, e.ID, e.ID)
 }
 
 // RolloutFilter selects rollouts. An empty field matches all.
@@ -199,23 +213,46 @@ type RolloutLister interface {
 }
 
 // Rolling returns the processes of active rollouts, each with the refusal of a further rollout. Hosts get these
-// processes from the rollout alone.
+// processes from the rollout alone. Upgrades of agents are not among them: see Upgrading.
 func Rolling(ctx context.Context, l RolloutLister) (map[process.ID]*RolloutBusyError, error) {
-	const page = 100
 	all := map[process.ID]*RolloutBusyError{}
+	err := eachActive(ctx, l, RolloutFilter{}, func(r *Rollout) {
+		for _, id := range r.Processes() {
+			if id != process.AgentID() {
+				all[id] = &RolloutBusyError{ID: r.ID, Process: id, State: r.State}
+			}
+		}
+	})
+	return all, err
+}
+
+// Upgrading returns the active rollouts that upgrade one of some agents, oldest first and without their hosts.
+func Upgrading(ctx context.Context, l RolloutLister, agents []string) (list []Rollout, err error) {
+	f := RolloutFilter{Namespace: process.AgentID().Namespace, Agents: agents}
+	err = eachActive(ctx, l, f, func(r *Rollout) {
+		if slices.Contains(r.Processes(), process.AgentID()) {
+			list = append(list, *r)
+		}
+	})
+	slices.Reverse(list)
+	return list, err
+}
+
+// eachActive calls fn for the active rollouts that a filter selects, newest first.
+func eachActive(ctx context.Context, l RolloutLister, f RolloutFilter, fn func(r *Rollout)) error {
+	const page = 100
+	f.Active = true
 	for after := int64(0); ; {
-		list, err := l.ListRollouts(ctx, RolloutFilter{Active: true}, after, page)
+		list, err := l.ListRollouts(ctx, f, after, page)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range list {
 			after = list[i].Number
-			for _, id := range list[i].Processes() {
-				all[id] = &RolloutBusyError{ID: list[i].ID, Process: id, State: list[i].State}
-			}
+			fn(&list[i])
 		}
 		if len(list) < page {
-			return all, nil
+			return nil
 		}
 	}
 }
@@ -223,7 +260,7 @@ func Rolling(ctx context.Context, l RolloutLister) (map[process.ID]*RolloutBusyE
 // Rollouts stores rollouts.
 type Rollouts interface {
 	// CreateRollouts stores rollouts, their hosts and the audit row in one transaction: all of them or none. It returns
-	// *RolloutBusyError if an active rollout has one of the processes, ErrExists if an id is taken, and ErrRevised if a
+	// *RolloutBusyError if an active rollout has one of the processes (of upgrades: one of the hosts), ErrExists if an id is taken, and ErrRevised if a
 	// Rollout.Known is not the latest revision.
 	CreateRollouts(ctx context.Context, list []*Rollout, row AuditRow) error
 	// GetRollout returns a rollout with its hosts in their order. It returns ErrNotFound for an unknown rollout and

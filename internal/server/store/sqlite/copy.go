@@ -16,7 +16,8 @@ import (
 )
 
 // Backup writes a copy of the database at path, as of one moment, to a new file that only its owner can read. A server
-// may have the database open, and continues meanwhile. Backup removes a failed copy.
+// may have the database open, and continues meanwhile. The copy has no programs of agents: anybody who has the signed
+// file can add them again. Backup removes a failed copy.
 func Backup(ctx context.Context, path, to string) (err error) {
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("cannot copy database: %w", err)
@@ -38,7 +39,25 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	if _, err := conns.ExecContext(ctx, `VACUUM INTO ?`, to); err != nil {
 		return err
 	}
+	if err := leaveOutPrograms(ctx, to); err != nil {
+		return err
+	}
 	return f.Sync()
+}
+
+// leaveOutPrograms deletes the programs of agents from the copy at path.
+func leaveOutPrograms(ctx context.Context, path string) (err error) {
+	conns, err := open(path, 1, readerCache, "journal_mode(MEMORY)") // who loses power has no copy
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conns.Close()) }()
+	for _, statement := range []string{`DELETE FROM package_pieces`, `VACUUM`} {
+		if _, err := conns.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Read brings the schema of the database at path up to date, and lets do read everything in it. No server may have the

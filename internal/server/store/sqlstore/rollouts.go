@@ -42,7 +42,7 @@ func (db *Store) CreateRollouts(ctx context.Context, list []*store.Rollout, row 
 
 // createRollout inserts one rollout with the rows of its steps.
 func (db *Store) createRollout(ctx context.Context, tx tx, r *store.Rollout, steps []any) error {
-	if err := db.checkRollouts(ctx, tx, r.ID, r.Processes()); err != nil {
+	if err := db.checkRollouts(ctx, tx, r.ID, r.Processes(), r.Agents()); err != nil {
 		return err
 	}
 	if k := r.Known; k != nil {
@@ -219,23 +219,28 @@ func insertHosts(ctx context.Context, tx tx, id string, r *rollout.Rollout, plac
 	}.run(ctx, tx, args)
 }
 
-// checkRollouts fails if another active rollout has one of the processes. It keeps other transactions from adding one
-// until this transaction ends.
-func (db *Store) checkRollouts(ctx context.Context, tx tx, id string, processes []process.ID) error {
+// checkRollouts fails if another active rollout has one of the processes; of upgrades, if it has one of the agents. It
+// keeps other transactions from adding one until this transaction ends.
+func (db *Store) checkRollouts(ctx context.Context, tx tx, id string, processes []process.ID, agents []string) error {
 	if err := db.lockLanes(ctx, tx, func(yield func(string) bool) { yield("") }); err != nil {
 		return err
 	}
+	agent := process.AgentID()
 	pairs := make([][2]string, len(processes))
 	for i, p := range processes {
 		pairs[i] = [2]string{p.Namespace, p.Name}
 	}
 	busy, err := all(ctx, tx.query, func(rows *sql.Rows) (e store.RolloutBusyError, err error) {
-		err = rows.Scan(&e.ID, &e.Process.Namespace, &e.Process.Name, &e.State)
+		err = rows.Scan(&e.ID, &e.Process.Namespace, &e.Process.Name, &e.State, &e.Host)
 		return e, err
-	}, `SELECT r.id, p.namespace, p.name, r.state FROM names(?1) j
+	}, `SELECT r.id, p.namespace, p.name, r.state, coalesce(h.name, '') FROM names(?1) j
 		CROSS JOIN rollout_steps p ON p.namespace = j.a AND p.name = j.b
 		CROSS JOIN rollouts r ON r.id = p.rollout
-		WHERE r.state NOT IN ('done', 'aborted') AND r.id <> ?2 ORDER BY r.num LIMIT 1`, sqldb.Array(pairs), id)
+		LEFT JOIN rollout_hosts h ON h.rollout = r.id AND p.namespace = ?3 AND p.name = ?4
+			AND h.agent IN (SELECT a.value FROM texts(?5) a)
+		WHERE r.state NOT IN ('done', 'aborted') AND r.id <> ?2
+			AND (p.namespace <> ?3 OR p.name <> ?4 OR h.name IS NOT NULL)
+		ORDER BY r.num, h.place LIMIT 1`, sqldb.Array(pairs), id, agent.Namespace, agent.Name, db.dialect.Texts(agents))
 	if err == nil && len(busy) > 0 {
 		return &busy[0]
 	}
@@ -457,7 +462,7 @@ func (db *Store) ChangeRollout(ctx context.Context, id, app string, by store.Rol
 			return err
 		}
 		if r.State.Active() && !before.State.Active() {
-			if err := db.checkRollouts(ctx, tx, id, r.Processes()); err != nil {
+			if err := db.checkRollouts(ctx, tx, id, r.Processes(), r.Agents()); err != nil {
 				return err
 			}
 		}

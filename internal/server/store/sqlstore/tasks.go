@@ -32,7 +32,7 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 	var waiting map[int64]bool
 	err = db.write(hurried(ctx, t), func(ctx context.Context, tx tx) (err error) {
 		if t.Exclusive {
-			if err := db.checkRollouts(ctx, tx, "", processesOf(t)); err != nil {
+			if err := db.checkRollouts(ctx, tx, "", processesOf(t), nil); err != nil {
 				return err
 			}
 		} else if err := db.lockLanes(ctx, tx, func(yield func(string) bool) {

@@ -341,7 +341,19 @@ func TestBackup(t *testing.T) {
 	if err := s.CreateUser(t.Context(), store.User{Name: "later"}); err != nil { // the server goes on
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(want, shown(t, open(t, to))); d != "" {
+	copied := open(t, to)
+	if data, err := copied.GetPiece(t.Context(), "1", "amd64", 0); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the copy has the program of a package: %q, %v", data, err)
+	}
+	// The description of the package is there, so that the program can be added again.
+	list, err := copied.ListPackages(t.Context())
+	if err != nil || len(list) != 1 || len(list[0].Pieces) != 0 {
+		t.Fatalf("the packages of the copy are %+v: %v", list, err)
+	}
+	if err := copied.PutPiece(t.Context(), list[0], 0, want["piece"].([]byte)); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, shown(t, copied)); d != "" {
 		t.Errorf("what the copy shows (-then +copy):\n%s", d)
 	}
 	if err := storeopen.Backup(t.Context(), path, to); err == nil {

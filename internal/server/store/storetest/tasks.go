@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -536,6 +537,41 @@ func rolloutsApart(t *testing.T, s store.Store) {
 	must(t, createRollout(t.Context(), s, newRollout("ro-2", "b", "c"), store.AuditRow{}))
 	_, err = s.ChangeRollout(t.Context(), "ro-1", "", store.RolloutChange{}, again)
 	busy(err, "ro-2", "b")
+	// Two upgrades may go on at the same time, but for different agents.
+	upgrade := func(id string, agents ...string) *store.Rollout {
+		r := newRollout(id, "any")
+		r.Op, r.Steps = "upgrade:1.4.0", []store.RolloutStep{{Op: "upgrade:1.4.0", Process: process.AgentID()}}
+		var hosts []rollout.Host
+		for _, a := range agents {
+			hosts = append(hosts, rollout.Host{Agent: a, Name: "host-" + a, Steps: []int{0}})
+		}
+		r.Rollout = rollout.New(r.Plan, time.Time{}, hosts)
+		return r
+	}
+	shares := func(err error, id, host string) {
+		t.Helper()
+		e, ok := errors.AsType[*store.RolloutBusyError](err)
+		if !ok || e.ID != id || e.Process != process.AgentID() || e.Host != host {
+			t.Errorf("the rejection is %v, want one about %s on %s", err, id, host)
+		}
+	}
+	must(t, createRollout(t.Context(), s, upgrade("ro-u1", "a", "b"), store.AuditRow{}))
+	must(t, createRollout(t.Context(), s, upgrade("ro-u2", "c"), store.AuditRow{}))
+	shares(createRollout(t.Context(), s, upgrade("ro-u3", "d", "b"), store.AuditRow{}), "ro-u1", "host-b")
+	_, err = s.ChangeRollout(t.Context(), "ro-u1", "", store.RolloutChange{}, end)
+	must(t, err)
+	must(t, createRollout(t.Context(), s, upgrade("ro-u3", "d", "b"), store.AuditRow{}))
+	_, err = s.ChangeRollout(t.Context(), "ro-u1", "", store.RolloutChange{}, again)
+	shares(err, "ro-u3", "host-b")
+	for agents, want := range map[string]string{"a c": "ro-u2", "b c": "ro-u2 ro-u3", "a": ""} {
+		var ids []string
+		list, err := store.Upgrading(t.Context(), s, strings.Fields(agents))
+		must(t, err)
+		for i := range list {
+			ids = append(ids, list[i].ID)
+		}
+		same(t, "upgrades of "+agents, want, strings.Join(ids, " "))
+	}
 	// Rollouts that come together begin all or none.
 	busy(s.CreateRollouts(t.Context(), []*store.Rollout{newRollout("ro-3", "e"), newRollout("ro-4", "c")},
 		store.AuditRow{}), "ro-2", "c")
