@@ -7,9 +7,10 @@ type Silence struct {
 	ID string `json:"id"`
 	// State is SilencePending, SilenceActive or SilenceEnded.
 	State string `json:"state"`
-	// Processes are patterns NAMESPACE/NAME, Select is an expression about hosts, Labels one about the labels of
-	// processes. An alarm must match all of them; empty means all.
+	// Processes are patterns NAMESPACE/NAME, Hosts are ids, CLOUD:IP or patterns of either, Select is an expression
+	// about hosts, Labels one about the labels of processes. An alarm must match all of them; empty means all.
 	Processes []string `json:"processes"`
+	Hosts     []string `json:"hosts,omitempty"`
 	Select    string   `json:"select,omitempty"`
 	Labels    string   `json:"labels,omitempty"`
 	// From is the beginning, and Until the end; zero means that the silence repeats without an end.
@@ -42,6 +43,7 @@ const (
 // SilenceRequest asks for a silence.
 type SilenceRequest struct {
 	Processes []string `json:"processes,omitempty"`
+	Hosts     []string `json:"hosts,omitempty"`
 	Select    string   `json:"select,omitempty"`
 	Labels    string   `json:"labels,omitempty"`
 	// Cron is a crontab rule, and TimeZone the zone of its times; empty means the zone of the server. With Cron,

@@ -250,7 +250,7 @@ func mayImport() map[string][]string {
 		"internal/server/store": {
 			"api/v1", "internal/crontab", "internal/process", "internal/selector", "internal/server/access",
 			"internal/server/past",
-			"internal/server/rollout", "internal/server/task", "internal/server/upkeep",
+			"internal/server/rollout", "internal/server/task", "internal/server/upkeep", "internal/wildcard",
 		},
 		"internal/server/upkeep":  {"internal/process"},
 		"internal/server/gate":    {"internal/server/access", "internal/server/store"},

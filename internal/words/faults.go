@@ -26,8 +26,8 @@ var Faults = []Text{
 	{"{command}: {what} is missing", "{command}：缺少 {what}"},
 	{"{command}: unexpected argument {value}", "{command}：多余的参数 {value}"},
 	{
-		"PROCESS is missing: expected PROCESS, --selector or --process-label; */* stands for all processes",
-		"缺少 PROCESS：应给出 PROCESS、--selector 或 --process-label；*/* 表示所有进程",
+		"PROCESS is missing: expected PROCESS, --hosts, --selector or --process-label; */* stands for all processes",
+		"缺少 PROCESS：应给出 PROCESS、--hosts、--selector 或 --process-label；*/* 表示所有进程",
 	},
 	{"{flag} is missing: expected {output}", "缺少 {flag}：应为 {output}"},
 	{"{flag} is missing", "缺少 {flag}"},

@@ -558,11 +558,11 @@ var LongServers = []Text{
 	},
 	{
 		"Withhold the alarms of processes for some time, such as maintenance. A PROCESS is a pattern " +
-			"NAMESPACE/NAME; without any, the expressions alone choose. drover counts what it withholds. At the " +
-			"end of the silence, it delivers once what still holds then, such as a process that stays down. With " +
-			"--cron the silence repeats: --for is the length of each window, and --until ends them all.",
-		"在一段时间内（例如维护期间）静默进程的告警。PROCESS 为 NAMESPACE/NAME 通配符；省略时只按表达式选择。\n" +
-			"drover 统计被静默的告警；静默结束时，仍然成立的告警（例如进程仍未运行）投递一次。使用 --cron 时静默重复生效：\n" +
+			"NAMESPACE/NAME; without any, the hosts and expressions alone choose, and alarms about the hosts are " +
+			"withheld, too. drover counts what it withholds. At the end of the silence, it delivers once what " +
+			"still holds then, such as a process that stays down. With --cron the silence repeats: --for is the length of each window, and --until ends them all.",
+		"在一段时间内（例如维护期间）静默进程的告警。PROCESS 为 NAMESPACE/NAME 通配符；省略时只按主机和表达式选择，\n" +
+			"主机自身的告警也被静默。drover 统计被静默的告警；静默结束时，仍然成立的告警（例如进程仍未运行）投递一次。使用 --cron 时静默重复生效：\n" +
 			"--for 为每次的时长，--until 为最终结束时间。",
 	},
 	{

@@ -463,7 +463,7 @@ var FieldFaults = []Text{
 	{"hosts, or no such list", "主机，或省略该列表"},
 	{"hosts, or select", " hosts 或 select"},
 	{"labels to set, or remove", "要设置的标签，或 remove"},
-	{"processes, select or labels", " processes、select 或 labels"},
+	{"processes, hosts, select or labels", " processes、hosts、select 或 labels"},
 	{"the name of a signal, such as HUP or USR1", "信号名称，例如 HUP 或 USR1"},
 	{
 		"start, stop, restart, reload, kill, signal, host, unhost, retry or unregister",

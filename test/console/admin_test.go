@@ -150,8 +150,8 @@ func TestSilences(t *testing.T) {
 	anna.signIn("anna")
 	anna.wants(anna.get("/ui/processes/shop/api/at/0:127.0.0.1"), 200, `href="/ui/silences?process=shop/api"`)
 	anna.wants(anna.get("/ui/silences?process=shop/api"), 200, `name="processes" value="shop/api"`)
-	form := url.Values{"do": {"create"}, "processes": {"shop/api shop/web"}, "hours": {"2"}, "message": {"kernel update"}, "back": {"/ui/silences"}}
-	shown := anna.wants(anna.post("/ui/silences", form), 200, "active", "shop/api, shop/web", "kernel update", "anna")
+	form := url.Values{"do": {"create"}, "processes": {"shop/api shop/web"}, "hosts": {"0:127.0.0.*"}, "hours": {"2"}, "message": {"kernel update"}, "back": {"/ui/silences"}}
+	shown := anna.wants(anna.post("/ui/silences", form), 200, "active", "shop/api, shop/web", "0:127.0.0.*", "kernel update", "anna")
 	for field, text := range map[string]string{"hours": "long", "from": "tomorrow", "until": "tomorrow", "cron": "often"} {
 		wrong := url.Values{"do": {"create"}, "processes": {"shop/api"}, "hours": {"1"}}
 		wrong.Set(field, text)

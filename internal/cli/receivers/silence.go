@@ -101,6 +101,9 @@ func unlessZero(t *time.Time) *time.Time {
 // covered describes what a silence covers.
 func covered(s client.Silence) string {
 	parts := append([]string{}, s.Processes...)
+	for _, host := range s.Hosts {
+		parts = append(parts, "hosts:"+host)
+	}
 	if s.Select != "" {
 		parts = append(parts, "hosts:"+s.Select)
 	}
@@ -113,7 +116,7 @@ func covered(s client.Silence) string {
 func showSilence(s client.Silence) (state string, fields []term.Field) {
 	fields = []term.Field{
 		{"Processes", strings.Join(s.Processes, ",")},
-		{"Hosts", s.Select},
+		{"Hosts", strings.TrimSpace(strings.Join(s.Hosts, ",") + " " + s.Select)},
 		{"Process labels", s.Labels},
 		{"From", term.Stamp(&s.From)},
 		{"Until", term.Stamp(unlessZero(&s.Until))},
@@ -141,27 +144,29 @@ func showSilence(s client.Silence) (state string, fields []term.Field) {
 
 func silenceCreate() remote.Verb[client.Silence] {
 	var request client.SilenceRequest
+	var hosts remote.Hosts
 	var length time.Duration
 	var from, until string
 	var silence *cobra.Command
 	return remote.Verb[client.Silence]{
 		Use: "silence [PROCESS...] --for DURATION", Short: "Withhold alarms for some time",
 		Long: `Withhold the alarms of processes for some time, such as maintenance. A PROCESS is a pattern
-NAMESPACE/NAME; without any, the expressions alone choose. drover counts what it withholds. At the
-end of the silence, it delivers once what still holds then, such as a process that stays down.
-With --cron the silence repeats: --for is the length of each window, and --until ends them all.
+NAMESPACE/NAME; without any, the hosts and expressions alone choose, and alarms about the hosts are
+withheld, too. drover counts what it withholds. At the end of the silence, it delivers once what
+still holds then, such as a process that stays down. With --cron the silence repeats: --for is the
+length of each window, and --until ends them all.
 
 Needs an administrator, or the right silence on whole namespaces.`,
 		Example: `  drover silence -l role=web --for 2h -m 'kernel update'
+  drover silence --hosts web-1,db-1 --for 2h -m 'new disks'
   drover silence 'shop/*' --from 2026-11-20T22:00:00Z --until 2026-11-20T23:30:00Z
   drover silence 'shop/*' --cron '0 2 * * 0' --for 2h --zone Europe/Berlin
   drover silence list
   drover silence remove xk3v7q2mfa`,
-		New: true,
+		New: true, Hosts: &hosts, HostsHelp: "only on these hosts",
 		Flags: func(cmd *cobra.Command) {
 			silence = cmd
 			f := cmd.Flags()
-			f.StringVarP(&request.Select, "selector", "l", "", "only hosts whose labels and facts match, such as role=web,zone!=b")
 			f.StringVar(&request.Labels, "process-label", "", "only processes whose own labels match, such as tier=front")
 			term.LengthVar(f, &length, "for", 0, "length of the silence, such as 2h")
 			f.StringVar(&from, "from", "", "begin at this time: RFC 3339, or a time from now on such as 30m (default now)")
@@ -174,12 +179,13 @@ Needs an administrator, or the right silence on whole namespaces.`,
 				end, err2 := term.Ahead("--until", until)
 				request.From, request.Until = unlessZero(&begin), unlessZero(&end)
 				request.Processes, request.Seconds = args, length.Seconds()
+				request.Hosts, request.Select = hosts.Names, hosts.Selector
 				return errors.Join(err1, err2, checkSilence(cmd, &request, length, until))
 			})
 		},
 		Request: func([]string) (any, []string) { return request, toldOfSilence(&request, until != "") },
 		Fields: map[string]string{
-			"processes": "PROCESS", "select": "--selector", "labels": "--process-label", "from": "--from",
+			"processes": "PROCESS", "hosts": "--hosts", "select": "--selector", "labels": "--process-label", "from": "--from",
 			"until": "--until", "seconds": "--for", "cron": "--cron", "time_zone": "--zone", "message": "--message",
 		},
 		Call: func(ctx context.Context, c *client.Client, _ []string) (client.Silence, error) {
@@ -194,9 +200,7 @@ Needs an administrator, or the right silence on whole namespaces.`,
 
 // checkSilence tells the faults of the flags and the arguments.
 func checkSilence(cmd *cobra.Command, r *client.SilenceRequest, length time.Duration, until string) error {
-	faults := []error{
-		remote.CheckSelector(cmd, "selector", r.Select), remote.CheckSelector(cmd, "process-label", r.Labels),
-	}
+	faults := []error{remote.CheckSelector(cmd, "process-label", r.Labels)}
 	fault := func(format string, args ...any) { faults = append(faults, term.Usagef(format, args...)) }
 	repeats := cmd.Flags().Changed("cron")
 	if !repeats && r.TimeZone != "" {
@@ -212,8 +216,8 @@ func checkSilence(cmd *cobra.Command, r *client.SilenceRequest, length time.Dura
 	case !repeats && length == 0 && until == "":
 		fault("expected --for DURATION or --until TIME, such as --for 2h")
 	}
-	if len(r.Processes) == 0 && r.Select+r.Labels == "" {
-		fault("PROCESS is missing: expected PROCESS, --selector or --process-label; */* stands for all processes")
+	if !cmd.Flags().Changed("hosts") && len(r.Processes) == 0 && r.Select+r.Labels == "" {
+		fault("PROCESS is missing: expected PROCESS, --hosts, --selector or --process-label; */* stands for all processes")
 	}
 	for _, arg := range r.Processes {
 		if !strings.Contains(arg, "/") {
@@ -250,14 +254,23 @@ func toldOfSilence(r *client.SilenceRequest, ends bool) []string {
 // nothing: the silence exists.
 func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s client.Silence) {
 	part := s
-	if s.Select != "" {
-		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Selector: s.Select, Limit: 1}))
-		if err == nil && len(found) == 0 {
-			term.Say(cmd, "no host matches %s now; the silence covers hosts that come later\n", s.Select)
-			part.Select = "" // the processes may be misspelt, too
+	noHost := func(f client.AgentFilter, text string) bool {
+		found, err := client.Collect(c.Agents(ctx, f))
+		if err != nil || len(found) > 0 {
+			return false
+		}
+		term.Say(cmd, "no host matches %s now; the silence covers hosts that come later\n", text)
+		return true
+	}
+	for _, host := range s.Hosts {
+		if noHost(client.AgentFilter{Hosts: []string{host}, Limit: 1}, host) {
+			part.Hosts = nil // the processes may be misspelt, too
 		}
 	}
-	f := client.ProcessFilter{Selector: part.Select, Limit: 1}
+	if s.Select != "" && noHost(client.AgentFilter{Selector: s.Select, Limit: 1}, s.Select) {
+		part.Select = ""
+	}
+	f := client.ProcessFilter{Hosts: part.Hosts, Selector: part.Select, Limit: 1}
 	f.ProcessSelector = s.Labels
 	sayUnless := func(part client.Silence) {
 		if found, err := client.Collect(c.Processes(ctx, f)); err == nil && len(found) == 0 {

@@ -36,6 +36,9 @@ type Verb[T any] struct {
 	Use, Short, Long, Example string
 	// New says that the thing does not exist before the command.
 	New bool
+	// Hosts has the hosts of --hosts and --selector, with the help HostsHelp; nil is for commands without these flags.
+	Hosts     *Hosts
+	HostsHelp string
 	// Flags adds the flags of the command. nil adds none.
 	Flags func(cmd *cobra.Command)
 	// Request returns the request of the arguments, which may be too few, and how the names of those fields begin whose
@@ -101,6 +104,9 @@ func (r Resource[T]) command(v Verb[T]) *cobra.Command {
 		s.Flags(cmd)
 	} else {
 		s.Flags(cmd, term.AsText, term.AsJSON, term.AsYAML)
+	}
+	if v.Hosts != nil {
+		v.Hosts.Flags(cmd, &s, v.HostsHelp)
 	}
 	if v.Flags != nil {
 		v.Flags(cmd)

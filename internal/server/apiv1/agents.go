@@ -234,11 +234,7 @@ func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 }
 
 // anyMatches reports whether an agent matches one of the patterns; without patterns, every agent does.
-func anyMatches(patterns []string, a store.Agent) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
-		return wildcard.Match(p, addressOf(a)) || a.ID != "" && wildcard.Match(p, a.ID)
-	})
-}
+func anyMatches(patterns []string, a store.Agent) bool { return a.Named(patterns) }
 
 // hostChoice selects hosts: those that match one of the names, if there are names, and the selector, if there is one.
 type hostChoice struct {

@@ -37,7 +37,7 @@ const (
 
 func (h *Handler) viewSilence(s store.Silence) v1.Silence {
 	v := v1.Silence{
-		ID: s.ID, State: v1.SilencePending, Processes: s.Processes, Select: s.Selector, Labels: s.Labels,
+		ID: s.ID, State: v1.SilencePending, Processes: s.Processes, Hosts: s.Hosts, Select: s.Selector, Labels: s.Labels,
 		From: s.From, Until: s.Until, Cron: s.Cron, TimeZone: s.Zone, Seconds: s.Length.Seconds(),
 		Message: s.Message, App: s.App, User: s.User, CreatedAt: s.Created,
 		RemovedAt: given(s.Removed), Withheld: s.Withheld,
@@ -94,7 +94,7 @@ func (h *Handler) createSilence(ctx context.Context, c *call) (reply, error) {
 	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
-	c.Audit.Target = edge.Clip(strings.TrimSpace(strings.Join(req.Processes, " ") + " " + req.Select))
+	c.Audit.Target = edge.Clip(strings.TrimSpace(strings.Join(slices.Concat(req.Processes, req.Hosts, []string{req.Select}), " ")))
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
 	now := h.Now()
 	s, err := silenceOf(&req, now)
@@ -122,14 +122,17 @@ func (h *Handler) createSilence(ctx context.Context, c *call) (reply, error) {
 
 // silenceOf checks a request for a silence.
 func silenceOf(r *v1.SilenceRequest, now time.Time) (store.Silence, error) {
-	s := store.Silence{Processes: r.Processes, Selector: r.Select, Labels: r.Labels, From: now, Message: r.Message}
+	s := store.Silence{
+		Processes: r.Processes, Hosts: r.Hosts, Selector: r.Select, Labels: r.Labels, From: now, Message: r.Message,
+	}
 	faults := []error{
+		cmp.Or(checkHosts("hosts", r.Hosts), checkPatterns("hosts", r.Hosts)),
 		checkProcesses("processes", r.Processes), checkSelector("select", &s.Selector),
 		checkSelector("labels", &s.Labels), checkLength("message", r.Message, maxSilenceMessage),
 	}
-	if len(r.Processes) == 0 && r.Select == "" && r.Labels == "" {
+	if len(r.Processes)+len(r.Hosts) == 0 && r.Select == "" && r.Labels == "" {
 		faults = append(faults, invalid("processes",
-			"is missing: expected processes, select or labels; the process */* stands for all"))
+			"is missing: expected processes, hosts, select or labels; the process */* stands for all"))
 	}
 	if r.From != nil {
 		if s.From = r.From.UTC(); s.From.Before(now.Add(-time.Minute)) {

@@ -53,8 +53,14 @@ func TestSilences(t *testing.T) {
 		removed := r.want(200, r.call("admin", "DELETE", "/silences/"+id, nil))
 		same(t, "state", "ended", removed.body["state"])
 	}
+	r.refused(r.call("shop", "POST", "/silences", `{"hosts":["web-1"],"seconds":1}`), 403, "") // of every process there
+	named := r.want(201, r.call("shop", "POST", "/silences", `{"processes":["shop/*"],"hosts":["web-*"],"seconds":3600}`))
+	same(t, "hosts", []any{"web-*"}, named.body["hosts"].([]any))
+	r.want(200, r.call("admin", "DELETE", "/silences/"+named.body["id"].(string), nil))
+	r.want(200, r.call("admin", "DELETE", "/silences/"+r.want(201,
+		r.call("admin", "POST", "/silences", `{"hosts":["web-1"],"seconds":3600}`)).body["id"].(string), nil))
 	same(t, "silences", 1, len(r.want(200, r.call("admin", "GET", "/silences", nil)).items("id")))
-	same(t, "ended too", 2, len(r.want(200, r.call("admin", "GET", "/silences?ended=true", nil)).items("id")))
+	same(t, "ended too", 4, len(r.want(200, r.call("admin", "GET", "/silences?ended=true", nil)).items("id")))
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 100, Action: "silences.create"})
 	r.must(err)
 	if first := rows[len(rows)-1]; first.Target != "shop/* role = web" || !strings.Contains(string(first.Detail), "kernel") {
@@ -69,6 +75,8 @@ func TestSilencesRefused(t *testing.T) {
 	for field, body := range map[string]map[string]any{
 		"processes":    {"seconds": 1},
 		"processes[0]": {"processes": []string{"shop"}, "seconds": 1},
+		"hosts[0]":     {"hosts": []string{""}, "seconds": 1},
+		"hosts":        {"processes": []string{"a/b"}, "hosts": []string{}, "seconds": 1},
 		"select":       {"select": "a b", "seconds": 1},
 		"labels":       {"labels": "a=", "seconds": 1},
 		"message":      {"processes": []string{"a/b"}, "seconds": 1, "message": strings.Repeat("x", 1001)},

@@ -32,8 +32,12 @@ type facts struct {
 	status *process.Status
 }
 
-// expressions are the parsed expressions of a receiver or a silence. An empty one matches all.
-type expressions struct{ hosts, labels selector.Selector }
+// expressions are the parsed expressions of a receiver or a silence, and the patterns of its hosts. An empty one
+// matches all.
+type expressions struct {
+	names         []string
+	hosts, labels selector.Selector
+}
 
 // parse reads expressions that were checked when they were stored. If one is unreadable all the same, ok is false and
 // nothing matches.
@@ -79,6 +83,7 @@ func (s *Sender) newFilter(ctx context.Context, to *store.Receiver, since time.T
 	for _, silence := range list {
 		rule, err := silence.Timetable()
 		if match, ok := parse(silence.Selector, silence.Labels); ok && err == nil { // both were checked
+			match.names = silence.Hosts
 			f.muted = append(f.muted, mute{silence, match, rule})
 		}
 	}
@@ -125,9 +130,9 @@ func (f *filter) wants(kind process.EventKind) bool {
 }
 
 func (f *filter) matches(m expressions, e *store.StoredEvent) bool {
-	if !m.hosts.IsZero() {
+	if len(m.names) > 0 || !m.hosts.IsZero() {
 		host, known := f.hosts.ByKey(e.Agent)
-		if !known || !m.hosts.Matches(host.Select) {
+		if !known || !host.Named(m.names) || !m.hosts.IsZero() && !m.hosts.Matches(host.Select) {
 			return false
 		}
 	}

@@ -154,6 +154,22 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// TestSilencedHosts: a silence of named hosts covers all alarms of these hosts and no other.
+func TestSilencedHosts(t *testing.T) {
+	t.Parallel()
+	silenced(t, func(_ *testing.T, q *quiet) {
+		q.silence("by-address", store.Silence{Hosts: []string{"2:10.0.0.1", "1:10.0.0.*"}}, time.Hour)
+		q.event(process.EventGivenUp, "web")
+		q.event(process.EventHostAway, "")
+		q.delivered()
+		time.Sleep(time.Hour)
+		q.delivered("away ") // it still holds
+		q.silence("another", store.Silence{Hosts: []string{"host-b", "1:10.0.0.2"}}, time.Hour)
+		q.event(process.EventGivenUp, "web")
+		q.delivered("given-up web")
+	})
+}
+
 // TestSilencedSchedule: the withheld alarm about a schedule arrives after the silence, unless a run has succeeded.
 func TestSilencedSchedule(t *testing.T) {
 	t.Parallel()

@@ -2,10 +2,13 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"drover/internal/selector"
 	"drover/internal/server/access"
+	"drover/internal/wildcard"
 )
 
 // Agent is a host that has joined.
@@ -38,6 +41,14 @@ type Agent struct {
 	Host Host
 	// Replaces is the key of the agent that this agent replaces when it joins, by its token; it is not stored.
 	Replaces string
+}
+
+// Named reports whether one of the patterns matches the agent's id, assigned id or CLOUD:IP; no pattern matches all.
+func (a *Agent) Named(patterns []string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		return wildcard.Match(p, fmt.Sprintf("%d:%s", a.Cloud, a.IP)) || a.ID != "" && wildcard.Match(p, a.ID) ||
+			a.Assigned != "" && wildcard.Match(p, a.Assigned)
+	})
 }
 
 // FormerAgent is an agent that was removed. It has Key, Cloud, IP, ID, Assigned, Created, Labels and SetLabels only.

@@ -137,9 +137,9 @@ type Deliveries interface {
 // Silence is a time in which alarms are withheld.
 type Silence struct {
 	ID string
-	// Processes are patterns NAMESPACE/NAME, Selector is an expression about hosts, Labels one about the labels of
-	// processes. An alarm must match all of them; an empty field matches all.
-	Processes        []string
+	// Processes are patterns NAMESPACE/NAME, Hosts patterns of hosts (Agent.Named), Selector is an expression about
+	// hosts, Labels one about the labels of processes. An alarm must match all of them; an empty field matches all.
+	Processes, Hosts []string
 	Selector, Labels string
 	// From is inclusive, Until exclusive. Both are compared with the time of an event on its host.
 	From, Until time.Time

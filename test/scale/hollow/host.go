@@ -138,6 +138,12 @@ func (h *Host) Instance(id procfs.Identity) (i process.Instance, moved bool, err
 // Executes reports that every program is executed at once.
 func (h *Host) Executes(procfs.Identity) bool { return false }
 
+// Listeners knows no sockets.
+func (h *Host) Listeners(uint16) []uint64 { return nil }
+
+// OtherHolder knows no sockets.
+func (h *Host) OtherHolder([]uint64, instance.Scope) string { return "" }
+
 // Glance implements operation.Processes.
 func (h *Host) Glance(id procfs.Identity) (alive, moved bool) {
 	h.mu.Lock()

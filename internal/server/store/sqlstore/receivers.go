@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -215,11 +216,13 @@ func (db *Store) ListWithheld(ctx context.Context, receiver string) ([]store.Sto
 // CreateSilence inserts a silence.
 func (db *Store) CreateSilence(ctx context.Context, s store.Silence) error {
 	processes, err := json.Marshal(s.Processes)
-	if err == nil {
+	hosts, err2 := json.Marshal(s.Hosts)
+	if err = errors.Join(err, err2); err == nil {
 		err = db.write(ctx, func(ctx context.Context, tx tx) error {
-			return inserted(tx.affect(ctx, `INSERT INTO silences (id, processes, selector, labels, begins, ends, cron, zone,
-				length, message, app, "user", created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-				s.ID, string(processes), s.Selector, s.Labels, nanos(s.From), nanos(s.Until), s.Cron, s.Zone,
+			return inserted(tx.affect(ctx, `INSERT INTO silences (id, processes, hosts, selector, labels, begins, ends, cron,
+				zone, length, message, app, "user", created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+				ON CONFLICT DO NOTHING`,
+				s.ID, string(processes), string(hosts), s.Selector, s.Labels, nanos(s.From), nanos(s.Until), s.Cron, s.Zone,
 				int64(s.Length), s.Message, s.App, s.User, nanos(s.Created)))
 		})
 	}
@@ -229,20 +232,21 @@ func (db *Store) CreateSilence(ctx context.Context, s store.Silence) error {
 	return nil
 }
 
-const selectSilences = `SELECT id, processes, selector, labels, begins, ends, cron, zone, length, message, app, "user",
+const selectSilences = `SELECT id, processes, hosts, selector, labels, begins, ends, cron, zone, length, message, app, "user",
 		created, removed, withheld
 	FROM silences `
 
 func scanSilence(rows *sql.Rows) (s store.Silence, err error) {
-	var processes []byte
+	var processes, hosts []byte
 	var begins, ends, length, created, removed int64
-	if err := rows.Scan(&s.ID, &processes, &s.Selector, &s.Labels, &begins, &ends, &s.Cron, &s.Zone, &length,
-		&s.Message, &s.App, &s.User, &created, &removed, &s.Withheld); err != nil {
+	if err := rows.Scan(&s.ID, &processes, &hosts, &s.Selector, &s.Labels, &begins, &ends, &s.Cron, &s.Zone,
+		&length, &s.Message, &s.App, &s.User, &created, &removed, &s.Withheld); err != nil {
 		return s, err
 	}
 	s.From, s.Until, s.Created, s.Removed = moment(begins), moment(ends), moment(created), moment(removed)
 	s.Length = time.Duration(length)
-	if err := json.Unmarshal(processes, &s.Processes); err != nil {
+	err = errors.Join(json.Unmarshal(processes, &s.Processes), json.Unmarshal(hosts, &s.Hosts))
+	if err != nil {
 		return s, fmt.Errorf("cannot decode silence %q: %w", s.ID, err)
 	}
 	return s, nil

@@ -164,7 +164,7 @@ func withheldAlarms(t *testing.T, s store.Store) {
 // fullSilence is a silence with every field set, of the first hour.
 func fullSilence(id string) store.Silence {
 	return store.Silence{
-		ID: id, Processes: []string{"shop/*", "a/'b"}, Selector: "role=web", Labels: "tier=front", From: epoch,
+		ID: id, Processes: []string{"shop/*", "a/'b"}, Hosts: []string{"web-*"}, Selector: "role=web", Labels: "tier=front", From: epoch,
 		Until: at(time.Hour), Message: "it's \"planned\"", App: "shop", User: "anna", Created: at(-time.Minute),
 	}
 }

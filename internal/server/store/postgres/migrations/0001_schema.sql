@@ -489,6 +489,7 @@ CREATE TABLE receivers (
 CREATE TABLE silences (
     id        text COLLATE "C" PRIMARY KEY,
     processes text NOT NULL, -- a list of patterns
+    hosts     text NOT NULL, -- the same
     selector  text NOT NULL,
     labels    text NOT NULL,
     begins    bigint NOT NULL,

@@ -494,6 +494,7 @@ CREATE TABLE receivers (
 CREATE TABLE silences (
     id        TEXT PRIMARY KEY,
     processes TEXT NOT NULL, -- a list of patterns
+    hosts     TEXT NOT NULL, -- the same
     selector  TEXT NOT NULL,
     labels    TEXT NOT NULL,
     begins    INTEGER NOT NULL,
