@@ -185,8 +185,9 @@ Needs an administrator, or the right silence on whole namespaces.`,
 		},
 		Request: func([]string) (any, []string) { return request, toldOfSilence(&request, until != "") },
 		Fields: map[string]string{
-			"processes": "PROCESS", "hosts": "--hosts", "select": "--selector", "labels": "--process-label", "from": "--from",
-			"until": "--until", "seconds": "--for", "cron": "--cron", "time_zone": "--zone", "message": "--message",
+			"processes": "PROCESS", "hosts": "--hosts", "select": "--selector", "labels": "--process-label",
+			"from": "--from", "until": "--until", "seconds": "--for", "cron": "--cron", "time_zone": "--zone",
+			"message": "--message",
 		},
 		Call: func(ctx context.Context, c *client.Client, _ []string) (client.Silence, error) {
 			made, err := c.CreateSilence(ctx, request)

@@ -37,8 +37,9 @@ const (
 
 func (h *Handler) viewSilence(s store.Silence) v1.Silence {
 	v := v1.Silence{
-		ID: s.ID, State: v1.SilencePending, Processes: s.Processes, Hosts: s.Hosts, Select: s.Selector, Labels: s.Labels,
-		From: s.From, Until: s.Until, Cron: s.Cron, TimeZone: s.Zone, Seconds: s.Length.Seconds(),
+		ID: s.ID, State: v1.SilencePending, Processes: s.Processes, Hosts: s.Hosts,
+		Select: s.Selector, Labels: s.Labels, From: s.From, Until: s.Until,
+		Cron: s.Cron, TimeZone: s.Zone, Seconds: s.Length.Seconds(),
 		Message: s.Message, App: s.App, User: s.User, CreatedAt: s.Created,
 		RemovedAt: given(s.Removed), Withheld: s.Withheld,
 	}
@@ -94,7 +95,8 @@ func (h *Handler) createSilence(ctx context.Context, c *call) (reply, error) {
 	if err := c.decode(ctx, &req, check); err != nil {
 		return reply{}, err
 	}
-	c.Audit.Target = edge.Clip(strings.TrimSpace(strings.Join(slices.Concat(req.Processes, req.Hosts, []string{req.Select}), " ")))
+	covers := slices.Concat(req.Processes, req.Hosts, []string{req.Select})
+	c.Audit.Target = edge.Clip(strings.TrimSpace(strings.Join(covers, " ")))
 	c.Audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
 	now := h.Now()
 	s, err := silenceOf(&req, now)

@@ -260,8 +260,8 @@ func eachActive(ctx context.Context, l RolloutLister, f RolloutFilter, fn func(r
 // Rollouts stores rollouts.
 type Rollouts interface {
 	// CreateRollouts stores rollouts, their hosts and the audit row in one transaction: all of them or none. It returns
-	// *RolloutBusyError if an active rollout has one of the processes (of upgrades: one of the hosts), ErrExists if an id is taken, and ErrRevised if a
-	// Rollout.Known is not the latest revision.
+	// *RolloutBusyError if an active rollout has one of the processes (of upgrades: one of the hosts), ErrExists if an
+	// id is taken, and ErrRevised if a Rollout.Known is not the latest revision.
 	CreateRollouts(ctx context.Context, list []*Rollout, row AuditRow) error
 	// GetRollout returns a rollout with its hosts in their order. It returns ErrNotFound for an unknown rollout and
 	// for a rollout of another app (an empty app matches any).

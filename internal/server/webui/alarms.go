@@ -144,8 +144,9 @@ func (v *view) silences(ctx context.Context) error {
 func (v *view) createSilence(ctx context.Context, in url.Values) (any, error) {
 	r := client.SilenceRequest{
 		Processes: fields(in.Get("processes")), Hosts: fields(in.Get("hosts")), Select: in.Get("selector"),
-		Labels: in.Get("process-label"), Cron: strings.TrimSpace(in.Get("cron")), TimeZone: strings.TrimSpace(in.Get("zone")),
-		Message: in.Get("message"),
+		Labels: in.Get("process-label"), Cron: strings.TrimSpace(in.Get("cron")),
+		TimeZone: strings.TrimSpace(in.Get("zone")),
+		Message:  in.Get("message"),
 	}
 	if text := in.Get("hours"); text != "" {
 		lasts, err := hours(text)

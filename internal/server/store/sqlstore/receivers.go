@@ -222,8 +222,8 @@ func (db *Store) CreateSilence(ctx context.Context, s store.Silence) error {
 			return inserted(tx.affect(ctx, `INSERT INTO silences (id, processes, hosts, selector, labels, begins, ends, cron,
 				zone, length, message, app, "user", created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 				ON CONFLICT DO NOTHING`,
-				s.ID, string(processes), string(hosts), s.Selector, s.Labels, nanos(s.From), nanos(s.Until), s.Cron, s.Zone,
-				int64(s.Length), s.Message, s.App, s.User, nanos(s.Created)))
+				s.ID, string(processes), string(hosts), s.Selector, s.Labels, nanos(s.From), nanos(s.Until),
+				s.Cron, s.Zone, int64(s.Length), s.Message, s.App, s.User, nanos(s.Created)))
 		})
 	}
 	if err != nil {
