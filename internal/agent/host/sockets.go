@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/procfs"
 )
 
 // Listeners implements operation.Processes.
@@ -24,11 +23,12 @@ func (h *Host) OtherHolder(sockets []uint64, s instance.Scope) string {
 		h.log.Warn("cannot tell whose sockets these are", "sockets", sockets, "error", err)
 		return ""
 	}
-	own := h.Survivors(s)
-	for _, pid := range pids {
-		if pid == 1 || pid == s.Root.PID || slices.ContainsFunc(own, func(p procfs.Identity) bool { return p.PID == pid }) {
-			return ""
-		}
+	own := map[int]bool{1: true, s.Root.PID: true}
+	for _, p := range h.Survivors(s) {
+		own[p.PID] = true
+	}
+	if slices.ContainsFunc(pids, func(pid int) bool { return own[pid] }) {
+		return ""
 	}
 	if len(pids) == 0 {
 		return "a program whose descriptors drover may not see"

@@ -14,7 +14,7 @@ import (
 // program listens there. It returns none if the test asks no port. It blocks for one attempt at most, and only if
 // somebody listens.
 func Answering(ctx context.Context, r process.Readiness, listeners func(port uint16) []uint64) []uint64 {
-	port := portOf(r)
+	port := portOf(ctx, r)
 	if port == 0 {
 		return nil
 	}
@@ -31,7 +31,7 @@ func Answering(ctx context.Context, r process.Readiness, listeners func(port uin
 }
 
 // portOf is the port that a test asks; 0 if it asks none.
-func portOf(r process.Readiness) uint16 {
+func portOf(ctx context.Context, r process.Readiness) uint16 {
 	address := r.TCP
 	if u, err := url.Parse(r.HTTP); err == nil && r.HTTP != "" {
 		if address = u.Host; u.Port() == "" {
@@ -42,7 +42,7 @@ func portOf(r process.Readiness) uint16 {
 	if err != nil {
 		return 0
 	}
-	port, err := net.LookupPort("tcp", text)
+	port, err := net.DefaultResolver.LookupPort(ctx, "tcp", text)
 	if err != nil {
 		return 0
 	}
@@ -61,7 +61,8 @@ func (c *Check) answered(address string, ask func(context.Context) (net.Conn, er
 			return nil
 		}
 		now := c.env.Listeners(to.AddrPort().Port())
-		if len(now) == 0 || slices.ContainsFunc(now, func(s uint64) bool { return !slices.Contains(c.env.Earlier, s) }) {
+		since := func(s uint64) bool { return !slices.Contains(c.env.Earlier, s) }
+		if len(now) == 0 || slices.ContainsFunc(now, since) {
 			return nil
 		}
 		if who := c.env.Holder(now); who != "" {

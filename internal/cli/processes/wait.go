@@ -417,12 +417,13 @@ func leftAlone(r *client.Rollout) (list []client.RolloutHost) {
 	return list
 }
 
-// meddled reports whether hosts did not get what an apply has for them, because somebody has changed or removed it there
-// since the plan.
+// meddled reports whether hosts did not get what an apply has for them, because somebody has changed or removed it
+// there since the plan.
 func meddled(r *client.Rollout) bool {
-	return len(leftAlone(r)) > 0 || r.Op == client.OpApply && slices.ContainsFunc(r.Hosts, func(h client.RolloutHost) bool {
+	removed := func(h client.RolloutHost) bool {
 		return h.State == client.RolloutHostSkipped && h.Cause == client.RolloutCauseCancelled
-	})
+	}
+	return len(leftAlone(r)) > 0 || r.Op == client.OpApply && slices.ContainsFunc(r.Hosts, removed)
 }
 
 // skippedLines name the hosts that a rollout has skipped, by cause. Hosts of later batches are no news after an abort,

@@ -537,8 +537,8 @@ func (q *driftQuery) readFiled(ctx context.Context) error {
 	return nil
 }
 
-// readStarted reads with which spec a process was started, if it has got another one since. A database that was restored
-// from a copy may know nothing of that spec, which may have the higher number.
+// readStarted reads with which spec a process was started, if it has got another one since. A database that was
+// restored from a copy may know nothing of that spec, which may have the higher number.
 func (q *driftQuery) readStarted(ctx context.Context, key store.ObservedKey, found *drift.Case) error {
 	if found.Filed == nil && found.Selected == nil || found.Have == nil || found.Have.Spec == nil {
 		return nil
