@@ -53,7 +53,7 @@ const notesTime = 2 * time.Second
 func (s *Server) notes() []string {
 	notes := append(s.clockNotes(), s.cluster.notes()...)
 	for _, kind := range s.keys.Missing() {
-		notes = append(notes, fmt.Sprintf("the present key %s is not on this server, so others reject messages of it: "+
+		notes = append(notes, fmt.Sprintf("the present key %s is not on this server, so others reject it once the former key is dropped: "+
 			"bring it here ('drover server keys export' on another server, 'drover server keys import' here)", kind))
 	}
 	if s.cfg.Extras.Notes != nil {

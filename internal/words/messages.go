@@ -61,6 +61,7 @@ var Messages = []Text{
 		"the last apply, {task} of {namespace}, made no rollout: apply the former file, or name a rollout such as {id}",
 		"最近一次应用（{namespace} 的 {task}）没有形成分批发布：请应用先前的文件，或指明一个分批发布，例如 {id}",
 	},
+	{"cannot see whether a later apply made no rollout: {error}", "无法确认之后是否有未形成分批发布的应用：{error}"},
 	{"the last rollout is an undo: expected its id, {id}, to undo it", "最近的分批发布本身是一次撤销：要撤销它，请给出其 id {id}"},
 	{"no recent rollout can be undone: expected the id of a rollout", "最近没有可以撤销的分批发布：应给出分批发布的 id"},
 	{"nothing undoes the last rollout, {id}, now: expected one of {names}", "最近的分批发布 {id} 此时无法撤销：应为 {names} 之一"},

@@ -503,9 +503,9 @@ var Sentences = []Text{
 	},
 	{"the policy of this host narrows what may be done: {output}", "本机的策略限制了 drover 可执行的操作：{output}"},
 	{
-		"the present key {kind} is not on this server, so others reject messages of it: bring it here " +
+		"the present key {kind} is not on this server, so others reject it once the former key is dropped: bring it here " +
 			"('drover server keys export' on another server, 'drover server keys import' here)",
-		"当前密钥 {kind} 不在这台服务器上，因此其他各方拒绝它的消息：请把密钥带到这里（在另一台服务器上运行 'drover server keys export'，在这里运行 'drover server keys import'）",
+		"当前密钥 {kind} 不在这台服务器上，前一个密钥作废后，其他各方将拒绝它：请把密钥带到这里（在另一台服务器上运行 'drover server keys export'，在这里运行 'drover server keys import'）",
 	},
 	{
 		"receiver {name} has taken no alarms since {time}: {n} attempts failed",

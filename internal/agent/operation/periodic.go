@@ -27,7 +27,7 @@ func (n *session) firstRun() (notes []string, err error) {
 				notes = append(notes, "of its last run "+problem)
 			}
 		}
-		n.mark()
+		n.mark(nil)
 	}
 	if err := n.beginRun(); err != nil {
 		return nil, err

@@ -24,23 +24,26 @@ const (
 	lastAttempt  = time.Second
 )
 
-// mark records what the readiness test must not count: the log as it is before the start, and who answers already.
-func (n *session) mark() {
+// mark records what the readiness test must not count: the log as it is before the start, and who answers already. A
+// restart_cmd may keep the sockets of the instance before.
+func (n *session) mark(before *procfs.Identity) {
 	if n.spec.Ready == nil {
 		return
 	}
-	before := &n.progress.Earlier
+	earlier := &n.progress.Earlier
 	if path := n.spec.Identity.LogPath; n.spec.Ready.Log != "" && path != "" {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(n.spec.Identity.SetupPath, path)
 		}
 		log := specstore.LogMark(ready.MarkLog(path, n.Visitor(n.spec)))
-		before.Log = &log
+		earlier.Log = &log
 	}
-	ctx, cancel := context.WithTimeout(n.ctx, lastAttempt)
-	defer cancel()
-	before.Sockets = ready.Answering(ctx, *n.spec.Ready, n.Processes.Listeners)
-	if before.Log != nil || len(before.Sockets) > 0 {
+	if before == nil {
+		ctx, cancel := context.WithTimeout(n.ctx, lastAttempt)
+		defer cancel()
+		earlier.Sockets = ready.Answering(ctx, *n.spec.Ready, n.Processes.Listeners)
+	}
+	if earlier.Log != nil || len(earlier.Sockets) > 0 {
 		n.save()
 	}
 }

@@ -214,6 +214,25 @@ func TestReadyByTheLog(t *testing.T) {
 	})
 }
 
+// TestARestartKeepsTheSocket: a restart_cmd may hand the socket on that listened before.
+func TestARestartKeepsTheSocket(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	bubble(t, func(t *testing.T, w *world) {
+		sent := spec()
+		sent.Ready = &process.Readiness{TCP: l.Addr().String()}
+		w.Spawn("nginx", pidFile, "earlier")
+		w.Script("restart", operationtest.Script{Takes: time.Second})
+		if r, err := w.operator.Operate(t.Context(), entry(process.Restart, sent), operation.Subject{}); err != nil ||
+			r.Outcome.Fault != process.None {
+			t.Errorf("%+v, %v", r.Outcome, err)
+		}
+	})
+}
+
 // TestAStopOfTheAgentIsNoAnswer: an operation that waits for readiness goes on with the next agent.
 func TestAStopOfTheAgentIsNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -98,7 +98,7 @@ func (n *session) relaunch() error {
 		return err
 	}
 	if n.step("start") == nil {
-		n.mark()
+		n.mark(nil)
 	}
 	var seen instance.Sighting
 	st, err := n.commandUnless("start", line, func() bool {

@@ -262,7 +262,7 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 		if problem := n.endRemains(0); problem != "" {
 			notes = append(notes, "of its last run "+problem)
 		}
-		n.mark()
+		n.mark(before)
 	}
 	if step == string(process.Start) {
 		if err := n.beforeStart(); err != nil {

@@ -41,7 +41,7 @@ func TestHolders(t *testing.T) {
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("the test listens with %v, %v", sockets, err)
 	}
-	if pids, err := fs.Holders(sockets); err != nil || !slices.Equal(pids, []int{os.Getpid()}) {
+	if pids, err := fs.Holders(sockets); err != nil || !slices.Contains(pids, os.Getpid()) {
 		t.Errorf("held by %v, %v, want %d", pids, err, os.Getpid())
 	}
 	if pids, err := fs.Holders([]uint64{1}); err != nil || pids != nil {

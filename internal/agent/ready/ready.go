@@ -45,6 +45,10 @@ type Check struct {
 	try  func(ctx context.Context) error
 	line *pattern.Pattern
 	tail *tail
+	// foreign is who had the sockets asked about last, and good says for how many attempts that counts.
+	asked   []uint64
+	foreign string
+	good    int
 }
 
 // New returns the check of a spec. It never fails for a spec that Spec.Validate accepts.

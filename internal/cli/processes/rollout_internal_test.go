@@ -139,6 +139,9 @@ func TestLastToUndo(t *testing.T) {
 			of("ro-4", "apply", "running", "", "4"), first,
 		},
 		"no recent rollout can be undone: expected the id of a rollout": {restart},
+		"no recent rollout can be undone: expected the id of a rollout ": {
+			of("ro-4", "apply", "running", "", "4"), of("ro-u", "apply", "done", "ro-2", "3"), second,
+		},
 		"the last rollout is an undo: expected its id, ro-u, to undo it": {
 			of("ro-u", "apply", "done", "ro-2", "3"), second,
 		},
@@ -148,7 +151,7 @@ func TestLastToUndo(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != want {
+		if got != strings.TrimSpace(want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -212,6 +213,9 @@ func taskNamed(cmd *cobra.Command, s *remote.Session, word, instead string) (*cl
 	return c, task, err
 }
 
+// checkTime is how long an undo waits for the list of what came after a rollout.
+const checkTime = 10 * time.Second
+
 // gseTask begins the ids of the tasks that GSE's API makes; the date follows.
 const gseTask = "GSETASK:S:"
 
@@ -253,7 +257,7 @@ func toUndo(cmd *cobra.Command, s *remote.Session, args []string) (*client.Clien
 	}
 	r, err := lastToUndo(recent)
 	if err == nil {
-		err = isLastApply(cmd.Context(), c, &r)
+		err = isLastApply(cmd, c, &r)
 	}
 	if err == nil {
 		term.Say(cmd, "the last apply is %s over %s, by %s at %s\n", r.ID,
@@ -263,14 +267,21 @@ func toUndo(cmd *cobra.Command, s *remote.Session, args []string) (*client.Clien
 	return c, r, err
 }
 
-// isLastApply fails if an apply followed a rollout that made no rollout itself.
-func isLastApply(ctx context.Context, c *client.Client, r *client.Rollout) error {
+// isLastApply fails if another apply followed a rollout, and made no rollout. An undo may be urgent: without an answer in
+// checkTime it only says so.
+func isLastApply(cmd *cobra.Command, c *client.Client, r *client.Rollout) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), checkTime)
+	defer cancel()
 	since, err := c.Changes(ctx, client.ChangesFilter{From: r.CreatedAt})
 	if err != nil {
-		return remote.ExitOf(err)
+		term.Say(cmd, "cannot see whether a later apply made no rollout: %v\n", err)
+		return nil
 	}
 	for _, v := range since.Revisions {
 		if v.Through == client.ThroughApply && v.At.After(r.CreatedAt) && !strings.HasPrefix(v.Operation, "ro-") {
+			if of, err := c.Operation(ctx, v.Operation, 0); err == nil && of.RequestID == r.RequestID {
+				continue // another part of the same file
+			}
 			return term.Usagef("the last apply, %s of %s, made no rollout: apply the former file, or name a rollout such as %s",
 				v.Operation, term.Printable(v.Namespace), r.ID)
 		}
@@ -304,7 +315,7 @@ func lastToUndo(recent []client.Rollout) (last client.Rollout, err error) {
 		names = append(names, r.ID+" ("+term.Printable(processesOf(r.Processes))+")")
 	}
 	switch {
-	case len(open) == 0 && undo != "":
+	case len(open) == 0 && undo != "" && refused == "":
 		return last, term.Usagef("the last rollout is an undo: expected its id, %s, to undo it", undo)
 	case len(open) == 0:
 		return last, term.Usagef("no recent rollout can be undone: expected the id of a rollout")

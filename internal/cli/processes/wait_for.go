@@ -131,6 +131,8 @@ func (w *stateWait) run(ctx context.Context) error {
 			if seen && sure {
 				return verdict
 			}
+		default:
+			seen = false
 		}
 		select {
 		case <-time.After(pause):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -265,7 +266,7 @@ func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s c
 	}
 	for _, host := range s.Hosts {
 		if noHost(client.AgentFilter{Hosts: []string{host}, Limit: 1}, host) {
-			part.Hosts = nil // the processes may be misspelt, too
+			part.Hosts = slices.DeleteFunc(slices.Clone(part.Hosts), func(h string) bool { return h == host })
 		}
 	}
 	if s.Select != "" && noHost(client.AgentFilter{Selector: s.Select, Limit: 1}, s.Select) {

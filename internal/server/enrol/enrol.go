@@ -280,12 +280,17 @@ func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token sto
 		return nil, err
 	}
 	a, known := e.Directory.ByKey(r.Key)
+	again := known && a.Token == token.ID // an answer was lost, and a token of --replaces finds no former host any more
+	labels, business := a.Labels, a.Business
 	if !known {
 		a = store.Agent{Key: r.Key, Created: now}
 	}
 	a.Cloud, a.IP, a.ID, a.Build, a.Name, a.Sealing = token.Cloud, ip, r.ID, clip(r.Build), clip(r.Name), r.Sealing
 	a.Token, a.Labels, a.Business, a.Replaces = token.ID, token.Labels, token.Business, token.Replaces
-	if former, ok := e.Directory.ByKey(token.Replaces); ok { // it is the same host
+	if again {
+		a.Labels, a.Business = labels, business
+	}
+	if former, ok := e.Directory.ByKey(token.Replaces); ok && !known { // it is the same host
 		a.Labels = maps.Clone(former.Labels)
 		if a.Labels == nil {
 			a.Labels = map[string]string{}

@@ -368,6 +368,9 @@ func TestAnEmptiedHost(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+		if _, _, err := r.join(token, key, c.change); err != nil { // its answer was lost
+			t.Errorf("%s, again: %v", name, err)
+		}
 		confirmed, err := r.store.AgentConfirmed(t.Context(), public)
 		if err != nil {
 			t.Fatal(err)

@@ -76,7 +76,6 @@ func (t *Teller) Look(ctx context.Context) error {
 		}
 	}
 	now, known := t.Now(), map[string]time.Time{}
-	defer func() { t.known = known }()
 	for a := range t.Directory.After(Place{}) {
 		p := t.Directory.Presence(a.Key, now)
 		if known[a.Key] = t.known[a.Key]; known[a.Key].IsZero() {
@@ -89,6 +88,7 @@ func (t *Teller) Look(ctx context.Context) error {
 			return err
 		}
 	}
+	t.known = known
 	return nil
 }
 

@@ -174,7 +174,7 @@ func (k *Keeper) keep(ctx context.Context, s *store.Schedule, goesOn bool) (next
 		return p.next, nil
 	}
 	r := run(s, p.due, store.RunRunning)
-	if goesOn && k.Hosts.Presence("", k.Clock()).Settling {
+	if goesOn && now.Sub(p.due) < lateness/2 && k.Hosts.Presence("", k.Clock()).Settling {
 		return now.Add(lookBusy), nil // a host may have yet to tell that the earlier run has ended
 	}
 	if goesOn {

@@ -177,7 +177,8 @@ func (f *refused) fill(page []byte, form []tag, put changes) {
 				own = html.UnescapeString(string(page[t.to:form[i+1].from]))
 			}
 			put.attribute(t, "selected", slices.Contains(values, own))
-		case t.name != "input" || kind == "hidden" || kind == "password" || kind == "file" || !t.has("name"):
+		case t.name != "input" || kind == "hidden" || kind == "password" || kind == "file" || !t.has("name"),
+			sent == "confirm": // one Enter must not send it again
 		case kind == "checkbox" || kind == "radio":
 			put.attribute(t, "checked", slices.Contains(values, t.attributes["value"]))
 		default:

@@ -36,28 +36,30 @@ func Backup(ctx context.Context, path, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conns.Close()) }()
-	if _, err := conns.ExecContext(ctx, `VACUUM INTO ?`, to); err != nil {
+	whole := to + ".part"
+	defer func() { _ = os.Remove(whole) }()
+	if _, err := conns.ExecContext(ctx, `VACUUM INTO ?`, whole); err != nil {
 		return err
 	}
-	if err := leaveOutPrograms(ctx, to); err != nil {
+	if err := leaveOutPrograms(ctx, whole, to); err != nil {
 		return err
 	}
 	return f.Sync()
 }
 
-// leaveOutPrograms deletes the programs of agents from the copy at path.
-func leaveOutPrograms(ctx context.Context, path string) (err error) {
-	conns, err := open(path, 1, readerCache, "journal_mode(MEMORY)") // who loses power has no copy
+// leaveOutPrograms deletes the programs of agents from the copy at path, and writes what is left to another file. It
+// needs no more memory for a large copy.
+func leaveOutPrograms(ctx context.Context, path, to string) (err error) {
+	conns, err := open(path, 1, readerCache, "journal_mode(OFF)") // who loses power has no copy
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conns.Close()) }()
-	for _, statement := range []string{`DELETE FROM package_pieces`, `VACUUM`} {
-		if _, err := conns.ExecContext(ctx, statement); err != nil {
-			return err
-		}
+	if _, err := conns.ExecContext(ctx, `DELETE FROM package_pieces`); err != nil {
+		return err
 	}
-	return nil
+	_, err = conns.ExecContext(ctx, `VACUUM INTO ?`, to)
+	return err
 }
 
 // Read brings the schema of the database at path up to date, and lets do read everything in it. No server may have the
