@@ -287,9 +287,7 @@ func fieldsOfReadiness() []Field {
 		},
 		{
 			Path: "ready.http", Value: "URL", Default: "none", Class: Live,
-			Text: "The URL answers a GET with a status from 200 to 399. " +
-				"Certificates are verified, unless insecure is true. The answer of a program that listened and answered " +
-				"there before the start does not count.",
+			Text: "The URL answers a GET with a status from 200 to 399. Certificates are verified, unless insecure is true.",
 		},
 		{
 			Path: "ready.insecure", Value: "true or false", Default: "false", Class: Live,
@@ -298,8 +296,7 @@ func fieldsOfReadiness() []Field {
 		},
 		{
 			Path: "ready.tcp", Value: "host:port", Default: "none", Class: Live,
-			Text: "The address accepts a connection. That of a program that listened there before the start does not " +
-				"count.",
+			Text: "The address accepts a connection.",
 		},
 		{
 			Path: "ready.log", Value: "regular expression (RE2)", Default: "none", Class: Live,

@@ -213,11 +213,6 @@ var Fields = []Text{
 	},
 	{"The process, which needs run, writes a newline to this descriptor.", "进程向该描述符写入换行；进程须使用 run。"},
 	{
-		"The URL answers a GET with a status from 200 to 399. Certificates are verified, unless insecure is true. " +
-			"The answer of a program that listened and answered there before the start does not count.",
-		"该 URL 对 GET 应答 200 至 399 的状态码。证书会被校验，除非 insecure 为 true。启动之前就在那里监听并应答的程序，其应答不算。",
-	},
-	{
 		"The URL answers a GET with a status from 200 to 399. Certificates are verified, unless insecure is true.",
 		"该 URL 对 GET 应答 200 至 399 的状态码。证书会被校验，除非 insecure 为 true。",
 	},
@@ -225,10 +220,6 @@ var Fields = []Text{
 		"With true drover accepts every certificate of an https URL, also one that has expired or that is for " +
 			"another name.",
 		"设为 true 时，drover 接受 https 网址的任何证书，包括过期的和域名不符的。",
-	},
-	{
-		"The address accepts a connection. That of a program that listened there before the start does not count.",
-		"该地址接受连接。启动之前就在那里监听的程序所接受的连接不算。",
 	},
 	{"The address accepts a connection.", "该地址接受连接。"},
 	{"A line of the output, or of log_file, matches.", "输出或 log_file 中有一行符合。"},

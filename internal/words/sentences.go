@@ -158,6 +158,7 @@ var Sentences = []Text{
 	},
 	{"its last health check, {time} before its end, failed: {output}", "结束前 {time} 的最后一次健康检查失败：{output}"},
 	{"it ran with revision {ran}, and revision {stored} is stored", "运行的是修订版本 {ran}，已保存的是修订版本 {stored}"},
+	{"{address} was answered by {who}, which listened there before the start", "{address} 的应答来自 {who}，它在启动之前就在那里监听"},
 	{"it runs with revision {ran}, and revision {stored} is stored", "正在运行修订版本 {ran}，已保存的是修订版本 {stored}"},
 	{"its last output:\n{output}", "退出前输出：\n{output}"},
 	{"the end of its log {path}:\n{output}", "日志 {path} 的末尾：\n{output}"},

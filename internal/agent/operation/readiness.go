@@ -24,7 +24,7 @@ const (
 	lastAttempt  = time.Second
 )
 
-// mark records what the readiness test must not count: the log as it is before the start, and who answers already. A
+// mark records what was there before the start: the log, which must not count, and who answers already. A
 // restart_cmd may keep the sockets of the instance before.
 func (n *session) mark(before *procfs.Identity) {
 	if n.spec.Ready == nil {
@@ -134,7 +134,7 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 			}
 			if problem == nil {
 				if seen = n.look(); seen.Alive() {
-					n.progress.Ready = true
+					n.progress.Ready, n.answerer = true, check.Note()
 					n.save()
 					return seen, checkFailure{}, nil
 				}

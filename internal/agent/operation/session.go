@@ -41,6 +41,8 @@ type session struct {
 	said string
 	// ended are the processes that were ended besides the main one.
 	ended []liveness.Member
+	// answerer says that another program has passed the readiness test; empty if none has.
+	answerer string
 	// over says that the started process has succeeded and needs no relaunch.
 	over bool
 	// died is the last end that a check of this operation has seen; nil if there was none.

@@ -293,7 +293,7 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 		return nil, n.notUp(st, field, why, seen)
 	}
 	n.started(seen, st.Run)
-	return append(notes, n.unknownStatus(field, st.Result), n.missing(seen), n.misnamed(seen)), nil
+	return append(notes, n.unknownStatus(field, st.Result), n.missing(seen), n.misnamed(seen), n.answerer), nil
 }
 
 // misnamed says that a foreground process has another name than its spec gives; empty if its name is right.

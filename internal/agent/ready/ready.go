@@ -45,10 +45,7 @@ type Check struct {
 	try  func(ctx context.Context) error
 	line *pattern.Pattern
 	tail *tail
-	// foreign is who had the sockets asked about last, and good says for how many attempts that counts.
-	asked   []uint64
-	foreign string
-	good    int
+	note string
 }
 
 // New returns the check of a spec. It never fails for a spec that Spec.Validate accepts.
@@ -85,6 +82,9 @@ func New(r process.Readiness, env Env) (*Check, error) {
 // Try makes one attempt. It returns nil if the process is ready, else the reason why it does not seem to be. It blocks
 // until it knows or ctx ends.
 func (c *Check) Try(ctx context.Context) error { return c.try(ctx) }
+
+// Note says after a success that another program has given the answer; empty if none has, as far as that is known.
+func (c *Check) Note() string { return c.note }
 
 // said asks what the process has said; problem describes its silence.
 func (c *Check) said(problem string) func(context.Context) error {

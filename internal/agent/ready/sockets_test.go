@@ -11,8 +11,8 @@ import (
 	"drover/internal/process"
 )
 
-// TestAnswerOfAnotherProgram asks a port where a program listened before the start. Its answer counts only if the
-// process may be behind it.
+// TestAnswerOfAnotherProgram asks a port where a program listened before the start. The check notes that, unless the
+// process may have given the answer.
 func TestAnswerOfAnotherProgram(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer s.Close()
@@ -22,7 +22,7 @@ func TestAnswerOfAnotherProgram(t *testing.T) {
 		holder, says string
 	}{
 		{"nobody listened there", nil, []uint64{7}, "pid 9 (web)", ""},
-		{"nothing has begun to listen since", []uint64{7, 8}, []uint64{8}, "pid 9 (web)", "is the port of pid 9 (web), which"},
+		{"nothing has begun to listen since", []uint64{7, 8}, []uint64{8}, "pid 9 (web)", "was answered by pid 9 (web), which"},
 		{"a socket has come", []uint64{7}, []uint64{7, 8}, "pid 9 (web)", ""},
 		{"the process was given the socket", []uint64{7}, []uint64{7}, "", ""},
 		{"a rule of the kernel answers", []uint64{7}, nil, "pid 9 (web)", ""},
@@ -38,8 +38,13 @@ func TestAnswerOfAnotherProgram(t *testing.T) {
 				},
 			}
 			tcp := process.Readiness{TCP: strings.TrimPrefix(s.URL, "http://")}
-			says(t, check(t, tcp, env).Try(t.Context()), c.says)
-			says(t, check(t, process.Readiness{HTTP: s.URL}, env).Try(t.Context()), c.says)
+			for _, test := range []process.Readiness{tcp, {HTTP: s.URL}} {
+				one := check(t, test, env)
+				says(t, one.Try(t.Context()), "")
+				if note := one.Note(); (note == "") != (c.says == "") || !strings.Contains(note, c.says) {
+					t.Errorf("it notes %q, want %q", note, c.says)
+				}
+			}
 		})
 	}
 }

@@ -50,9 +50,9 @@ func (p *Process) NotReady() process.Event {
 	return p.event(process.EventNotReady, Policy(), p.unreadiness())
 }
 
-// Readied tells that a process has become ready that runs already.
-func (p *Process) Readied() process.Event {
-	return p.event(process.EventReady, process.Actor{Kind: process.ActorSelf}, process.Cause{})
+// Readied tells that a process has become ready that runs already; note is a remark about the test.
+func (p *Process) Readied(note string) process.Event {
+	return p.event(process.EventReady, process.Actor{Kind: process.ActorSelf}, process.Cause{Text: note})
 }
 
 // Late notes that the process must end because it was not ready in time.

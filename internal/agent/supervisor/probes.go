@@ -236,7 +236,7 @@ func (r *runner) tryReady(ctx context.Context, number int) {
 	w := &r.awaited
 	switch {
 	case w.check == nil && !operation.AsksReady(&r.proc.Record.Spec):
-		r.readied(ctx) // it has run for its time
+		r.readied(ctx, "") // it has run for its time
 		return
 	case w.check == nil && r.socketRun() == "":
 		r.unanswered(ctx, "it was started without NOTIFY_SOCKET, and cannot say so before its next start")
@@ -263,7 +263,7 @@ func (r *runner) tryReady(ctx context.Context, number int) {
 			switch {
 			case !w.timer.isCurrent(number):
 			case err == nil:
-				r.readied(ctx)
+				r.readied(ctx, check.Note())
 			default:
 				r.unanswered(ctx, err.Error())
 			}
@@ -271,8 +271,8 @@ func (r *runner) tryReady(ctx context.Context, number int) {
 	})
 }
 
-// readied records that the process is ready.
-func (r *runner) readied(ctx context.Context) {
+// readied records that the process is ready; note is a remark about the test.
+func (r *runner) readied(ctx context.Context, note string) {
 	asked := operation.AsksReady(&r.proc.Record.Spec)
 	r.proc.Runtime.Unready = nil
 	if r.proc.Runtime.Cause.ID == process.CauseNotReady {
@@ -283,7 +283,7 @@ func (r *runner) readied(ctx context.Context) {
 		if !asked {
 			return nil
 		}
-		return []process.Event{r.proc.Readied()}
+		return []process.Event{r.proc.Readied(note)}
 	})
 }
 
@@ -374,7 +374,7 @@ func (r *runner) heard(ctx context.Context, run string) {
 		r.publish()
 	case u == nil || !operation.AsksReady(&r.proc.Record.Spec) || !r.proc.Record.Spec.Ready.Notify:
 	case said.Ready:
-		r.readied(ctx)
+		r.readied(ctx, "")
 	case !u.Late:
 		if end := operation.Extended(said, u.From, u.Limit, u.Until); end > u.Until {
 			next := *u
