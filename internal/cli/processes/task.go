@@ -267,8 +267,8 @@ func toUndo(cmd *cobra.Command, s *remote.Session, args []string) (*client.Clien
 	return c, r, err
 }
 
-// isLastApply fails if another apply followed a rollout, and made no rollout. An undo may be urgent: without an answer in
-// checkTime it only says so.
+// isLastApply fails if another apply followed a rollout, and made no rollout. An undo may be urgent: without an answer
+// in checkTime it only says so.
 func isLastApply(cmd *cobra.Command, c *client.Client, r *client.Rollout) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), checkTime)
 	defer cancel()
