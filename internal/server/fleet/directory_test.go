@@ -531,8 +531,16 @@ func TestUntold(t *testing.T) {
 	d.Introduced("A", fleet.Facts{}, now)
 	must(d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Build: "2"}, now))
 	away("after an introduction", true)
+	ends := func(when string, want bool) {
+		t.Helper()
+		if a, _ := d.Absence("A", "next", now.Add(time.Second)); a.Alive.IsZero() == want {
+			t.Errorf("%s: its former run is said to have ended at %v", when, a.Alive)
+		}
+	}
+	ends("after an introduction", false)
 	must(d.Told(t.Context(), "A", "two"))
 	away("after it has told all", false)
+	ends("after it has told all", true)
 	must(d.Load(t.Context()))
 	away("by the register", false)
 }

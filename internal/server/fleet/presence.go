@@ -170,7 +170,8 @@ func (d *Directory) InTurn(key, session string, number int64) bool {
 
 // Absence returns what ends with a message of a session at a time: a time without the agent, or the run of the agent
 // before. Only an introduction shows that the run has ended. A disconnected agent that returns within returnTime was
-// not absent. ok is false if nothing ends, or if nothing is known. Call it before InTurn and Seen.
+// not absent. The end of a run is unknown to a restored database until the agent has told what happened since the copy.
+// ok is false if nothing ends, or if nothing is known. Call it before InTurn and Seen.
 func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence, ok bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -186,7 +187,7 @@ func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence
 	if a.Until = a.Since; now.Sub(a.Since) > silence {
 		a.Until = now
 	}
-	if session != l.session {
+	if session != l.session && !d.untold(key) { // a restored database does not know the run that has ended
 		a.Alive = l.seen.Add(l.ahead)
 	}
 	return a, a.Until.After(a.Since) || !a.Alive.IsZero()
