@@ -262,7 +262,7 @@ func TestReadinessOfAnotherProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := "success; " + l.Addr().String() + " was answered by another program, which listened there before the start"
+		want := "success: " + l.Addr().String() + " was answered by another program, which listened there before the start"
 		if r.Outcome.Fault != process.None || r.Outcome.Text != want {
 			t.Errorf("it says %q (%v), want %q", r.Outcome.Text, r.Outcome.Fault, want)
 		}
