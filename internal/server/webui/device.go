@@ -20,7 +20,7 @@ const device = "console.device"
 
 // devicePage asks for the letters that a command line shows.
 func (v *view) devicePage(context.Context) error {
-	v.render(http.StatusOK, "device", map[string]any{})
+	v.render(http.StatusOK, "device", map[string]any{"Name": ""}) // an empty map shows nothing
 	return nil
 }
 
@@ -63,7 +63,7 @@ func (v *view) deviceOf(ctx context.Context) (store.Device, error) {
 
 func (v *view) noDevice(status int, why words.Text) {
 	v.refused = v.refusedForm(status, why.In(v.lang))
-	v.render(http.StatusOK, "device", map[string]any{})
+	v.render(http.StatusOK, "device", map[string]any{"Name": ""}) // an empty map shows nothing
 }
 
 // shown identifies what a page has shown of a device, so that the answer counts for nothing else.
