@@ -99,7 +99,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		own.Stop()
 		console.Stop()
 	}
-	parts := []group.Part{{Name: "tcp", Run: s.serving(s.guarded(handler), stop, s.listener, nil)}}
+	parts := []group.Part{{Name: "tcp", Run: s.serving(s.guarded(handler), stop, s.listener, edge.WithAccount)}}
 	if s.socket != nil {
 		parts = append(parts, group.Part{Name: "socket", Run: func(ctx context.Context) error {
 			return s.serveSocket(ctx, func(l net.Listener) func(context.Context) error {

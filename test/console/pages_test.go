@@ -3,16 +3,20 @@ package console_test
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"drover/internal/test/harness"
@@ -385,6 +389,52 @@ func TestSignInProtection(t *testing.T) {
 		t.Errorf("the audit lacks the rejected sign-in:\n%s", out)
 	}
 	here.wants(here.get("/ui/"), 200, "Overview")
+}
+
+// TestStolenCookie: a browser sends a cookie to every port of a host, so another local account can get it. It opens no
+// session to that account, also not by a request whose sender has closed the connection before the answer.
+func TestStolenCookie(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can act as another account")
+	}
+	p := harness.NewPlace(t, binaries.drover)
+	owner := newBrowser(t, p)
+	owner.signIn()
+	at, err := url.Parse(p.S.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nobody = 65534
+	dialer := &net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		var failure error
+		err := c.Control(func(fd uintptr) { failure = syscall.Fchown(int(fd), nobody, nobody) })
+		return errors.Join(err, failure)
+	}}
+	thief := &browser{Place: p, http: &http.Client{
+		Jar: owner.http.Jar, Transport: &http.Transport{DialContext: dialer.DialContext},
+	}}
+	cookies := owner.http.Jar.Cookies(at)
+	if len(cookies) == 0 {
+		t.Fatal("the browser has no cookie")
+	}
+	thief.wants(thief.get("/ui/hosts"), 200, "Sign in")
+	thief.wants(thief.post("/ui/sessions/end", url.Values{}), 200, "Sign in")
+	for range 20 {
+		c, err := dialer.DialContext(t.Context(), "tcp", at.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = fmt.Fprintf(c, "POST /ui/logout HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\nCookie: %s=%s\r\n\r\n",
+			at.Host, cookies[0].Name, cookies[0].Value)
+		if err := errors.Join(err, c.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner.wants(owner.get("/ui/sessions"), 200, "this browser")
+	if strings.Contains(p.CLI("audit", "-o", "json").Out, "console.sign-out") {
+		t.Error("somebody has signed out")
+	}
 }
 
 // TestAddHosts: a token made in the browser lets a host join, whose page can remove it.

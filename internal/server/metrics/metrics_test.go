@@ -155,7 +155,7 @@ func TestAStoreThatFailsHidesTheRestOnly(t *testing.T) {
 			return nil
 		},
 		Servers: func() int { return 1 }, Skew: func() time.Duration { return 0 },
-		LogLost: func() uint64 { return 0 }, ClocksOff: func() int { return 0 },
+		LogLost: func() uint64 { return 0 }, ClocksOff: func() int { return 0 }, Unregistered: func() int { return 0 },
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Proxies: func() (known, online int) { return 0, 0 },
 	})

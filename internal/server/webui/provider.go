@@ -134,7 +134,7 @@ func (v *view) signInPerson(ctx context.Context, p provider.Person) error {
 	if err := v.keepPerson(ctx, p.Name, groups); err != nil {
 		return err
 	}
-	token, session := v.newSession(v.r, p.Proved)
+	cookie, session := v.newSession(v.r, p.Proved)
 	session.User = p.Name
 	if err := v.makeRoom(ctx, p.Name, store.Session); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (v *view) signInPerson(ctx context.Context, p provider.Person) error {
 	if err := v.Tokens.CreateToken(ctx, session); err != nil {
 		return err
 	}
-	v.begun(ctx, token, v.providerRow(store.AuditRow{App: access.PersonApp(p.Name), User: p.Name}, groups))
+	v.begun(ctx, cookie, v.providerRow(store.AuditRow{App: access.PersonApp(p.Name), User: p.Name}, groups))
 	return nil
 }
 

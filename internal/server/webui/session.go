@@ -50,6 +50,26 @@ func cookieName(r *http.Request) string {
 	return "drover-" + cmp.Or(port, "80")
 }
 
+// sessionSecret is the secret of the session of a call: the cookie, and the account of this machine that sends it. A cookie
+// knows no ports, so a browser sends it to every server of the same host. Another account that has got a cookie in this
+// way has no session. Without a cookie the secret is empty.
+func sessionSecret(r *http.Request) string {
+	c, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return ""
+	}
+	return secretOf(r, c.Value)
+}
+
+// secretOf is the secret of a session with a cookie. A caller of another machine has the cookie alone.
+func secretOf(r *http.Request, cookie string) string {
+	account := edge.Account(r.Context())
+	if account == "" {
+		return cookie
+	}
+	return cookie + " of account " + account
+}
+
 // languageCookie holds the language that a person has chosen, backCookie the page to return to after the sign-in: a
 // link often opens in another tab.
 const (
@@ -72,11 +92,11 @@ func attended(r *http.Request) bool { return r.Header.Get(renews) == "" && r.URL
 
 // person identifies the person of a session. It fails with a *gate.Refusal if there is no valid session.
 func (h *Handler) person(ctx context.Context, r *http.Request) (access.Principal, store.Token, error) {
-	c, err := r.Cookie(cookieName(r))
-	if err != nil {
+	secret := sessionSecret(r)
+	if secret == "" {
 		return access.Principal{}, store.Token{}, &gate.Refusal{Reason: gate.BadToken}
 	}
-	who, t, err := h.Gate.Person(ctx, store.Session, c.Value)
+	who, t, err := h.Gate.Person(ctx, store.Session, secret)
 	now := h.Now()
 	switch {
 	case err != nil:
@@ -84,7 +104,7 @@ func (h *Handler) person(ctx context.Context, r *http.Request) (access.Principal
 	case now.Sub(t.Seen) > idleTime:
 		return access.Principal{}, store.Token{}, &gate.Refusal{Reason: gate.BadToken}
 	case now.Sub(t.Seen) > seenEvery && attended(r):
-		if err := h.Tokens.SeeToken(ctx, access.HashToken(c.Value), now); err != nil {
+		if err := h.Tokens.SeeToken(ctx, access.HashToken(secret), now); err != nil {
 			return access.Principal{}, store.Token{}, err
 		}
 	}
@@ -214,7 +234,7 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 		code = after
 	}
 	v := &view{Handler: h, w: w, r: r, lang: language(r)}
-	token, session := h.newSession(r, h.Now())
+	cookie, session := h.newSession(r, h.Now())
 	who, _, err := h.Gate.Person(ctx, store.Link, code)
 	if err == nil {
 		err = h.makeRoom(ctx, who.User, store.Session)
@@ -234,17 +254,17 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 		v.failed(err)
 		return
 	}
-	v.begun(ctx, token, store.AuditRow{Action: signInAction, App: who.App, User: who.User})
+	v.begun(ctx, cookie, store.AuditRow{Action: signInAction, App: who.App, User: who.User})
 }
 
 // begun answers a sign-in that has begun a session. A session that the browser had before ends.
-func (v *view) begun(ctx context.Context, token string, row store.AuditRow) {
+func (v *view) begun(ctx context.Context, cookie string, row store.AuditRow) {
 	if err := v.endSession(ctx, v.r); err != nil {
 		v.failed(err)
 		return
 	}
 	v.record(v.r, row)
-	v.setCookie(cookieName(v.r), token, "/", sessionTime)
+	v.setCookie(cookieName(v.r), cookie, "/", sessionTime)
 	v.setCookie(backCookie, "", Prefix, 0)
 	//nolint:gosec // backTo returns paths of the console only
 	http.Redirect(v.w, v.r, backTo(cmp.Or(v.r.PostFormValue("back"), remembered(v.r))), http.StatusSeeOther)
@@ -252,11 +272,12 @@ func (v *view) begun(ctx context.Context, token string, row store.AuditRow) {
 
 // endSession ends the session of a browser, if it has one.
 func (h *Handler) endSession(ctx context.Context, r *http.Request) error {
-	c, err := r.Cookie(cookieName(r))
-	if err != nil {
-		return nil //nolint:nilerr // the browser has no session
+	secret := sessionSecret(r)
+	if secret == "" {
+		return nil
 	}
-	if _, err = h.Tokens.TakeToken(ctx, access.HashToken(c.Value), nil); errors.Is(err, store.ErrNotFound) {
+	_, err := h.Tokens.TakeToken(ctx, access.HashToken(secret), nil)
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	return err
@@ -289,13 +310,14 @@ func backTo(path string) string {
 	return Prefix
 }
 
-// newSession returns a session for a browser, without its user, and the token. Proved is when the person has proved the
-// identity.
-func (h *Handler) newSession(r *http.Request, proved time.Time) (token string, s store.Token) {
-	token, hash := access.NewToken()
+// newSession returns a session for a browser, without its user, and the value of its cookie. Proved is when the person
+// has proved the identity.
+func (h *Handler) newSession(r *http.Request, proved time.Time) (cookie string, s store.Token) {
+	cookie, _ = access.NewToken()
 	now := h.Now()
-	return token, store.Token{
-		ID: strings.ToLower(rand.Text()[:8]), Kind: store.Session, Hash: hash, Created: now, Seen: now, Proved: proved,
+	return cookie, store.Token{
+		ID: strings.ToLower(rand.Text()[:8]), Kind: store.Session, Hash: access.HashToken(secretOf(r, cookie)),
+		Created: now, Seen: now, Proved: proved,
 		Expires: now.Add(sessionTime), Note: audit.Clip(audit.Remote(r)+" "+r.UserAgent(), 200),
 	}
 }

@@ -448,9 +448,9 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // sessionOf names the session of a page; empty without one.
 func sessionOf(r *http.Request) string {
-	c, err := r.Cookie(cookieName(r))
-	if err != nil {
+	secret := sessionSecret(r)
+	if secret == "" {
 		return ""
 	}
-	return access.HashToken(c.Value)
+	return access.HashToken(secret)
 }
