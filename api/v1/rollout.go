@@ -68,6 +68,8 @@ type RolloutPlan struct {
 	SkipAway bool `json:"skip_away,omitempty"`
 	// CanaryApproval holds the rollout after its canaries until a person approves it.
 	CanaryApproval bool `json:"canary_approval,omitempty"`
+	// UndoOnFailure undoes the apply of the rollout by itself when more hosts fail than may fail.
+	UndoOnFailure bool `json:"undo_on_failure,omitempty"`
 }
 
 // Rollout is an operation or an apply that spreads over its hosts in batches.
@@ -98,6 +100,9 @@ type Rollout struct {
 	// State is one of the constants above; Reason says why a rollout is paused, is held or waits.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
+	// Undoing is set while a paused rollout waits for its undo by itself, as its plan says. A list of rollouts does not
+	// have it.
+	Undoing bool `json:"undoing,omitempty"`
 	// Batch is the number of the batch that began last, from 0; -1 if none has begun.
 	Batch  int           `json:"batch"`
 	Counts RolloutCounts `json:"counts"`

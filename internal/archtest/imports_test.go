@@ -232,8 +232,8 @@ func mayImport() map[string][]string {
 		"internal/server/access":  {"internal/process", "internal/selector", "internal/spelling", "internal/wildcard"},
 		"internal/server/rollout": {"api/v1", "internal/process"},
 		"internal/server/drive": {
-			"api/v1", "internal/idle", "internal/process", "internal/server/access", "internal/server/fleet", "internal/server/plan", "internal/server/rollout",
-			"internal/server/store", "internal/server/task",
+			"api/v1", "internal/idle", "internal/process", "internal/server/access", "internal/server/fleet", "internal/server/gate",
+			"internal/server/plan", "internal/server/rollout", "internal/server/store", "internal/server/task",
 		},
 		"internal/server/schedule": {
 			"internal/clip", "internal/crontab", "internal/idle", "internal/process", "internal/server/access",

@@ -96,7 +96,8 @@ func randomProcess(seed uint64) v1.Spec {
 		Bake: some(r, r.duration(time.Second, 59, 61)), Pause: some(r, r.duration(time.Hour, 23, 24)),
 		MaxFailures: pick(r, v1.HostCount{}, v1.HostCount{Percent: 5}), MaxUnavailable: some(r, v1.HostCount{Number: 3}),
 		Order: pick(r, "", "zone", "os", "fact.rack"), SkipAway: r.yes(), CanaryApproval: r.yes(),
-		CanarySelect: pick(r, "", "ring=early,!old"), Spread: pick(r, "", "zone"),
+		UndoOnFailure: r.yes(),
+		CanarySelect:  pick(r, "", "ring=early,!old"), Spread: pick(r, "", "zone"),
 	})
 	f.Limits, f.Ready, f.Health = r.limits(), r.ready(), r.health()
 	if f.Run == "" && f.Ready != nil && f.Ready.NotifyFD != nil {

@@ -63,6 +63,11 @@ func CheckRolloutOf(op process.OpInfo, p *v1.RolloutPlan) Faults {
 			Path: "max_unavailable", Text: "is for processes that drover watches afterwards: not for " + string(op.Op),
 		})
 	}
+	if p != nil && op.Op != "" && p.UndoOnFailure {
+		faults = append(faults, Fault{
+			Path: "undo_on_failure", Text: "is for an apply: nothing undoes " + string(op.Op),
+		})
+	}
 	return faults
 }
 
@@ -99,5 +104,8 @@ func fieldsOfRollout() []Field {
 			"With true the rollout leaves out hosts that are not connected; otherwise they count as failed."),
 		field("canary_approval", "true or false", "false",
 			"With true the rollout waits after its canaries until another person approves it."),
+		field("undo_on_failure", "true or false", "false",
+			"With true drover undoes the apply by itself, when more hosts fail than may fail: without it, the rollout pauses. "+
+				"The hosts that it has reached go back at once."),
 	}
 }

@@ -47,7 +47,7 @@ f:5: processes.c.rollout.canary_select: character 3: unexpected "(": expected a 
 f:5: processes.c.rollout.canary_select: stands without canary: expected the number of canaries
 f:6: processes.b.rollout.batch: "101%" is above 100%: expected a share such as 10%
 f:6: processes.b.rollout.max_unavailable: "-3" is not a number of hosts: expected a value such as 20, or a share such as 10%
-f:6: processes.b.rollout.at: unknown field: expected batch, canary, canary_select, bake, pause, max_failures, max_unavailable, order, spread, skip_away, canary_approval`
+f:6: processes.b.rollout.at: unknown field: expected batch, canary, canary_select, bake, pause, max_failures, max_unavailable, order, spread, skip_away, canary_approval, undo_on_failure`
 	if fmt.Sprint(err) != want {
 		t.Errorf("the faults are\n%v\nwant\n%s", err, want)
 	}

@@ -222,7 +222,11 @@ func (t tellingStore) told(err error) error {
 
 // CreateRollouts implements store.Rollouts.
 func (t tellingStore) CreateRollouts(ctx context.Context, list []*store.Rollout, row store.AuditRow) error {
-	return t.told(t.Store.CreateRollouts(ctx, list, row))
+	err := t.Store.CreateRollouts(ctx, list, row)
+	if err == nil {
+		t.happened() // an undo has ended another rollout
+	}
+	return t.told(err)
 }
 
 // ChangeRollout implements store.Rollouts.

@@ -372,6 +372,11 @@ var Fields = []Text{
 		"With true the rollout waits after its canaries until another person approves it.",
 		"为 true 时，灰度之后等待另一人批准。",
 	},
+	{
+		"With true drover undoes the apply by itself, when more hosts fail than may fail: without it, the rollout pauses. " +
+			"The hosts that it has reached go back at once.",
+		"为 true 时，失败的主机超过允许数，drover 便自动撤销本次应用，已发布的主机立即恢复；否则发布只会暂停。",
+	},
 
 	// a file above its processes
 	{"names with processes", "以进程名为键的键值对"},

@@ -183,6 +183,7 @@ var Refusals = []Text{
 	{"the header If-Match is {value}: expected a tag in quotes as in ETag, or *", "请求头 If-Match 为 {value}：应为 ETag 那样带引号的标签，或 *"},
 	{"rollout {name} has changed nothing that is still so", "分批发布 {name} 的变更均已不存在"},
 	{"rollout {name} went on meanwhile: undo it again", "分批发布 {name} 期间已继续执行：请重新撤销"},
+	{"somebody has changed rollout {name} meanwhile", "期间有人更改了分批发布 {name}"},
 	{
 		"nothing undoes an upgrade: sign the earlier version with --downgrade, and upgrade the hosts to it",
 		"升级无法撤销：请用 --downgrade 为较早的版本签名，再让主机升级到该版本",

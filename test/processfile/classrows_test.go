@@ -263,6 +263,7 @@ func rowsOfRollout() map[string]classRow {
 		"rollout.canary_select":   row("canary_select", "os", "arch"),
 		"rollout.skip_away":       row("skip_away", "false", "true"),
 		"rollout.canary_approval": row("canary_approval", "false", "true"),
+		"rollout.undo_on_failure": row("undo_on_failure", "false", "true"),
 	}
 }
 

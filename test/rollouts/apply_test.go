@@ -95,6 +95,43 @@ func TestUndoOfAnApply(t *testing.T) {
 	}
 }
 
+// TestUndoByItself: an apply whose plan says so goes back without a person, also over the death of the server, and the
+// command that follows it tells of both rollouts.
+func TestUndoByItself(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.drover(0, "apply", "-f", f.file("1"), "--yes")
+	flags := []string{"--batch", "2", "--canary", "1", "--bake", "4s", "--undo-on-failure", "--yes"}
+	said := f.drover(1, append([]string{"apply", "-f", f.file("broken")}, flags...)...)
+	for _, text := range []string{"1 of 3 hosts failed among the canaries: undone by rollout ro-", "done, batch 1, "} {
+		if !strings.Contains(said, text) {
+			t.Errorf("it does not say %q: %s", text, said)
+		}
+	}
+	f.run("after the undo", "1", "1", "1")
+	undo := f.status(f.latest())
+	if bad := f.status(undo.Undoes); undo.State != "done" || bad.State != "aborted" {
+		t.Errorf("the undo is %+v, of %+v", undo, bad)
+	}
+	if told := f.CLI("events", "-o", "json"); !strings.Contains(told, "rollout-paused") {
+		t.Error("no event tells of the failure")
+	}
+
+	before := f.latest()
+	f.drover(0, append([]string{"apply", "-f", f.file("broken"), "--no-wait"}, flags...)...)
+	bad := f.latest()
+	if bad == before {
+		t.Fatal("there is no rollout")
+	}
+	harness.Eventually(t, "the canary has the bad release", func() bool { return slices.Contains(f.releases(), "broken") })
+	f.Server.Kill()
+	f.StartServer()
+	harness.Eventually(t, "the undo over the death of the server", func() bool {
+		return f.status(bad).State == "aborted" && f.status(f.latest()).State == "done"
+	})
+	f.run("after the undo", "1", "1", "1")
+}
+
 // restarted begins and ends a rollout of an operation, and returns its id.
 func (f *fleet) restarted() string {
 	f.T.Helper()

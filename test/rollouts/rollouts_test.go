@@ -15,6 +15,7 @@ import (
 const app = `#!/bin/sh
 echo started $RELEASE >> starts
 [ -e bad ] && sleep 2 && exit 1
+[ "$RELEASE" = broken ] && sleep 2 && exit 1
 exec sleep 100000
 `
 

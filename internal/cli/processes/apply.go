@@ -89,7 +89,7 @@ rollout is paused or held.`,
 	f.BoolVar(&a.dryRun, "dry-run", false, "print the plan, and do nothing")
 	a.messageFlag(cmd)
 	a.copies.flags(cmd)
-	a.rollout.flags(cmd, true)
+	a.rollout.applyFlags(cmd)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return a.batched() })
 	a.WaitingFlags(cmd, term.AsTable, term.AsJSON)
 	return cmd

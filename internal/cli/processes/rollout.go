@@ -74,7 +74,7 @@ func followRollout(cmd *cobra.Command, s *remote.Session, c *client.Client, r cl
 	heard := time.Now()
 	for {
 		view.show(&r, time.Now())
-		if r.State != client.RolloutRunning && r.State != client.RolloutScheduled {
+		if r.State != client.RolloutRunning && r.State != client.RolloutScheduled && !r.Undoing {
 			break
 		}
 		select {
@@ -103,7 +103,26 @@ func followRollout(cmd *cobra.Command, s *remote.Session, c *client.Client, r cl
 	if err := printRollout(cmd, s, &r); err != nil {
 		return err
 	}
+	if r.Plan.UndoOnFailure && r.State == client.RolloutAborted {
+		if err := followUndo(cmd, s, c, r.ID); err != nil {
+			return err
+		}
+	}
 	return rolloutVerdict(&r)
+}
+
+// followUndo follows the undo of a rollout that has just been undone, if there is one.
+func followUndo(cmd *cobra.Command, s *remote.Session, c *client.Client, id string) error {
+	recent, err := c.RolloutPage(cmd.Context(), client.RolloutFilter{Limit: 50}, "")
+	if err != nil {
+		return remote.ExitOf(err)
+	}
+	for _, undo := range recent.Items {
+		if undo.Undoes == id {
+			return followRollout(cmd, s, c, undo)
+		}
+	}
+	return nil
 }
 
 // rolloutView shows the progress of a rollout: lines that it rewrites, or one line for each change.

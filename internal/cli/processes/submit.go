@@ -252,7 +252,7 @@ type rolloutFlags struct {
 	canarySelect, spread                          string
 	canary                                        int
 	bake, pause                                   time.Duration
-	skipAway, canaryApproval                      bool
+	skipAway, canaryApproval, undoOnFailure       bool
 	set                                           *pflag.FlagSet
 	// op is the operation, if there is only one. file says that a file may have the batch.
 	op   process.OpInfo
@@ -304,6 +304,14 @@ func (r *rolloutFlags) flags(cmd *cobra.Command, file bool) {
 		}
 		return err
 	})
+}
+
+// applyFlags adds the flags of an apply.
+func (r *rolloutFlags) applyFlags(cmd *cobra.Command) {
+	r.flags(cmd, true)
+	r.set.BoolVar(&r.undoOnFailure, "undo-on-failure", false,
+		"undo the apply by itself when more hosts fail than may fail")
+	cmd.Flags().AddFlagSet(r.set)
 }
 
 // batched rejects flags of a rollout if there is none. An operation on one of the hosts has none. without are the
@@ -371,6 +379,7 @@ func (r *rolloutFlags) read() (client.RolloutPlan, error) {
 	p := client.RolloutPlan{
 		Canary: r.canary, Bake: client.Duration(r.bake), Pause: client.Duration(r.pause), Order: r.order,
 		SkipAway: r.skipAway, CanaryApproval: r.canaryApproval, CanarySelect: r.canarySelect, Spread: r.spread,
+		UndoOnFailure: r.undoOnFailure,
 	}
 	var faults []error
 	for _, size := range []struct {

@@ -18,6 +18,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/processfile"
 	"drover/internal/server/access"
+	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/plan"
 	"drover/internal/server/rollout"
@@ -173,62 +174,116 @@ func (h *Handler) undoRollout(ctx context.Context, c *call) (reply, error) {
 	if err := together(c.params.done(), wrong); err != nil {
 		return reply{}, err
 	}
-	// A host that was away has nothing to take back.
-	p, err := o.plan(&v1.RolloutPlan{Batch: v1.HostCount{Percent: 100}, SkipAway: true})
+	p, err := o.plan(atOnce())
 	if err != nil {
 		return reply{}, err
 	}
-	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
+	if p.UndoOnFailure {
+		return reply{}, invalid("undo_on_failure", "is for an apply, not for its undo")
+	}
+	undo, err := h.undo(ctx, c, id, p, o.at, h.undoneBy(c))
 	if err != nil {
-		return reply{}, h.onlyOwn(ctx, c, id, stored(err, "rollout", id))
-	}
-	if err := undoable(r); err != nil {
-		return reply{}, err
-	}
-	former, err := h.Rollouts.RolloutSteps(ctx, id)
-	if err != nil {
-		return reply{}, failure("read the rollout", err)
-	}
-	known, err := h.known(ctx, c, r.Steps[0].Process.Namespace)
-	if err != nil {
-		return reply{}, err
-	}
-	steps, changed, removed, err := h.stepsBack(ctx, r, former, known)
-	if err != nil {
-		return reply{}, err
-	}
-	if err := h.mayApply(c, steps); err != nil { // first, because a host that the caller may not see is no removal
-		return reply{}, err
-	}
-	if err := notAsLeft(id, changed, removed); err != nil {
-		return reply{}, err
-	}
-	if len(steps) == 0 {
-		return reply{}, h.nothingToUndo(ctx, c, id)
-	}
-	if r.State.Active() {
-		_, err := h.Rollouts.ChangeRollout(ctx, id, c.app(), h.changeBy(c), func(now *rollout.Rollout) error {
-			if !slices.EqualFunc(now.Hosts, r.Hosts, func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) }) {
-				return problemf(http.StatusConflict, "rollout %s went on meanwhile: undo it again", id)
-			}
-			return aborted("undone by " + c.Principal.Name())(now)
-		})
-		if err != nil {
-			return reply{}, refusedRollout(err, id)
-		}
-	}
-	undo := h.newRollout(c, store.OpApply)
-	undo.Through, undo.Message, undo.Undoes = v1.ThroughUndo, "undo of "+r.ID, r.ID
-	h.lay(undo, p, o.at, steps)
-	if err := h.selectAsBefore(ctx, c, undo, known); err != nil {
-		return reply{}, err
-	}
-	if err := h.store(ctx, c, []*store.Rollout{undo}); err != nil {
 		return reply{}, err
 	}
 	return reply{
 		status: http.StatusAccepted, body: viewRollout(undo), location: "/rollouts/" + url.PathEscape(undo.ID),
 	}, nil
+}
+
+// atOnce is the plan of an undo, unless somebody gives another one. A host that was away has nothing to take back.
+func atOnce() *v1.RolloutPlan {
+	return &v1.RolloutPlan{Batch: v1.HostCount{Percent: 100}, SkipAway: true}
+}
+
+// UndoFailed undoes a rollout whose plan says so, with the rights of a principal. If nothing can undo it, UndoFailed
+// returns why. After an error the caller tries again: nobody has decided.
+func (h *Handler) UndoFailed(ctx context.Context, who access.Principal, id string) (refused string, err error) {
+	c := &call{Call: &edge.Call{Principal: who, Audit: store.AuditRow{
+		At: h.Now(), App: who.App, User: who.User, RequestID: "rollout " + id, Action: "rollouts.undo", Allowed: true,
+	}}}
+	if _, err = h.undo(ctx, c, id, atOnce(), time.Time{}, h.undoneByItself); err == nil {
+		return "", nil
+	}
+	p := problemOf(err)
+	if p.Status == http.StatusForbidden {
+		c.Audit.Code, c.Audit.Message = p.Status, p.Detail
+		h.Record(ctx, c.Call, edge.Ending{Denied: true})
+	}
+	if p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests {
+		return "", cmp.Or(p.cause, error(p))
+	}
+	return p.Detail, nil
+}
+
+// undo stores a rollout that brings back what hosts had before another one. ending ends that one, if it is paused.
+func (h *Handler) undo(ctx context.Context, c *call, id string, p *v1.RolloutPlan, at time.Time, ending undoing) (
+	*store.Rollout, error,
+) {
+	r, err := h.Rollouts.GetRollout(ctx, id, c.app())
+	if err != nil {
+		return nil, h.onlyOwn(ctx, c, id, stored(err, "rollout", id))
+	}
+	if err := undoable(r); err != nil {
+		return nil, err
+	}
+	former, err := h.Rollouts.RolloutSteps(ctx, id)
+	if err != nil {
+		return nil, failure("read the rollout", err)
+	}
+	known, err := h.known(ctx, c, r.Steps[0].Process.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	steps, changed, removed, err := h.stepsBack(ctx, r, former, known)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.mayApply(c, steps); err != nil { // first, because a host that the caller may not see is no removal
+		return nil, err
+	}
+	if err := notAsLeft(id, changed, removed); err != nil {
+		return nil, err
+	}
+	if len(steps) == 0 {
+		return nil, h.nothingToUndo(ctx, c, id)
+	}
+	undo := h.newRollout(c, store.OpApply)
+	undo.Through, undo.Message, undo.Undoes = v1.ThroughUndo, "undo of "+r.ID, r.ID
+	if r.State.Active() {
+		undo.Ends = ending(r, undo.ID)
+	}
+	h.lay(undo, p, at, steps)
+	if err := h.selectAsBefore(ctx, c, undo, known); err != nil {
+		return nil, err
+	}
+	return undo, h.store(ctx, c, []*store.Rollout{undo})
+}
+
+// undoing returns the change that ends a paused rollout for its undo, which has an id.
+type undoing func(r *store.Rollout, undo string) *store.RolloutEnd
+
+// undoneBy is the undo by a caller. It fails if the rollout has gone on since the caller read it.
+func (h *Handler) undoneBy(c *call) undoing {
+	begun := func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) }
+	return func(r *store.Rollout, _ string) *store.RolloutEnd {
+		return &store.RolloutEnd{RolloutChange: h.changeBy(c), Change: func(now *rollout.Rollout) error {
+			if !slices.EqualFunc(now.Hosts, r.Hosts, begun) {
+				return problemf(http.StatusConflict, "rollout %s went on meanwhile: undo it again", r.ID)
+			}
+			return aborted("undone by " + c.Principal.Name())(now)
+		}}
+	}
+}
+
+// undoneByItself is the undo that the plan of a rollout asks for.
+func (h *Handler) undoneByItself(r *store.Rollout, undo string) *store.RolloutEnd {
+	by := store.RolloutChange{At: h.Now(), By: process.Actor{Kind: process.ActorPolicy}}
+	return &store.RolloutEnd{RolloutChange: by, Change: func(now *rollout.Rollout) error {
+		if !now.Undoing() {
+			return problemf(http.StatusConflict, "somebody has changed rollout %s meanwhile", r.ID)
+		}
+		return aborted(now.Reason + ": undone by rollout " + undo)(now)
+	}}
 }
 
 // placedBefore returns the specs that hosts should have had before the rollout of an apply, if the rollout has missed

@@ -327,6 +327,7 @@ func (h *Handler) planOptions(p *params) (o planOptions, err error) {
 	for name, field := range map[string]func(*v1.RolloutPlan) *bool{
 		"skip_away":       func(p *v1.RolloutPlan) *bool { return &p.SkipAway },
 		"canary_approval": func(p *v1.RolloutPlan) *bool { return &p.CanaryApproval },
+		"undo_on_failure": func(p *v1.RolloutPlan) *bool { return &p.UndoOnFailure },
 	} {
 		if yes := p.flag(name); yes != nil {
 			o.changes = append(o.changes, func(p *v1.RolloutPlan) { *field(p) = *yes })
@@ -512,7 +513,7 @@ func viewRollout(r *store.Rollout) v1.Rollout {
 	}
 	v := v1.Rollout{
 		ID: r.ID, Op: string(r.Op), Selector: r.Selector, App: r.App, User: r.User, RequestID: r.RequestID,
-		CreatedAt: r.Created, State: string(r.State), Reason: r.Reason, Batch: r.Batch, Plan: r.Plan.RolloutPlan,
+		CreatedAt: r.Created, State: string(r.State), Reason: r.Reason, Undoing: r.Undoing(), Batch: r.Batch, Plan: r.Plan.RolloutPlan,
 		Undoes: r.Undoes, ApprovedBy: r.Approvals.By, Schedule: r.Schedule, OneOf: r.Plan.OneOf,
 		AgainWhenLost: r.Plan.AgainWhenLost,
 		Counts: v1.RolloutCounts{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/access"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 )
@@ -73,6 +74,48 @@ func TestUndo(t *testing.T) {
 	restart := r.want(202, r.roll("admin", map[string]any{"batch": 1}, nil)).body["id"].(string)
 	r.want(200, r.call("admin", "POST", "/rollouts/"+restart+"/abort", nil))
 	r.want(422, r.call("admin", "POST", "/rollouts/"+restart+"/undo", nil))
+}
+
+// TestUndoByItself: a rollout whose plan says so is undone with the rights of its person, and ends with that. What keeps
+// it from being undone is said.
+func TestUndoByItself(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	who := access.Principal{User: "anna", Admin: true}
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"1"}}`)
+	file := func(a string) string {
+		return `{"namespace":"a","processes":{"x":{` + daemon + `,"hosts":["web-1"],"environment":{"A":"` + a + `"}}}}`
+	}
+	failing := func(a string) (id string) {
+		path := "/namespaces/a?batch=1&undo_on_failure=true"
+		id = rolloutsOf(r.want(202, r.call("admin", "PUT", path, file(a))))[0]
+		r.step(id, rollout.Fact{})
+		r.step(id, rollout.Fact{Done: true, Fault: process.CheckFailed})
+		same(t, "undoing", any(true), r.want(200, r.call("admin", "GET", "/rollouts/"+id, nil)).body["undoing"])
+		return id
+	}
+	id := failing("2")
+	if refused, err := r.handler.UndoFailed(t.Context(), access.Principal{User: "ben"}, id); err != nil || refused == "" {
+		t.Errorf("a person without rights gets %q, %v", refused, err)
+	}
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"3"}}`)
+	if refused, err := r.handler.UndoFailed(t.Context(), who, id); err != nil || !strings.Contains(refused, "a/x on web-1") {
+		t.Errorf("after a change by hand the undo gets %q, %v", refused, err)
+	}
+	r.place("x", web, "running", `{`+daemon+`,"environment":{"A":"2"}}`)
+	if refused, err := r.handler.UndoFailed(t.Context(), who, id); err != nil || refused != "" {
+		t.Fatalf("the undo gets %q, %v", refused, err)
+	}
+	ended := r.want(200, r.call("admin", "GET", "/rollouts/"+id, nil)).body
+	if text := fmt.Sprint(ended["state"], ": ", ended["reason"]); !strings.HasPrefix(text,
+		"aborted: 1 of 1 hosts failed, and at most 0 may fail: undone by rollout ro-") {
+		t.Errorf("the rollout is %s", text)
+	}
+	if refused, err := r.handler.UndoFailed(t.Context(), who, id); err != nil || refused == "" {
+		t.Errorf("a second undo gets %q, %v", refused, err)
+	}
+	r.want(422, r.call("admin", "POST", "/rollouts/"+id+"/undo?undo_on_failure=true", nil))
+	r.want(422, r.roll("admin", map[string]any{"batch": 1, "undo_on_failure": true}, nil))
 }
 
 // TestUndoLeavesWhatWasLeft: a host that kept what somebody had placed there by hand has nothing to take back, and does

@@ -17,7 +17,9 @@ import (
 
 	"drover/internal/idle"
 	"drover/internal/process"
+	"drover/internal/server/access"
 	"drover/internal/server/fleet"
+	"drover/internal/server/gate"
 	"drover/internal/server/plan"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
@@ -78,11 +80,25 @@ type Presence interface {
 	Presence(key string, now time.Time) fleet.Presence
 }
 
+// Undoer undoes rollouts.
+type Undoer interface {
+	// UndoFailed undoes a rollout whose plan says so, and ends it in the same transaction. If nothing can undo it,
+	// UndoFailed returns why. After an error nobody has decided.
+	UndoFailed(ctx context.Context, who access.Principal, rollout string) (refused string, err error)
+}
+
+// Rights returns the present rights of an app and a user. It returns a *gate.Refusal if they may do nothing now.
+type Rights interface {
+	Acting(ctx context.Context, app, user string) (access.Principal, error)
+}
+
 // Config holds the parts of a driver. All but Woken are required.
 type Config struct {
 	Store    Store
 	Engine   Engine
 	Presence Presence
+	Undoer   Undoer
+	Rights   Rights
 	// Woken receives when a rollout was created or changed. nil never does.
 	Woken <-chan struct{}
 	// Happened is called when there are new events.
@@ -155,6 +171,9 @@ func (d *Driver) Step(ctx context.Context, id string) error {
 	if err := d.unregister(ctx, r); err != nil {
 		return err
 	}
+	if r.Undoing() && len(begunBatches(r)) == 0 {
+		return d.undo(ctx, r)
+	}
 	now := d.Now()
 	facts, err := d.facts(ctx, r, now)
 	if err != nil {
@@ -190,6 +209,31 @@ func (d *Driver) Step(ctx context.Context, id string) error {
 		d.Happened()
 	}
 	return d.order(ctx, r)
+}
+
+// undo undoes a rollout by itself, as its plan says. If that is refused, the rollout waits for a person.
+func (d *Driver) undo(ctx context.Context, r *store.Rollout) error {
+	var refused string
+	who, err := d.Rights.Acting(ctx, r.App, r.User)
+	if _, denied := errors.AsType[*gate.Refusal](err); denied {
+		refused = r.User + " may do nothing any more"
+	} else if err == nil {
+		refused, err = d.Undoer.UndoFailed(ctx, who, r.ID)
+	}
+	switch {
+	case refused == "" && err != nil:
+		return fmt.Errorf("cannot undo: %w", err)
+	case refused == "":
+		d.Log.InfoContext(ctx, "rollout is undone by itself", "rollout", r.ID, "reason", r.Reason)
+		return nil
+	}
+	d.Log.WarnContext(ctx, "cannot undo a rollout by itself", "rollout", r.ID, "reason", refused)
+	by := store.RolloutChange{At: d.Wall(), By: process.Actor{Kind: process.ActorPolicy}}
+	_, err = d.Store.ChangeRollout(ctx, r.ID, "", by, func(r *rollout.Rollout) error { return r.NotUndone(refused) })
+	if _, changed := errors.AsType[*rollout.StateError](err); changed {
+		return nil // by a person
+	}
+	return err
 }
 
 // order submits the tasks of begun batches that have none. It cancels those of an aborted rollout: a batch without a

@@ -466,6 +466,22 @@ func (r *Rollout) Resume() error {
 	return nil
 }
 
+// Undoing reports whether the rollout waits for its undo by itself, as its plan says: it is paused, and more hosts have
+// failed than may fail. The undo begins once no host is under way.
+func (r *Rollout) Undoing() bool {
+	return r.Plan.UndoOnFailure && r.State == Paused && r.exceeded() != ""
+}
+
+// NotUndone has a paused rollout wait for a person, because nothing can undo it by itself.
+func (r *Rollout) NotUndone(why string) error {
+	if r.State != Paused {
+		return &StateError{r.State, "a paused rollout"}
+	}
+	r.Plan.UndoOnFailure = false
+	r.Reason += "; it was not undone: " + why
+	return nil
+}
+
 // forgive accepts the hosts that have failed so far.
 func (r *Rollout) forgive() {
 	r.Forgiven, r.Approvals.FailedCanaries = r.count(Failed), r.failedCanaries()

@@ -388,6 +388,47 @@ func TestItStopsItself(t *testing.T) {
 }
 
 // all is the fact of every host of a rollout.
+// TestUndoing: a plan may have the rollout undone when more hosts fail than may fail, but not after a person has
+// accepted the failures, nor after its undo was refused.
+func TestUndoing(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	two := v1.RolloutPlan{Batch: v1.HostCount{Number: 2}, UndoOnFailure: true}
+	failed := rollout.Fact{Done: true, Fault: process.CheckFailed}
+	begun := func(p v1.RolloutPlan) rollout.Rollout {
+		return rollout.Step(rollout.New(judged(p), time.Time{}, hosts(4)), nil, now)
+	}
+	r := rollout.Step(begun(two), map[string]rollout.Fact{"agent-0": failed}, now)
+	if !r.Undoing() {
+		t.Errorf("after a failure the rollout is %s, and not to be undone", r.State)
+	}
+	resumed := r
+	if err := resumed.Resume(); err != nil || resumed.Undoing() {
+		t.Errorf("after a resume it is still to be undone: %v", err)
+	}
+	refused := r
+	if err := refused.NotUndone("somebody has changed it"); err != nil || refused.Undoing() ||
+		!strings.HasSuffix(refused.Reason, "; it was not undone: somebody has changed it") {
+		t.Errorf("after a refusal it says %q: %v", refused.Reason, err)
+	}
+	if err := resumed.NotUndone("late"); err == nil {
+		t.Error("a rollout that goes on takes the refusal of its undo")
+	}
+	allowed := two
+	allowed.MaxFailures = v1.HostCount{Number: 1}
+	if r := rollout.Step(begun(allowed), map[string]rollout.Fact{"agent-0": failed}, now); r.Undoing() {
+		t.Error("a failure that is allowed has the rollout undone")
+	}
+	paused := begun(two)
+	if err := paused.Pause("by a person"); err != nil || paused.Undoing() {
+		t.Errorf("a pause without a failure has the rollout undone: %v", err)
+	}
+	without := two
+	without.UndoOnFailure = false
+	if r := rollout.Step(begun(without), map[string]rollout.Fact{"agent-0": failed}, now); r.Undoing() {
+		t.Error("a rollout is undone although its plan does not say so")
+	}
+}
+
 func all(r *rollout.Rollout, f rollout.Fact) map[string]rollout.Fact {
 	facts := map[string]rollout.Fact{}
 	for i := range r.Hosts {

@@ -42,8 +42,10 @@ type Rollout struct {
 	// Total is the number of hosts. States counts them by state; only lists have it.
 	Total  int
 	States map[rollout.HostState]int
-	// Undoes is the id of the rollout that this one undoes; empty if there is none.
+	// Undoes is the id of the rollout that this one undoes; empty if there is none. Ends is the change that ends that
+	// rollout in the same transaction; nil if it has ended. Only CreateRollouts takes Ends.
 	Undoes string
+	Ends   *RolloutEnd
 	// Schedule is the schedule that the rollout is a run of; empty if there is none. Run is the run that begins with
 	// the rollout; only CreateRollouts takes it.
 	Schedule string
@@ -118,6 +120,12 @@ func ResultKey(id process.ID, host string) string {
 type RolloutChange struct {
 	At time.Time
 	By process.Actor
+}
+
+// RolloutEnd is a change that ends a rollout.
+type RolloutEnd struct {
+	RolloutChange
+	Change func(r *rollout.Rollout) error
 }
 
 // RolloutStream is the stream of the events of a rollout.
@@ -261,14 +269,15 @@ func eachActive(ctx context.Context, l RolloutLister, f RolloutFilter, fn func(r
 type Rollouts interface {
 	// CreateRollouts stores rollouts, their hosts and the audit row in one transaction: all of them or none. It returns
 	// *RolloutBusyError if an active rollout has one of the processes (of upgrades: one of the hosts), ErrExists if an
-	// id is taken, and ErrRevised if a Rollout.Known is not the latest revision.
+	// id is taken, and ErrRevised if a Rollout.Known is not the latest revision. Rollout.Ends comes first, as by
+	// ChangeRollout.
 	CreateRollouts(ctx context.Context, list []*Rollout, row AuditRow) error
 	// GetRollout returns a rollout with its hosts in their order. It returns ErrNotFound for an unknown rollout and
 	// for a rollout of another app (an empty app matches any).
 	GetRollout(ctx context.Context, id, app string) (*Rollout, error)
 	RolloutLister
 	// OpenRollouts returns the ids of the rollouts that may go on now by themselves: those that run, those that were
-	// to begin by now, and those with hosts whose operation or bake is not over. next is when the next one is to
+	// to begin by now, those with hosts whose operation or bake is not over, and paused ones whose plan may undo them. next is when the next one is to
 	// begin; zero if there is none.
 	OpenRollouts(ctx context.Context, now time.Time) (open []string, next time.Time, err error)
 	// ChangeRollout reads a rollout, calls change, and stores the state, the plan and the hosts that differ, all in one

@@ -25,8 +25,13 @@ func (db *Store) CreateRollouts(ctx context.Context, list []*store.Rollout, row 
 			return fmt.Errorf("cannot create rollout %s: %w", r.ID, err)
 		}
 	}
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	_, err := db.writeEvents(ctx, row.At, func(ctx context.Context, tx tx, events *arrivals) error {
 		for i, r := range list {
+			if end := r.Ends; end != nil {
+				if _, err := db.changeRollout(ctx, tx, events, r.Undoes, "", end.RolloutChange, end.Change); err != nil {
+					return err
+				}
+			}
 			if err := db.createRollout(ctx, tx, r, steps[i]); err != nil {
 				return fmt.Errorf("cannot create rollout %s: %w", r.ID, err)
 			}
@@ -439,6 +444,7 @@ func (db *Store) OpenRollouts(ctx context.Context, now time.Time) (open []string
 		return nil
 	}, `SELECT id, 0 FROM rollouts WHERE state = 'running'
 		UNION SELECT id, begins FROM rollouts WHERE state = 'scheduled'
+		UNION SELECT id, 0 FROM rollouts WHERE state = 'paused' AND plan LIKE '%"undo_on_failure":true%'
 		UNION SELECT rollout, 0 FROM rollout_hosts WHERE state IN ('begun', 'baking')`)
 	if err != nil {
 		return nil, next, fmt.Errorf("cannot list open rollouts: %w", err)
@@ -450,34 +456,45 @@ func (db *Store) OpenRollouts(ctx context.Context, now time.Time) (open []string
 func (db *Store) ChangeRollout(ctx context.Context, id, app string, by store.RolloutChange,
 	change func(*rollout.Rollout) error,
 ) (r *store.Rollout, err error) {
-	_, err = db.writeEvents(ctx, by.At, func(ctx context.Context, tx tx, events *arrivals) error {
-		r, err = readRollout(ctx, tx.query, selectRollouts+`WHERE id = ?1 AND (?2 = '' OR app = ?2)`+db.dialect.Locked,
-			id, app)
-		if err != nil {
-			return err
-		}
-		before := r.Rollout
-		before.Hosts = slices.Clone(r.Hosts)
-		if err := change(&r.Rollout); err != nil {
-			return err
-		}
-		if r.State.Active() && !before.State.Active() {
-			if err := db.checkRollouts(ctx, tx, id, r.Processes(), r.Agents()); err != nil {
-				return err
-			}
-		}
-		if r.State == rollout.Done && before.State != rollout.Done {
-			if err := db.selectByRollout(ctx, tx, id); err != nil {
-				return err
-			}
-		}
-		if err := storeRollout(ctx, tx, id, &before, &r.Rollout); err != nil {
-			return err
-		}
-		return events.ofRollout(ctx, tx, r, before.State, by)
+	_, err = db.writeEvents(ctx, by.At, func(ctx context.Context, tx tx, events *arrivals) (err error) {
+		r, err = db.changeRollout(ctx, tx, events, id, app, by, change)
+		return err
 	})
-	if err != nil {
+	return r, err
+}
+
+// changeRollout changes a rollout, and adds the event of the change.
+func (db *Store) changeRollout(ctx context.Context, tx tx, events *arrivals, id, app string, by store.RolloutChange,
+	change func(*rollout.Rollout) error,
+) (*store.Rollout, error) {
+	fail := func(err error) (*store.Rollout, error) {
 		return nil, fmt.Errorf("cannot change rollout %s: %w", id, err)
+	}
+	r, err := readRollout(ctx, tx.query, selectRollouts+`WHERE id = ?1 AND (?2 = '' OR app = ?2)`+db.dialect.Locked,
+		id, app)
+	if err != nil {
+		return fail(err)
+	}
+	before := r.Rollout
+	before.Hosts = slices.Clone(r.Hosts)
+	if err := change(&r.Rollout); err != nil {
+		return fail(err)
+	}
+	if r.State.Active() && !before.State.Active() {
+		if err := db.checkRollouts(ctx, tx, id, r.Processes(), r.Agents()); err != nil {
+			return fail(err)
+		}
+	}
+	if r.State == rollout.Done && before.State != rollout.Done {
+		if err := db.selectByRollout(ctx, tx, id); err != nil {
+			return fail(err)
+		}
+	}
+	if err := storeRollout(ctx, tx, id, &before, &r.Rollout); err != nil {
+		return fail(err)
+	}
+	if err := events.ofRollout(ctx, tx, r, before.State, by); err != nil {
+		return fail(err)
 	}
 	return r, nil
 }

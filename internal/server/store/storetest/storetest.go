@@ -57,6 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"rollouts", rollouts},
 		{"steps of rollouts", rolloutSteps},
 		{"rollouts changed", rolloutsChanged},
+		{"rollouts undone", rolloutsUndone},
 		{"ends of what waits", endWaiting},
 		{"rollouts over one process", rolloutsApart},
 		{"schedules", schedules},

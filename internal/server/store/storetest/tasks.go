@@ -415,6 +415,49 @@ func rollouts(t *testing.T, s store.Store) {
 	same(t, "audit rows", 3, len(rows))
 }
 
+// rolloutsUndone: a paused rollout whose plan may undo it is open, and ends with its undo, or not at all.
+func rolloutsUndone(t *testing.T, s store.Store) {
+	pause := func(r *rollout.Rollout) error {
+		r.State, r.Reason = rollout.Paused, "one has failed"
+		return nil
+	}
+	for _, undo := range []bool{true, false} {
+		r := newRollout(fmt.Sprint("ro-", undo), fmt.Sprint("of-", undo))
+		r.Plan.UndoOnFailure = undo
+		must(t, createRollout(t.Context(), s, r, store.AuditRow{}))
+		_, err := s.ChangeRollout(t.Context(), r.ID, "", store.RolloutChange{At: at(0)}, pause)
+		must(t, err)
+	}
+	open, _, err := s.OpenRollouts(t.Context(), at(0))
+	must(t, err)
+	same(t, "open", []string{"ro-true"}, open)
+
+	refused := errors.New("it has gone on")
+	undo := newRollout("ro-undo", "of-true")
+	undo.Undoes = "ro-true"
+	by := store.RolloutChange{At: at(time.Minute), By: process.Actor{Kind: process.ActorPolicy}}
+	undo.Ends = &store.RolloutEnd{RolloutChange: by, Change: func(*rollout.Rollout) error { return refused }}
+	if err := createRollout(t.Context(), s, undo, store.AuditRow{}); !errors.Is(err, refused) {
+		t.Errorf("a refused end gives %v", err)
+	}
+	if _, err := s.GetRollout(t.Context(), "ro-undo", ""); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("after a refused end there is an undo: %v", err)
+	}
+	undo.Ends.Change = func(r *rollout.Rollout) error {
+		r.State, r.Reason = rollout.Aborted, "undone"
+		return nil
+	}
+	must(t, createRollout(t.Context(), s, undo, store.AuditRow{At: at(time.Minute)}))
+	former, err := s.GetRollout(t.Context(), "ro-true", "")
+	must(t, err)
+	same(t, "the former", rollout.Aborted, former.State)
+	told, _, err := s.EventsAfter(t.Context(), 0, store.EventFilter{}, 10)
+	must(t, err)
+	if n := len(told); n == 0 || told[n-1].Event.Kind != process.EventRolloutAborted || told[n-1].Event.Actor != by.By {
+		t.Errorf("told is %+v", told)
+	}
+}
+
 func rolloutsChanged(t *testing.T, s store.Store) {
 	must(t, createRollout(t.Context(), s, newRollout("ro-1", "a"), store.AuditRow{}))
 	for now, want := range map[time.Duration]int{time.Hour - 1: 0, time.Hour: 1} { // it is scheduled
