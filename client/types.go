@@ -328,6 +328,9 @@ const (
 	RolloutAborted   = v1.RolloutAborted
 )
 
+// OutcomeOK is the Outcome of a Result without a failure.
+const OutcomeOK = v1.OutcomeOK
+
 // RolloutActive selects, in place of a state, the rollouts in every state but done and aborted.
 const RolloutActive = v1.RolloutActive
 

@@ -217,6 +217,8 @@ type Result struct {
 	// message "was already stopped". A pending target has a message while its host decides about a cancellation.
 	Outcome string `json:"outcome"`
 	Message string `json:"message,omitempty"`
+	// Already is set if the process was in the wanted state before, so that the operation has changed nothing.
+	Already bool `json:"already,omitempty"`
 	// Hosted is the hosting flag after the operation.
 	Hosted bool `json:"hosted"`
 }

@@ -126,6 +126,10 @@ var Flags = []Text{
 	{"take the canaries from the hosts that match, such as ring=early", "从匹配的主机中选取灰度主机，例如 ring=early"},
 	{"spread each batch over the values of this label or fact, such as zone", "按该标签或属性（例如 zone）的值分散每一批"},
 	{"wait after the canaries until another person approves", "灰度之后等待另一人批准"},
+	{
+		"the processes that the task or rollout with this id has stopped, instead of names",
+		"该任务或分批发布所停止的进程，代替名称",
+	},
 	{"undo the apply by itself when more hosts fail than may fail", "失败的主机超过允许数时自动撤销本次应用"},
 	{"how long the processes of a batch must stay well, such as 60s", "观察期：一批进程须保持正常的时间，例如 60s"},
 	{"wait before the next batch, after --bake, such as 30s", "观察期（--bake）之后、下一批之前的等待时间，例如 30s"},

@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +77,8 @@ on some targets only.`,
 	switch {
 	case v.Op == process.Start:
 		a.copies.flags(cmd)
+		cmd.Flags().StringVar(&a.stoppedBy, "stopped-by", "",
+			"the processes that the task or rollout with this id has stopped, instead of names")
 	case v.Op == process.Preflight:
 		preflightFlags(cmd, &a)
 	case process.ForcedOp(v.Op) != v.Op:
@@ -144,9 +147,13 @@ func (a *operateCommand) checkArgs(cmd *cobra.Command, v process.OpInfo, args []
 		args = rest
 	}
 	switch {
+	case a.failedOf != "" && a.stoppedBy != "":
+		faults = append(faults, term.Usagef("--failed-of and --stopped-by exclude each other"))
 	case a.failedOf != "" && len(args) > 0:
 		faults = append(faults, term.Usagef("--failed-of excludes names of processes: %s", args[0]))
-	case a.failedOf == "" && len(args) == 0:
+	case a.stoppedBy != "" && len(args) > 0:
+		faults = append(faults, term.Usagef("--stopped-by excludes names of processes: %s", args[0]))
+	case a.failedOf == "" && a.stoppedBy == "" && len(args) == 0:
 		faults = append(faults, term.Usagef("%s: NAMESPACE/NAME is missing", cmd.CommandPath()))
 	}
 	return errors.Join(faults...)
@@ -156,8 +163,16 @@ func (a *operateCommand) checkArgs(cmd *cobra.Command, v process.OpInfo, args []
 func (a *operateCommand) targets(cmd *cobra.Command, c *client.Client, args []string, sel *selection,
 ) ([]processRef, error) {
 	var targets []processRef
-	if a.failedOf != "" {
-		return sel.failed(cmd, c, a.failedOf)
+	if of := cmp.Or(a.failedOf, a.stoppedBy); of != "" {
+		find := remote.FailedOf
+		if a.stoppedBy != "" {
+			find = remote.StoppedBy
+		}
+		results, err := find(cmd.Context(), cmd, c, of)
+		if err != nil {
+			return nil, err
+		}
+		return sel.among(cmd, c, of, results)
 	}
 	found, err := sel.choose(cmd.Context(), c, args, false)
 	if err != nil {

@@ -130,13 +130,11 @@ func (s *selection) unused(ctx context.Context, c *client.Client, args []string,
 	}))
 }
 
-// failed returns the targets that failed in a task or a rollout, as far as the flags choose them.
-func (s *selection) failed(cmd *cobra.Command, c *client.Client, of string) (targets []processRef, err error) {
+// among returns the targets of some results of a task or a rollout, as far as the flags choose them.
+func (s *selection) among(cmd *cobra.Command, c *client.Client, of string, results []client.Result) (
+	targets []processRef, err error,
+) {
 	ctx := cmd.Context()
-	results, err := remote.FailedOf(ctx, cmd, c, of)
-	if err != nil {
-		return nil, err
-	}
 	if s.Any() {
 		for _, r := range results {
 			targets = append(targets, processRef{r.Namespace, r.Name, r.Host})
@@ -166,7 +164,7 @@ func (s *selection) failed(cmd *cobra.Command, c *client.Client, of string) (tar
 		})...)
 	}
 	if len(all) == 0 {
-		return nil, term.NoSuchf("no target of %s failed%s", of, where)
+		return nil, term.NoSuchf("%s has no such target%s", of, where)
 	}
 	all = s.Limited(all)
 	sortProcesses(all)

@@ -28,9 +28,9 @@ type operateCommand struct {
 	signal, scope string
 	copies        copyFlags
 	// force goes past the preflight. file has the spec of an operation that takes one.
-	force    bool
-	file     string
-	failedOf string
+	force               bool
+	file                string
+	failedOf, stoppedBy string
 	// selector is the expression that chose the hosts; empty if there was none.
 	selector string
 	yes      bool

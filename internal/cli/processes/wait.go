@@ -344,8 +344,8 @@ func sayPage(cmd *cobra.Command, s *remote.Session, path string) {
 func already(results []client.Result) string {
 	n, message := 0, ""
 	for _, r := range results {
-		if state, ok := strings.CutPrefix(r.Message, "was already "); ok && r.Outcome == "ok" {
-			n, message = n+1, "already "+state // one operation has only one such message
+		if r.Already {
+			n, message = n+1, strings.TrimPrefix(r.Message, "was ") // one operation has only one such message
 		}
 	}
 	if n == 0 {

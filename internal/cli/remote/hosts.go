@@ -102,7 +102,7 @@ func (h *Hosts) Resolve(ctx context.Context, c *client.Client) error {
 	return h.Among(ctx, c, h.failedOf, results)
 }
 
-// Among replaces --failed-of by the hosts of its results. If hosts are named beside it, only these remain.
+// Among chooses the hosts of results, in the place of --failed-of. If hosts are named beside it, only these remain.
 func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results []client.Result) error {
 	var failed []string
 	for _, r := range results {
@@ -126,7 +126,7 @@ func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results 
 		})
 	})
 	if len(h.Names) == 0 {
-		return term.NoSuchf("no target of %s failed%s", of, named.Where())
+		return term.NoSuchf("%s has no such target%s", of, named.Where())
 	}
 	return nil
 }
@@ -134,10 +134,46 @@ func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results 
 // FailedOf returns the results that failed in a task. Of a rollout it returns those of the hosts that failed. If a host
 // failed after its operations succeeded, these are all of its results. It leaves out removed hosts, and says so.
 func FailedOf(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) ([]client.Result, error) {
-	failed, err := client.Collect(c.Results(ctx, id, client.ResultFilter{Outcome: "failed"}))
+	failed, err := resultsOf(ctx, c, id, client.ResultFilter{Outcome: "failed"}, failedIn)
+	if err != nil {
+		return nil, err
+	}
+	if len(failed) == 0 {
+		return nil, term.NoSuchf("no target failed in %s", id)
+	}
+	if failed = onPresentHosts(ctx, cmd, c, failed); len(failed) == 0 {
+		return nil, term.NoSuchf("%s failed only on hosts that were removed, or that you may not see", id)
+	}
+	return failed, nil
+}
+
+// StoppedBy returns the results of a task, or of a rollout, that has ended processes which ran. It leaves out removed
+// hosts, and says so.
+func StoppedBy(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) ([]client.Result, error) {
+	results, err := resultsOf(ctx, c, id, client.ResultFilter{Outcome: client.OutcomeOK}, succeededIn)
+	if err != nil {
+		return nil, err
+	}
+	stopped := slices.DeleteFunc(results, func(r client.Result) bool {
+		return r.Already || r.Op != string(process.Stop) && r.Op != string(process.Kill)
+	})
+	if len(stopped) == 0 {
+		return nil, term.NoSuchf("%s has stopped no process that ran", id)
+	}
+	if stopped = onPresentHosts(ctx, cmd, c, stopped); len(stopped) == 0 {
+		return nil, term.NoSuchf("%s has stopped processes only on hosts that were removed, or that you may not see", id)
+	}
+	return stopped, nil
+}
+
+// resultsOf returns results of a task, or those that a function finds in the rollout with the id.
+func resultsOf(ctx context.Context, c *client.Client, id string, f client.ResultFilter,
+	in func(context.Context, *client.Client, *client.Rollout) ([]client.Result, error),
+) ([]client.Result, error) {
+	found, err := client.Collect(c.Results(ctx, id, f))
 	if NotFound(err) {
 		if r, other := c.Rollout(ctx, id); other == nil {
-			failed, err = failedIn(ctx, c, &r)
+			found, err = in(ctx, c, &r)
 		} else if !NotFound(other) {
 			err = other
 		}
@@ -145,30 +181,44 @@ func FailedOf(ctx context.Context, cmd *cobra.Command, c *client.Client, id stri
 	if NotFound(err) {
 		return nil, term.NoSuchf("there is no task or rollout %q", id)
 	}
-	if err != nil {
-		return nil, ExitOf(err)
-	}
-	if len(failed) == 0 {
-		return nil, term.NoSuchf("no target failed in %s", id)
-	}
-	hosts := make([]string, len(failed))
-	for i, r := range failed {
+	return found, ExitOf(err)
+}
+
+// onPresentHosts leaves out the results of removed hosts, and says so.
+func onPresentHosts(ctx context.Context, cmd *cobra.Command, c *client.Client, all []client.Result) []client.Result {
+	hosts := make([]string, len(all))
+	for i, r := range all {
 		hosts[i] = r.Host
 	}
 	_, gone, err := lookup(ctx, c, slices.Compact(slices.Sorted(slices.Values(hosts))), client.AgentFilter{})
 	if err != nil {
-		return failed, nil //nolint:nilerr // the caller may not see hosts
+		return all // the caller may not see hosts
 	}
-	all := len(failed)
-	failed = slices.DeleteFunc(failed, func(r client.Result) bool { return slices.Contains(gone, r.Host) })
-	switch left := all - len(failed); {
-	case len(failed) == 0:
-		return nil, term.NoSuchf("%s failed only on hosts that were removed, or that you may not see", id)
-	case left > 0:
+	present := slices.DeleteFunc(slices.Clone(all), func(r client.Result) bool { return slices.Contains(gone, r.Host) })
+	if left := len(all) - len(present); left > 0 && len(present) > 0 {
 		term.Say(cmd, "left out: %s on hosts that were removed, or that you may not see\n",
 			process.Count(left, "target", "targets"))
 	}
-	return failed, nil
+	return present
+}
+
+// succeededIn returns the results without a failure of all batches of a rollout.
+func succeededIn(ctx context.Context, c *client.Client, r *client.Rollout) (ok []client.Result, err error) {
+	var tasks []string
+	for i := range r.Hosts {
+		if task := r.Hosts[i].Operation; task != "" {
+			tasks = append(tasks, task)
+		}
+	}
+	slices.Sort(tasks)
+	for _, task := range slices.Compact(tasks) {
+		results, err := client.Collect(c.Results(ctx, task, client.ResultFilter{Outcome: client.OutcomeOK}))
+		if err != nil {
+			return nil, err
+		}
+		ok = append(ok, results...)
+	}
+	return ok, nil
 }
 
 func failedIn(ctx context.Context, c *client.Client, r *client.Rollout) (failed []client.Result, err error) {

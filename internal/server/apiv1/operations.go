@@ -506,7 +506,7 @@ func viewResult(v store.ItemView) v1.Result {
 	if v.Done && v.Outcome != nil {
 		r.Outcome, r.Message, r.Hosted = v1.OutcomeOK, v.Outcome.Text, v.Outcome.Hosted
 		if text, found := process.Already(v.Op, v.Outcome.Fault); found {
-			r.Message = text
+			r.Message, r.Already = text, true
 		} else if v.Outcome.Fault != process.None {
 			r.Outcome = string(v.Outcome.Fault)
 		}

@@ -446,7 +446,7 @@ func (r *upgradeRequest) check() (choice hostChoice, faults processfile.Faults) 
 		r.Rollout = &v1.RolloutPlan{}
 		r.Rollout.Batch, _ = v1.ParseHostCount("100%") // it is a share
 	}
-	for _, f := range processfile.CheckRolloutOf(process.Op(process.Upgrade).Info(), r.Rollout) {
+	for _, f := range processfile.CheckRolloutOf(process.Upgrade.Info(), r.Rollout) {
 		f.Path = "rollout." + f.Path
 		faults = append(faults, f)
 	}

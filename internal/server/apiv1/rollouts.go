@@ -513,8 +513,8 @@ func viewRollout(r *store.Rollout) v1.Rollout {
 	}
 	v := v1.Rollout{
 		ID: r.ID, Op: string(r.Op), Selector: r.Selector, App: r.App, User: r.User, RequestID: r.RequestID,
-		CreatedAt: r.Created, State: string(r.State), Reason: r.Reason, Undoing: r.Undoing(), Batch: r.Batch, Plan: r.Plan.RolloutPlan,
-		Undoes: r.Undoes, ApprovedBy: r.Approvals.By, Schedule: r.Schedule, OneOf: r.Plan.OneOf,
+		CreatedAt: r.Created, State: string(r.State), Reason: r.Reason, Batch: r.Batch, Plan: r.Plan.RolloutPlan,
+		Undoing: r.Undoing(), Undoes: r.Undoes, ApprovedBy: r.Approvals.By, Schedule: r.Schedule, OneOf: r.Plan.OneOf,
 		AgainWhenLost: r.Plan.AgainWhenLost,
 		Counts: v1.RolloutCounts{
 			Hosts: r.Total, Waiting: states[rollout.Waiting], Begun: states[rollout.Begun],

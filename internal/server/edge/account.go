@@ -26,7 +26,8 @@ func WithAccount(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // Account names the account of this machine whose process opened the connection of a call. It is empty for a caller of
-// another machine, and where the kernel does not tell: in another network namespace, or after the end of the connection.
+// another machine, and where the kernel does not tell: in another network namespace, or after the end of the
+// connection.
 func Account(ctx context.Context) string {
 	account, ok := ctx.Value(accountKey{}).(func() string)
 	if !ok {

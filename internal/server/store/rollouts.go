@@ -277,8 +277,8 @@ type Rollouts interface {
 	GetRollout(ctx context.Context, id, app string) (*Rollout, error)
 	RolloutLister
 	// OpenRollouts returns the ids of the rollouts that may go on now by themselves: those that run, those that were
-	// to begin by now, those with hosts whose operation or bake is not over, and paused ones whose plan may undo them. next is when the next one is to
-	// begin; zero if there is none.
+	// to begin by now, those with hosts whose operation or bake is not over, and paused ones whose plan may undo them.
+	// next is when the next one is to begin; zero if there is none.
 	OpenRollouts(ctx context.Context, now time.Time) (open []string, next time.Time, err error)
 	// ChangeRollout reads a rollout, calls change, and stores the state, the plan and the hosts that differ, all in one
 	// transaction. An error of change is returned and stores nothing. If a rollout becomes active again,

@@ -28,7 +28,8 @@ func (db *Store) CreateRollouts(ctx context.Context, list []*store.Rollout, row 
 	_, err := db.writeEvents(ctx, row.At, func(ctx context.Context, tx tx, events *arrivals) error {
 		for i, r := range list {
 			if end := r.Ends; end != nil {
-				if _, err := db.changeRollout(ctx, tx, events, r.Undoes, "", end.RolloutChange, end.Change); err != nil {
+				_, err := db.changeRollout(ctx, tx, events, r.Undoes, "", end.RolloutChange, end.Change)
+				if err != nil {
 					return err
 				}
 			}
