@@ -169,7 +169,7 @@ func (n *session) unhosted() *specstore.Record {
 }
 
 // alreadyDown unhosts a process that does not run, and ends the leftovers of its last run. It reports "no need" if
-// there was nothing to end and no timetable to take away.
+// there was nothing to end and no timetable to take away; in drover's own API, also no relaunch.
 func (n *session) alreadyDown(verb string) (Result, error) {
 	timetable := n.hasTimetable()
 	problem := n.endRemains(seconds(n.spec.Policy.StopCheck))
@@ -183,6 +183,8 @@ func (n *session) alreadyDown(verb string) (Result, error) {
 		r.Outcome.Text = successText("the operation under way was ended")
 	case timetable:
 		r.Outcome.Text = successText("no run was under way, and no further run follows")
+	case n.own() && n.subject.Hosted() && !n.subject.Record.Finished:
+		r.Outcome.Text = successText("it was not running, and drover does not relaunch it")
 	default:
 		r = n.failed(n.notRunning(verb, n.name()))
 	}

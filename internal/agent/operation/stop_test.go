@@ -90,6 +90,32 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestStopBetweenTwoRuns: in drover's own API a stop of a hosted process that is down for the moment has ended
+// something, its relaunches; a stop of a process that is at rest has not.
+func TestStopBetweenTwoRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		hosted, finished bool
+		fault            process.Fault
+	}{
+		"hosted":              {hosted: true},
+		"hosted and finished": {hosted: true, finished: true, fault: process.NotRunning},
+		"not hosted":          {fault: process.NotRunning},
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			subject := hosted.subject()
+			subject.Record.Spec.Stop = &process.StopPolicy{Timeout: 1000}
+			subject.Record.Hosted, subject.Record.Finished = c.hosted, c.finished
+			sent := subject.Record.Spec
+			order := entry(process.Stop, &sent)
+			order.Ordered = true
+			r, err := w.operator.Operate(t.Context(), order, subject)
+			if err != nil || r.Outcome.Fault != c.fault || r.Outcome.Hosted {
+				t.Errorf("%s: %+v, %v: want the fault %q", name, r.Outcome, err, c.fault)
+			}
+		})
+	}
+}
+
 func TestStopWhoseCommandFails(t *testing.T) {
 	fails := func(s operationtest.Script, gone bool) func(*world, *process.Spec) {
 		return func(w *world, _ *process.Spec) {
