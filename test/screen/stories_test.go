@@ -124,13 +124,13 @@ func restartCarefully(s *terminal, f *fleet) {
 	s.sees("3/3", words.ClassOf("done").Mark()+" "+s.in(words.State("done")))
 }
 
-// badRelease: an applied file stops itself at its first batch, says why, and is undone.
+// badRelease: an applied file fails on its one host, says why, and is undone.
 func badRelease(s *terminal, f *fleet) {
 	s.t.Helper()
 	f.CLI("apply", "-f", f.site("sleep 100000", ""), "--yes")
 	f.try("apply", "-f", f.site("sh -c 'echo no database; exit 3'", "    rollout: {batch: 1, bake: 1s}\n"), "--yes")
 	s.goes("rollouts")
-	s.sees("web/site", words.ClassOf("paused").Mark()+" "+s.in(words.State("paused")))
+	s.sees("web/site", words.ClassOf("done-with-failures").Mark()+" "+s.in(words.State("done-with-failures")))
 	s.keys("Enter")
 	s.sees(s.in(words.Head.Failures), f.hosts[0], "<u>")
 	s.keys("w")

@@ -183,9 +183,6 @@ func (o *owner) upgraded(version, want string) {
 	if wanted := map[bool]string{true: "ok", false: "failed"}[want == ""]; state != wanted || !strings.Contains(message, want) {
 		o.t.Errorf("version %s: %s, %q, want %q", version, state, message, want)
 	}
-	if state == "failed" {
-		o.CLI("rollout", "abort", o.lastRollout())
-	}
 	harness.Eventually(o.t, "the list to show the outcome", func() bool {
 		var list []struct {
 			WantedBuild string `json:"wanted_build"`
@@ -197,10 +194,6 @@ func (o *owner) upgraded(version, want string) {
 		return len(list) == 1 && list[0].WantedBuild == version && strings.Contains(list[0].Upgrade, want)
 	})
 	o.unharmed()
-}
-
-func (o *owner) lastRollout() string {
-	return strings.TrimSpace(strings.SplitN(o.CLI("rollout", "list", "-o", "name"), "\n", 2)[0])
 }
 
 // unharmed fails the test unless the process is as it was, and the agent obeys.

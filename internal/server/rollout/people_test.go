@@ -46,6 +46,45 @@ func TestPeople(t *testing.T) {
 	}
 }
 
+// TestNothingIsLeft: a rollout whose hosts all have their outcome is done, also if too many have failed or a person has
+// paused it. While a host of its last batch bakes, it is paused.
+func TestNothingIsLeft(t *testing.T) {
+	failed := func(*rollout.Host) rollout.Fact { return rollout.Fact{Fault: process.Failed} }
+	plan := v1.RolloutPlan{Batch: v1.HostCount{Number: 2}, Canary: 2}
+	r, now := rollout.New(judged(plan), time.Time{}, hosts(2)), epoch
+	run(&r, &now, failed)
+	if r.State != rollout.Done || r.Reason != "" || r.Counts()[rollout.Failed] != 2 {
+		t.Errorf("all have failed: %s %q with %v", r.State, r.Reason, r.Counts())
+	}
+	if n, err := r.Retry(false); n != 2 || err != nil {
+		t.Errorf("retried are %d: %v", n, err)
+	}
+	if run(&r, &now, well); r.State != rollout.Done || r.Counts()[rollout.Succeeded] != 2 {
+		t.Errorf("after the retry: %s %q with %v", r.State, r.Reason, r.Counts())
+	}
+
+	plan.Bake = minute
+	r = rollout.Step(rollout.New(judged(plan), time.Time{}, hosts(2)), nil, now)
+	facts := all(&r, rollout.Fact{Done: true, Health: rollout.Well})
+	facts["agent-1"] = rollout.Fact{Done: true, Fault: process.Failed}
+	r = rollout.Step(r, facts, now)
+	if r.State != rollout.Paused || r.Counts()[rollout.Baking] != 1 {
+		t.Errorf("one has failed, the other bakes: %s with %v", r.State, r.Counts())
+	}
+	if r = rollout.Step(r, facts, now.Add(time.Minute)); r.State != rollout.Done || r.Reason != "" {
+		t.Errorf("after the bake: %s %q with %v", r.State, r.Reason, r.Counts())
+	}
+
+	r = rollout.Step(rollout.New(judged(plan), time.Time{}, hosts(2)), nil, now)
+	if err := r.Pause("paused by anna"); err != nil {
+		t.Fatal(err)
+	}
+	r = rollout.Step(r, all(&r, rollout.Fact{Done: true, Fault: process.Failed}), now)
+	if r.State != rollout.Done || r.Reason != "" {
+		t.Errorf("a person paused the last batch: %s %q", r.State, r.Reason)
+	}
+}
+
 // TestPace: the hosts that wait get batches of another size after the canaries, and a bake under way is as long as the plan
 // says now.
 func TestPace(t *testing.T) {

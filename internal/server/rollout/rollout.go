@@ -18,8 +18,8 @@ import (
 type State string
 
 // The states of a rollout. A scheduled rollout begins at its time. A held rollout waits for the approval of a person.
-// A paused rollout begins no batch until a person resumes it. Done and aborted rollouts have ended; a person can retry
-// the failed hosts of a done one.
+// A paused rollout begins no batch until a person resumes it; it is done once no host of it waits or goes on. Done and
+// aborted rollouts have ended; a person can retry the failed hosts of a done one.
 const (
 	Scheduled State = v1.RolloutScheduled
 	Running   State = v1.RolloutRunning
@@ -212,21 +212,26 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 			r.State, r.Reason = Paused, "no server ran at its time, "+r.At.Format(time.RFC3339)
 		}
 	}
-	if r.State != Running {
+	if r.State != Running && r.State != Paused {
 		return r
 	}
 	if r.Plan.OneOf {
 		r.leaveOthers()
-	} else if reason := r.exceeded(); reason != "" {
+	}
+	next, more := r.nextBatch()
+	resting := r.count(Begun)+r.count(Baking) == 0
+	if resting && !more { // also a paused one: it has nothing left to go on with
+		r.State, r.Reason = Done, ""
+		return r
+	}
+	if r.State == Paused {
+		return r
+	}
+	if reason := r.exceeded(); reason != "" && !r.Plan.OneOf {
 		r.State, r.Reason = Paused, reason
 		return r
 	}
-	if r.count(Begun)+r.count(Baking) > 0 {
-		return r
-	}
-	next, more := r.nextBatch()
-	if !more {
-		r.State, r.Reason = Done, ""
+	if !resting {
 		return r
 	}
 	if r.Batch >= 0 && now.Before(r.Settled.Add(time.Duration(r.Plan.Bake+r.Plan.Pause))) {

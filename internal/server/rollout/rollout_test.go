@@ -177,6 +177,9 @@ func (w *world) check() {
 	if r.State == rollout.Done && counts[rollout.Waiting]+counts[rollout.Begun]+counts[rollout.Baking] > 0 {
 		w.t.Errorf("it is done with %v", counts)
 	}
+	if r.State == rollout.Paused && counts[rollout.Waiting]+counts[rollout.Begun]+counts[rollout.Baking] == 0 {
+		w.t.Errorf("it is paused, and nothing is left: %+v", r)
+	}
 	if (r.State == rollout.Paused || r.State == rollout.Held) && r.Reason == "" {
 		w.t.Errorf("it is %s without a reason", r.State)
 	}
