@@ -85,6 +85,34 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
+// TestReasonOfAPause: the reason of a rollout that has paused itself counts the hosts that fail after that, too, and tells
+// the limit that holds. A person's reason stays.
+func TestReasonOfAPause(t *testing.T) {
+	plan := v1.RolloutPlan{Batch: v1.HostCount{Number: 3}}
+	begun := rollout.Step(rollout.New(judged(plan), time.Time{}, hosts(6)), nil, epoch)
+	failed := rollout.Fact{Done: true, Fault: process.Failed}
+	first := map[string]rollout.Fact{"agent-0": failed}
+	r := rollout.Step(begun, first, epoch)
+	if want := "1 of 6 hosts failed, and at most 0 may fail"; r.State != rollout.Paused || r.Reason != want {
+		t.Fatalf("after the first: %s %q, want %q", r.State, r.Reason, want)
+	}
+	r = rollout.Step(r, all(&r, failed), epoch)
+	if want := "3 of 6 hosts failed, and at most 0 may fail"; r.State != rollout.Paused || r.Reason != want {
+		t.Errorf("after the others: %s %q, want %q", r.State, r.Reason, want)
+	}
+	plan.MaxFailures = v1.HostCount{Number: 2}
+	if err := r.Pace(plan); err != nil || r.Reason != "3 of 6 hosts failed, and at most 2 may fail" {
+		t.Errorf("with another limit: %q, %v", r.Reason, err)
+	}
+	byAnna := begun
+	if err := byAnna.Pause("paused by anna"); err != nil {
+		t.Fatal(err)
+	}
+	if r = rollout.Step(byAnna, all(&byAnna, failed), epoch); r.Reason != "paused by anna" {
+		t.Errorf("a person's reason is now %q", r.Reason)
+	}
+}
+
 // TestPace: the hosts that wait get batches of another size after the canaries, and a bake under way is as long as the plan
 // says now.
 func TestPace(t *testing.T) {

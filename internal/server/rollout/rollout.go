@@ -198,6 +198,7 @@ const (
 // of its batch, once. Except for Up, a fact about another batch is ignored.
 func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	r.Hosts = slices.Clone(r.Hosts)
+	former := r.exceeded()
 	for i := range r.Hosts {
 		h := &r.Hosts[i]
 		if f, known := facts[h.Agent]; known && f.Batch == h.Batch {
@@ -225,6 +226,7 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 		return r
 	}
 	if r.State == Paused {
+		r.renew(former)
 		return r
 	}
 	if reason := r.exceeded(); reason != "" && !r.Plan.OneOf {
@@ -390,6 +392,13 @@ func (r *Rollout) exceeded() string {
 	return ""
 }
 
+// renew lets the reason of a rollout that has paused itself tell what exceeded says now. former is what it said before.
+func (r *Rollout) renew(former string) {
+	if reason := r.exceeded(); r.State == Paused && r.Reason == former && reason != "" {
+		r.Reason = reason
+	}
+}
+
 // nextBatch returns the lowest batch that waits.
 func (r *Rollout) nextBatch() (next int, more bool) {
 	for i := range r.Hosts {
@@ -498,8 +507,10 @@ func (r *Rollout) Pace(p v1.RolloutPlan) error {
 	if !r.State.Active() {
 		return &StateError{r.State, "a rollout that has not ended"}
 	}
+	former := r.exceeded()
 	r.Plan.Batch, r.Plan.Bake, r.Plan.Pause = p.Batch, p.Bake, p.Pause
 	r.Plan.MaxFailures, r.Plan.MaxUnavailable = p.MaxFailures, p.MaxUnavailable
+	r.renew(former)
 	canaries := len(r.canaries())
 	next := r.Batch + 1
 	var waiting []*Host
