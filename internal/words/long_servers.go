@@ -303,9 +303,10 @@ var LongServers = []Text{
 			"请作为 release-keys 写入每台主机的 agent.conf。",
 	},
 	{
-		"Remove a version for an architecture, such as amd64. Hosts that run it go on. Needs an " +
-			"administrator.",
-		"移除某个版本在某个架构（例如 amd64）上的程序。正在运行该版本的主机不受影响。需要管理员权限。",
+		"Remove a version for an architecture, such as amd64. Hosts that run it go on. The server refuses it " +
+			"while a rollout has yet to upgrade a host to it. Needs an administrator.",
+		"移除某个版本在某个架构（例如 amd64）上的程序。正在运行该版本的主机不受影响。\n" +
+			"如果分批发布还有主机要升级到该版本，服务器拒绝移除。需要管理员权限。",
 	},
 	{
 		"Sign the program FILE of the agent, with the private key of 'drover packages keygen'. The signature " +

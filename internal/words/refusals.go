@@ -193,6 +193,10 @@ var Refusals = []Text{
 		"分批发布 {name} 针对操作 {op}，无法撤销：只有 apply 的分批发布可以撤销",
 	},
 	{
+		"rollout {name} still needs package {id} for {host}: see '{line}', or end it with '{output}'",
+		"分批发布 {name} 仍需要程序包 {id}（主机 {host}）：请用 '{line}' 查看，或用 '{output}' 终止",
+	},
+	{
 		"rollout {name} over {process} on {host} is not finished: wait for it with '{line}', or end it with '{output}'",
 		"{process} 在 {host} 上的分批发布 {name} 尚未完成：请用 '{line}' 等待，或用 '{output}' 终止",
 	},

@@ -44,8 +44,8 @@ can give hosts a program of their own (docs/ops/agent-upgrades.md).`,
 		},
 		Verbs: []remote.Verb[client.Package]{{
 			Use: "remove VERSION ARCH", Short: "Remove a version for an architecture",
-			Long: `Remove a version for an architecture, such as amd64. Hosts that run it go on. Needs an
-administrator.`,
+			Long: `Remove a version for an architecture, such as amd64. Hosts that run it go on. The server refuses it
+while a rollout has yet to upgrade a host to it. Needs an administrator.`,
 			Call: func(ctx context.Context, c *client.Client, args []string) (client.Package, error) {
 				return client.Package{}, c.RemovePackage(ctx, args[0], args[1])
 			},

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,19 @@ func TestPackages(t *testing.T) {
 		t.Errorf("the audit rows are %+v", rows)
 	}
 	r.refused(r.call("reader", "DELETE", "/packages/1.4.0/amd64", nil), 403, "")
+	// A rollout that has not ended keeps the package that its hosts have yet to fetch, and no other one.
+	r.want(204, r.call("admin", "DELETE", "/packages/1.9.0/arm64", nil))
+	open := r.want(200, r.call("admin", "GET", "/rollouts", nil)).body["items"].([]any)
+	same(t, "open rollouts", 2, len(open))
+	for _, o := range slices.Backward(open) {
+		id := fmt.Sprint(o.(map[string]any)["id"])
+		refused := r.call("admin", "DELETE", "/packages/1.4.0/amd64", nil)
+		r.refused(refused, 409, "")
+		if detail := fmt.Sprint(refused.body["detail"]); !strings.Contains(detail, "rollout "+id+" still needs package 1.4.0/amd64") {
+			t.Errorf("the refusal does not name %s: %s", id, detail)
+		}
+		r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
+	}
 	r.want(204, r.call("admin", "DELETE", "/packages/1.4.0/amd64", nil))
 	r.refused(r.call("admin", "DELETE", "/packages/1.4.0/amd64", nil), 404, "")
 }

@@ -21,6 +21,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
 	"drover/internal/server/plan"
+	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
 )
@@ -411,17 +412,48 @@ func (h *Handler) listPackages(ctx context.Context, c *call) (reply, error) {
 	return ok(pageOf(c, views, last))
 }
 
-// removePackage removes a package. The hosts that run it go on.
+// removePackage removes a package that no rollout needs any more. The hosts that run it go on.
 func (h *Handler) removePackage(ctx context.Context, c *call) (reply, error) {
-	name := edge.Clip(c.r.PathValue("version") + "/" + c.r.PathValue("arch"))
+	version, arch := c.r.PathValue("version"), c.r.PathValue("arch")
+	name := edge.Clip(version + "/" + arch)
 	c.Audit.Target = name
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	if err := h.Packages.RemovePackage(ctx, c.r.PathValue("version"), c.r.PathValue("arch")); err != nil {
+	if id, host, err := h.needing(ctx, version, arch); err != nil {
+		return reply{}, failure("list the rollouts", err)
+	} else if id != "" {
+		return reply{}, problemf(http.StatusConflict, "rollout %[1]s still needs package %[2]s for %[3]s: see "+
+			"'drover rollout status %[1]s', or end it with 'drover rollout abort %[1]s'", id, name, host)
+	}
+	if err := h.Packages.RemovePackage(ctx, version, arch); err != nil {
 		return reply{}, stored(err, "package", name)
 	}
 	return reply{status: http.StatusNoContent}, nil
+}
+
+// needing returns a rollout that has not ended and a host that has yet to fetch a package for it; empty if there is
+// none.
+func (h *Handler) needing(ctx context.Context, version, arch string) (id, host string, err error) {
+	list, err := store.Upgrading(ctx, h.Rollouts, nil)
+	for i := 0; i < len(list) && err == nil; i++ {
+		upgrades := func(s store.RolloutStep) bool { return s.Op.Version() == version }
+		if !slices.ContainsFunc(list[i].Steps, upgrades) {
+			continue
+		}
+		var r *store.Rollout
+		if r, err = h.Rollouts.GetRollout(ctx, list[i].ID, ""); err != nil {
+			continue
+		}
+		for _, x := range r.Hosts {
+			a, member := h.Directory.ByKey(x.Agent)
+			of, known := archOf(&a)
+			if (x.State == rollout.Waiting || x.State == rollout.Begun) && member && (!known || of == arch) {
+				return r.ID, x.Name, nil
+			}
+		}
+	}
+	return "", "", err
 }
 
 // upgradeRequest is v1.UpgradeRequest with a list that stops decoding at its limit.
@@ -528,7 +560,7 @@ func (h *Handler) available(ctx context.Context, version string, agents []store.
 		return invalid("version", "there is no package of version %s: expected one of 'drover packages list'", version)
 	}
 	for _, a := range agents {
-		arch, known := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[a.Host.Arch]
+		arch, known := archOf(&a)
 		if !known {
 			continue // the host judges
 		}
@@ -540,6 +572,12 @@ func (h *Handler) available(ctx context.Context, version string, agents []store.
 		}
 	}
 	return nil
+}
+
+// archOf returns the architecture of the packages for a host, if it is known.
+func archOf(a *store.Agent) (arch string, known bool) {
+	arch, known = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[a.Host.Arch]
+	return arch, known
 }
 
 // planRollout answers a plan with its rollout.
