@@ -424,8 +424,9 @@ func mayImport() map[string][]string {
 			"internal/server/gate", "internal/server/store",
 		},
 		"internal/server/enrol": {
-			"internal/config/settings", "internal/server/access", "internal/server/audit", "internal/server/fleet",
-			"internal/server/gate", "internal/server/store", "internal/wire",
+			"internal/config/settings", "internal/process", "internal/server/access", "internal/server/alarm",
+			"internal/server/audit", "internal/server/fleet", "internal/server/gate", "internal/server/store",
+			"internal/wire",
 		},
 		"internal/server/httpapi": {
 			"api/v1", "internal/gse", "internal/process", "internal/server/access", "internal/server/admission",

@@ -116,6 +116,8 @@ const (
 	// events of a host: its agent has not been connected for a minute, or has been connected again for a minute
 	EventHostAway EventKind = "host-away"
 	EventHostBack EventKind = "host-back"
+	// somebody has removed the host from the fleet; of a process: its alarm on that host ends with the host
+	EventHostRemoved EventKind = "host-removed"
 	// events of a host: another version of its agent is in use, or was refused or has not proven itself
 	EventAgentUpgraded EventKind = "agent-upgraded"
 	EventAgentKept     EventKind = "agent-upgrade-failed"
@@ -136,7 +138,7 @@ func EventKinds() []EventKind {
 		EventFlapping, EventSteady, EventBreakerOpened, EventBreakerClosed,
 		EventScheduleFailed, EventScheduleRecovered,
 		EventRolloutPaused, EventRolloutHeld, EventRolloutResumed, EventRolloutDone, EventRolloutAborted,
-		EventHostAway, EventHostBack, EventAgentUpgraded, EventAgentKept, EventsLost,
+		EventHostAway, EventHostBack, EventHostRemoved, EventAgentUpgraded, EventAgentKept, EventsLost,
 	}
 }
 

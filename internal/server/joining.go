@@ -119,7 +119,7 @@ func (s *Server) openEnroller(ctx context.Context) error {
 		Store: s.store, Directory: s.directory, Broker: notifyingBroker{s.broker, s.joining.proxies},
 		Issue:       s.trust.enrolment,
 		Proxies:     s.joining.proxies,
-		Fingerprint: s.joining.fingerprint, Now: s.clock.Wall,
+		Fingerprint: s.joining.fingerprint, Happened: s.engine.EventsStored, Now: s.clock.Wall,
 	})
 	return nil
 }

@@ -39,6 +39,7 @@ var Kinds = map[string]Text{
 	"rollout-aborted":      {"rollout aborted", "分批发布已终止"},
 	"host-away":            {"host away", "主机失联"},
 	"host-back":            {"host back", "主机恢复连接"},
+	"host-removed":         {"host removed", "主机已移除"},
 	"agent-upgraded":       {"agent upgraded", "Agent 已升级"},
 	"agent-upgrade-failed": {"agent upgrade failed", "Agent 升级失败"},
 	"events-lost":          {"events lost", "事件丢失"},

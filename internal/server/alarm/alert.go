@@ -50,6 +50,9 @@ func Alerts(events []Event, now time.Time) []Alert {
 		e := &events[i]
 		at := time.UnixMilli(e.At).UTC()
 		for _, kind := range Ended(e.Kind) {
+			if e.Kind == process.EventHostRemoved && (kind == process.EventHostAway) != (e.Process == process.ID{}) {
+				continue // host-away is an alarm about the host, and the others are about its processes
+			}
 			put(kind, e, Alert{Labels: e.labels(kind), StartsAt: at, EndsAt: at})
 		}
 		if e.Ends || !Is(e.Kind) {

@@ -53,6 +53,11 @@ func Lasts(kind process.EventKind) bool {
 	return slices.ContainsFunc(Endings(), func(end process.EventKind) bool { return slices.Contains(Ended(end), kind) })
 }
 
+// Open reports whether the condition of an alarm that lasts holds for a process with that status.
+func Open(s *process.Status) bool {
+	return slices.ContainsFunc(process.EventKinds(), func(kind process.EventKind) bool { return Holds(kind, s) })
+}
+
 // OnlyTold reports whether only an event tells the end of an alarm, because no status of a process shows its condition.
 func OnlyTold(kind process.EventKind) bool {
 	switch kind {
@@ -80,16 +85,28 @@ func Ended(by process.EventKind) []process.EventKind {
 		return []process.EventKind{process.EventRolloutPaused, process.EventRolloutHeld}
 	case process.EventHostBack:
 		return []process.EventKind{process.EventHostAway}
+	case process.EventHostRemoved:
+		return append(ofProcess(), process.EventHostAway)
 	case process.EventRunEnded:
 		return []process.EventKind{process.EventRunFailed}
 	case process.EventStarted, process.EventRestarted, process.EventFound, process.EventRelaunched:
 		return []process.EventKind{process.EventGivenUp, process.EventRelaunchFailed, process.EventUnhealthy}
-	case process.EventStopped, process.EventKilled, process.EventUnhosted, process.EventUnregistered:
+	case process.EventStopped, process.EventKilled, process.EventUnhosted:
 		return []process.EventKind{
 			process.EventGivenUp, process.EventRelaunchFailed, process.EventUnhealthy, process.EventFlapping,
 		}
+	case process.EventUnregistered:
+		return ofProcess()
 	default:
 		return nil
+	}
+}
+
+// ofProcess returns the kinds of alarms about a condition of a process.
+func ofProcess() []process.EventKind {
+	return []process.EventKind{
+		process.EventGivenUp, process.EventRelaunchFailed, process.EventUnhealthy, process.EventFlapping,
+		process.EventDrifted, process.EventBreakerOpened, process.EventRunFailed,
 	}
 }
 

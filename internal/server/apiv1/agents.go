@@ -582,7 +582,7 @@ func (h *Handler) removeAgent(ctx context.Context, c *call) (reply, error) {
 		return reply{}, problemf(http.StatusNotFound, "there is no host %q", edge.Clip(id))
 	}
 	c.Audit.Target = edge.Clip(addressOf(a) + " " + a.Key)
-	if err := h.Joining.Enroller.Remove(ctx, a.Key); err != nil {
+	if err := h.Joining.Enroller.Remove(ctx, a.Key, h.changeBy(c).By); err != nil {
 		return reply{}, stored(err, "host", id)
 	}
 	return reply{status: http.StatusNoContent}, nil

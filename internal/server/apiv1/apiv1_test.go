@@ -157,7 +157,7 @@ func TestAgents(t *testing.T) {
 		t.Error("the last page leads to another")
 	}
 	r.must(r.fleet.Remove(t.Context(), plain, func(ctx context.Context) error {
-		return r.store.RemoveAgent(ctx, plain, time.Now())
+		return r.store.RemoveAgent(ctx, plain, time.Now(), nil)
 	}))
 	after := r.want(200, r.call("admin", "GET", "/agents?limit=2&cursor="+first.cursor(), nil))
 	same(t, "second page, when the last of the first was removed", all[2:], after.items("id", "online"))

@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 	"drover/internal/selector"
 	"drover/internal/server/access"
 	"drover/internal/server/edge"
@@ -43,7 +44,7 @@ type JoinTokens interface {
 type Enroller interface {
 	NewToken(ctx context.Context, t store.JoinToken, ttl time.Duration) (made store.JoinToken, text string, err error)
 	Join(ctx context.Context, data []byte, from enrol.Origin) (answer any, attempt enrol.Attempt, err error)
-	Remove(ctx context.Context, key string) error
+	Remove(ctx context.Context, key string, by process.Actor) error
 	RemoveProxy(ctx context.Context, key string) error
 }
 

@@ -38,7 +38,7 @@ func withDesk(t *testing.T) *rig {
 		Joining: apiv1.Joining{Store: r.store, Enroller: enrol.New(enrol.Config{
 			Store: r.store, Directory: r.fleet, Broker: quiet{}, Fingerprint: func(store.JoinToken) string {
 				return strings.Repeat("ab", 32)
-			}, Now: time.Now,
+			}, Now: time.Now, Happened: func() {},
 			Issue: func(a store.Agent) (wire.Enrolment, error) {
 				return wire.Enrolment{
 					URLs: []string{"tls://x:1"}, JWT: "j", CA: "c", ManifestKeys: []string{"A"},

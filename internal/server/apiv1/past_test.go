@@ -172,7 +172,7 @@ func TestRemovedHosts(t *testing.T) {
 	r.observe("a/x@" + web + " running")
 	r.want(202, r.call("admin", "POST", "/operations", `{"op":"stop","targets":[{"namespace":"a","name":"x"}]}`))
 	r.must(r.fleet.Remove(t.Context(), plain, func(ctx context.Context) error {
-		return r.store.RemoveAgent(ctx, plain, morning().Add(250*time.Second))
+		return r.store.RemoveAgent(ctx, plain, morning().Add(250*time.Second), nil)
 	}))
 	for _, app := range []string{"admin", "there", "elsewhere"} {
 		stopped, before := []string{"0:10.0.0.2 false stopped"}, []string{"0:10.0.0.2 stopped"}

@@ -547,7 +547,7 @@ func TestSecondPerson(t *testing.T) {
 	}
 	r.want(403, r.call("person:bob", "POST", path+"/retry", map[string]any{}))
 	r.must(r.fleet.Remove(t.Context(), plain, func(ctx context.Context) error { // a host that has left does not count
-		return r.store.RemoveAgent(ctx, plain, time.Now())
+		return r.store.RemoveAgent(ctx, plain, time.Now(), nil)
 	}))
 	r.user = "dora"
 	r.want(403, r.call("person:dora", "POST", path+"/pause", nil))

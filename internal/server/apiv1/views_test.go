@@ -86,7 +86,7 @@ func TestOverview(t *testing.T) {
 
 	// What changes is seen, and what is removed is gone.
 	r.observe("pay/db@" + web + " running")
-	r.must(r.store.RemoveAgent(t.Context(), gone, time.Now()))
+	r.must(r.store.RemoveAgent(t.Context(), gone, time.Now(), nil))
 	all = r.want(200, r.call("admin", "GET", "/overview", nil)).body
 	equal(t, all["processes"], map[string]any{"states": map[string]any{"running": 4., "given-up": 4.}, "stale": 0., "total": 8.})
 }

@@ -394,7 +394,7 @@ func ofServers(kind process.EventKind) bool {
 	case process.EventBreakerOpened, process.EventBreakerClosed, process.EventScheduleFailed,
 		process.EventScheduleRecovered, process.EventRolloutPaused, process.EventRolloutHeld,
 		process.EventRolloutResumed, process.EventRolloutDone, process.EventRolloutAborted, process.EventHostAway,
-		process.EventHostBack:
+		process.EventHostBack, process.EventHostRemoved:
 		return true
 	default:
 		return false

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,7 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/alarm"
 	"drover/internal/server/audit"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
@@ -27,7 +30,8 @@ type Store interface {
 	CreateJoinToken(ctx context.Context, t store.JoinToken) error
 	GetJoinToken(ctx context.Context, id string) (store.JoinToken, error)
 	UseJoinToken(ctx context.Context, a store.Agent, check func(t store.JoinToken, again bool) error) error
-	RemoveAgent(ctx context.Context, key string, at time.Time) error
+	RemoveAgent(ctx context.Context, key string, at time.Time, last []store.NewEvent) error
+	ObservedOn(ctx context.Context, agents []string, fn func(store.Observed)) error
 	PutAbsence(ctx context.Context, a store.Absence) error
 }
 
@@ -57,7 +61,9 @@ type Config struct {
 	Proxies Proxies
 	// Fingerprint returns the fingerprint of the authority that a client of the token verifies.
 	Fingerprint func(t store.JoinToken) string
-	Now         func() time.Time
+	// Happened is called when there are new events.
+	Happened func()
+	Now      func() time.Time
 }
 
 // Enroller lets hosts join. Its methods may be called from any goroutine.
@@ -428,17 +434,51 @@ func fit(r wire.JoinRequest) (ip string, err error) {
 }
 
 // Remove removes an agent: the broker disconnects it at once and rejects it when it reconnects, and the store deletes
-// it. The processes on its host continue. Remove returns store.ErrNotFound for an unknown agent.
-func (e *Enroller) Remove(ctx context.Context, key string) error {
+// it. The processes on its host continue, and the alarms of the host end. Remove returns store.ErrNotFound for an
+// unknown agent.
+func (e *Enroller) Remove(ctx context.Context, key string, by process.Actor) error {
 	now := e.Now()
 	last := store.Absence{Agent: key, Since: now, Until: now, Alive: e.Directory.Presence(key, now).Alive(now)}
 	return e.Directory.Remove(ctx, key, func(ctx context.Context) error {
+		events, err := e.removal(ctx, key, by, now)
+		if err != nil {
+			return err
+		}
 		if err := e.Store.PutAbsence(ctx, last); err != nil { // nobody knows it afterwards
 			return err
 		}
-		if err := e.Store.RemoveAgent(ctx, key, now); err != nil {
+		if err := e.Store.RemoveAgent(ctx, key, now, events); err != nil {
 			return err
 		}
+		e.Happened()
 		return e.Broker.Revoke(key)
 	})
+}
+
+// removal returns the events of the removal of a host: one of the host, and one of each process with an open alarm.
+func (e *Enroller) removal(ctx context.Context, key string, by process.Actor, now time.Time) (list []store.NewEvent,
+	err error,
+) {
+	processes := []process.ID{{}}
+	err = e.Store.ObservedOn(ctx, []string{key}, func(o store.Observed) {
+		if alarm.Open(&o.Status) {
+			processes = append(processes, o.Process)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range processes {
+		event := process.Event{
+			Stream: "removal", Seq: uint64(max(now.UnixMilli(), 1)) + uint64(i), //nolint:gosec // it is positive
+			At: now.UnixMilli(), Kind: process.EventHostRemoved, Process: id, Actor: by,
+			Cause: process.Cause{Text: "the host was removed from the fleet"},
+		}
+		body, err := json.Marshal(&event)
+		if err != nil {
+			return nil, fmt.Errorf("cannot encode the event of a removal: %w", err)
+		}
+		list = append(list, store.NewEvent{Event: event, Body: string(body)})
+	}
+	return list, nil
 }

@@ -32,6 +32,7 @@ type rig struct {
 	fleet  *fleet.Directory
 	now    time.Time
 	broker []string
+	woken  int
 	// sealing is the sealing key of every host that asks.
 	sealing string
 }
@@ -51,7 +52,7 @@ func newRig(t *testing.T) *rig {
 	r.fleet = fleet.New(s, r.now.Add(-time.Hour))
 	r.Enroller = enrol.New(enrol.Config{
 		Store: s, Directory: r.fleet, Broker: r, Fingerprint: func(store.JoinToken) string { return finger },
-		Now: func() time.Time { return r.now },
+		Now: func() time.Time { return r.now }, Happened: func() { r.woken++ },
 		Issue: func(a store.Agent) (wire.Enrolment, error) {
 			return wire.Enrolment{JWT: "jwt of " + a.Key, Cloud: a.Cloud, IP: a.IP, ID: a.ID}, nil
 		},
@@ -301,8 +302,27 @@ func TestRemove(t *testing.T) {
 	if _, _, err := r.join(token, key, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Remove(t.Context(), public); err != nil {
+	down := store.Observed{
+		Agent: public, Process: process.ID{Namespace: "shop", Name: "down"},
+		Status: process.Status{Known: true, State: process.StateGivenUp},
+	}
+	up := down
+	up.Process.Name, up.Status.State = "up", process.StateRunning
+	if err := r.store.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{down, up}, nil); err != nil {
 		t.Fatal(err)
+	}
+	if err := r.Remove(t.Context(), public, process.Actor{Kind: process.ActorCaller, User: "anna"}); err != nil {
+		t.Fatal(err)
+	}
+	// The alarms of the host and of its processes end with it.
+	events, _, err := r.store.EventsAfter(t.Context(), 0, store.EventFilter{}, 10)
+	if err != nil || len(events) != 2 || r.woken != 1 {
+		t.Fatalf("the events are %+v (woken %d): %v", events, r.woken, err)
+	}
+	for i, want := range []process.ID{{}, down.Process} {
+		if e := events[i].Event; e.Kind != process.EventHostRemoved || e.Process != want || e.Actor.User != "anna" {
+			t.Errorf("event %d is %+v", i, e)
+		}
 	}
 	if _, ok := r.fleet.ByKey(public); ok {
 		t.Error("it is still there")
@@ -311,7 +331,7 @@ func TestRemove(t *testing.T) {
 	if err != nil || len(removed) != 1 || removed[0] != public {
 		t.Errorf("removed are %q, %v", removed, err)
 	}
-	if err := r.Remove(t.Context(), public); !errors.Is(err, store.ErrNotFound) {
+	if err := r.Remove(t.Context(), public, process.Actor{}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("removed twice: %v", err)
 	}
 	if _, _, err := r.join(token, key, nil); err != nil {

@@ -89,13 +89,21 @@ func (t *Teller) Look(ctx context.Context) error {
 		}
 	}
 	t.known = known
+	for key, away := range t.away {
+		if away && known[key].IsZero() { // it was removed, or another agent has got its events
+			t.away = nil
+			break
+		}
+	}
 	return nil
 }
 
 // read reads what was told last of each agent.
 func (t *Teller) read(ctx context.Context) error {
 	away, seen := map[string]bool{}, map[string]bool{}
-	f := store.EventFilter{Kinds: []process.EventKind{process.EventHostAway, process.EventHostBack}}
+	f := store.EventFilter{Kinds: []process.EventKind{
+		process.EventHostAway, process.EventHostBack, process.EventHostRemoved,
+	}}
 	for mark := (store.EventMark{}); ; {
 		events, next, err := t.Store.EventsBefore(ctx, mark, f, tellPage)
 		if err != nil {

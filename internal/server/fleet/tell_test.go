@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -91,6 +92,51 @@ func TestAbsencesAreTold(t *testing.T) {
 	look(6*time.Minute+2*time.Second, away, back)
 	d.Seen("k", at(6*time.Minute+3*time.Second))
 	look(6*time.Minute+4*time.Second, away, back)
+}
+
+// TestARemovedHostIsNotAway: a host that was removed while it was away, and joins again, is told anew. So is the return of
+// a host that has got the events of the one that it replaces.
+func TestARemovedHostIsNotAway(t *testing.T) {
+	reg, events := &register{agents: []store.Agent{{Key: "k", IP: "10.0.0.1"}}}, &told{}
+	d := fleet.New(reg, start)
+	now := at(0)
+	teller := fleet.NewTeller(fleet.TellerConfig{
+		Store: events, Directory: d, Happened: func() {}, Now: func() time.Time { return now },
+		Wall: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+	})
+	look := func(after time.Duration, want string) {
+		t.Helper()
+		now = at(after)
+		if err := errors.Join(d.Load(t.Context()), teller.Look(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, e := range events.events {
+			got += e.Agent + " " + string(e.Event.Kind) + ", "
+		}
+		if got != want {
+			t.Errorf("after %s: %q, want %q", after, got, want)
+		}
+	}
+	look(0, "")
+	d.Seen("k", at(time.Second))
+	d.Lost("k", at(time.Second))
+	look(2*time.Minute, "k host-away, ")
+	events.events = append(events.events, store.StoredEvent{Agent: "k", Event: process.Event{Kind: process.EventHostRemoved}})
+	reg.agents = nil
+	look(3*time.Minute, "k host-away, k host-removed, ")
+	reg.agents = []store.Agent{{Key: "k", IP: "10.0.0.1"}}
+	look(4*time.Minute, "k host-away, k host-removed, ")
+	look(6*time.Minute, "k host-away, k host-removed, k host-away, ")
+	for i := range events.events {
+		events.events[i].Agent = "new"
+	}
+	reg.agents = []store.Agent{{Key: "new", IP: "10.0.0.1"}}
+	look(7*time.Minute, "new host-away, new host-removed, new host-away, ")
+	d.Seen("new", at(8*time.Minute))
+	look(8*time.Minute, "new host-away, new host-removed, new host-away, ")
+	d.Seen("new", at(9*time.Minute))
+	look(9*time.Minute, "new host-away, new host-removed, new host-away, new host-back, ")
 }
 
 // TestAHostThatJoinsIsNotAway: the absence of a host that has not spoken yet counts from its join, not from the start

@@ -24,6 +24,8 @@ type filter struct {
 	match expressions
 	muted []mute
 	known map[store.ObservedKey]facts
+	// former are the hosts that were removed, by the keys of their agents; nil until an event of one comes.
+	former map[string]store.Agent
 }
 
 // facts are what the filter knows of a process on a host: its labels, and its state, nil if the host does not have it.
@@ -114,7 +116,11 @@ func (f *filter) ended(by process.EventKind) []process.EventKind {
 // selected reports whether the receiver gets this event if no silence withholds it. An unknown host matches no
 // expression about hosts.
 func (f *filter) selected(e *store.StoredEvent) bool {
-	return f.to != nil && f.wantsKind(e.Event.Kind) && f.matches(f.match, e)
+	match := f.match
+	if e.Event.Kind == process.EventHostRemoved { // nobody knows any more what the alarms that it ends have matched
+		match = expressions{}
+	}
+	return f.to != nil && f.wantsKind(e.Event.Kind) && f.matches(match, e)
 }
 
 // wantsKind reports whether the receiver gets alarms of a kind, or the ends of such alarms.
@@ -141,6 +147,28 @@ func (f *filter) matches(m expressions, e *store.StoredEvent) bool {
 		value, found := labels[key]
 		return value, found
 	})
+}
+
+// mostFormer is how many removed hosts a filter knows.
+const mostFormer = 10_000
+
+// prepare reads what the filter needs to decide about events.
+func (f *filter) prepare(ctx context.Context, events []store.StoredEvent) error {
+	removed := func(e store.StoredEvent) bool { _, known := f.hosts.ByKey(e.Agent); return !known }
+	if f.former == nil && slices.ContainsFunc(events, removed) {
+		list, err := f.store.ListFormer(ctx, mostFormer)
+		if err != nil {
+			return err
+		}
+		f.former = map[string]store.Agent{}
+		for i := range list {
+			f.former[list[i].Key] = list[i].Agent
+		}
+	}
+	if f.needLabels() {
+		return f.look(ctx, events)
+	}
+	return nil
 }
 
 // needLabels reports whether the filter must know the labels of processes.
@@ -227,6 +255,9 @@ func (f *filter) holds(e *store.StoredEvent) bool {
 
 // of returns the event with its host.
 func (f *filter) of(e *store.StoredEvent) alarm.Event {
-	host, _ := f.hosts.ByKey(e.Agent)
+	host, known := f.hosts.ByKey(e.Agent)
+	if !known {
+		host = f.former[e.Agent]
+	}
 	return alarm.Event{Event: e.Event, Cloud: host.Cloud, IP: host.IP, ID: host.ID}
 }

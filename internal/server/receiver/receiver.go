@@ -29,6 +29,7 @@ type Store interface {
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
 	EventsAfter(ctx context.Context, after int64, f store.EventFilter,
 		limit int) (events []store.StoredEvent, next int64, err error)
+	ListFormer(ctx context.Context, limit int) ([]store.FormerAgent, error)
 }
 
 // Hosts returns the host of an agent.
@@ -107,10 +108,8 @@ func (s *Sender) Due(ctx context.Context, sub store.Subscription) (n int64, err 
 			return n, err
 		}
 		cursor = next
-		if f.needLabels() {
-			if err := f.look(ctx, events); err != nil {
-				return n, err
-			}
+		if err := f.prepare(ctx, events); err != nil {
+			return n, err
 		}
 		for i := range events {
 			if _, ok := f.take(&events[i], newWithheld()); ok && alarm.Is(events[i].Event.Kind) {

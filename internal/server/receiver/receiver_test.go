@@ -135,6 +135,10 @@ func (d *disk) add(n int, kind process.EventKind) {
 	}
 }
 
+func (d *disk) ListFormer(context.Context, int) ([]store.FormerAgent, error) {
+	return []store.FormerAgent{{Agent: store.Agent{Key: "removed", Cloud: 2, IP: "10.0.0.9"}}}, nil
+}
+
 func (d *disk) ByKey(key string) (store.Agent, bool) {
 	labels := map[string]string{"role": "web"}
 	if key == "B" {
@@ -286,6 +290,37 @@ func TestAlarmsOfSelectedHosts(t *testing.T) {
 	}
 	if n := <-d.noted; n.Cursor != 4 {
 		t.Errorf("noted %+v: want all events as handled", n)
+	}
+}
+
+// TestAlertsOfARemovedHost: the removal of a host ends its alerts in Alertmanager under the name that they had, also for
+// a receiver of some hosts only.
+func TestAlertsOfARemovedHost(t *testing.T) {
+	got := make(chan []alarm.Alert, 10)
+	am := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		var list []alarm.Alert
+		if err := json.NewDecoder(req.Body).Decode(&list); err != nil {
+			t.Error(err)
+		}
+		got <- list
+	}))
+	t.Cleanup(am.Close)
+	d := newDisk(store.Receiver{
+		Name: "am", Kind: store.KindAlertmanager, URL: am.URL, Local: true, Match: store.Match{Selector: "kernel=6"},
+	})
+	d.add(2, process.EventHostRemoved)
+	d.events[0].Event.Process = process.ID{}
+	d.events[0].Agent, d.events[1].Agent = "removed", "removed"
+	run(t, d)
+	ended := map[string]string{}
+	for _, a := range <-got {
+		if a.EndsAt.After(a.StartsAt) || a.Labels["host"] != "10.0.0.9" || a.Labels["area"] != "2" {
+			t.Errorf("%+v: want an end on the host", a)
+		}
+		ended[a.Labels["alertname"]] += a.Labels["process"] + "."
+	}
+	if ended["drover-host-away"] != "." || ended["drover-given-up"] != "p2." || ended["drover-config-drifted"] != "p2." {
+		t.Errorf("the ends are %q", ended)
 	}
 }
 

@@ -208,10 +208,8 @@ func (w *worker) read(ctx context.Context, f *filter, most int,
 			break
 		}
 		cursor = next
-		if f.needLabels() {
-			if err := f.look(ctx, events); err != nil {
-				return nil, 0, changes, err
-			}
+		if err := f.prepare(ctx, events); err != nil {
+			return nil, 0, changes, err
 		}
 		for i := range events {
 			if a, ok := f.take(&events[i], changes); ok {

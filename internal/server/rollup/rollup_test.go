@@ -117,7 +117,7 @@ func TestLooks(t *testing.T) {
 
 	r.must(r.store.PutObserved(t.Context(), store.ReportMark{Agent: "a", Session: "s", Number: 3},
 		nil, []store.Removal{{Agent: "a", Process: process.ID{Namespace: "ns", Name: "x"}}}))
-	r.must(r.store.RemoveAgent(t.Context(), "b", r.now))
+	r.must(r.store.RemoveAgent(t.Context(), "b", r.now, nil))
 	r.want("after removals", rollup.Query{Now: true}, "late@a", "z@a")
 }
 

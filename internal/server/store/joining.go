@@ -65,9 +65,10 @@ type Joining interface { //nolint:interfacebloat // one table and what hangs on 
 	// nothing happens and UseJoinToken returns its error. It returns ErrNotFound for an unknown token, and ErrKeyUsed
 	// for a key that is or was the key of a proxy. check may run more than once and must not call the store.
 	UseJoinToken(ctx context.Context, a Agent, check func(t JoinToken, again bool) error) error
-	// RemoveAgent deletes an agent with its observations, confirmed records and process groups, and records the
-	// removal. Tasks and events stay. It returns ErrNotFound for an unknown agent.
-	RemoveAgent(ctx context.Context, key string, at time.Time) error
+	// RemoveAgent deletes an agent with its observations, confirmed records and process groups, records the removal,
+	// and stores its last events, all in one transaction. Tasks and events stay. It returns ErrNotFound for an unknown
+	// agent.
+	RemoveAgent(ctx context.Context, key string, at time.Time, last []NewEvent) error
 	// ListFormer returns up to limit agents that were removed and have not joined again, the latest first.
 	ListFormer(ctx context.Context, limit int) ([]FormerAgent, error)
 	// ListRemoved returns the keys of the agents and proxies that were removed and have not joined again.

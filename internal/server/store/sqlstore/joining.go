@@ -204,8 +204,16 @@ func restore(ctx context.Context, tx tx, key, others string, args ...any) error 
 }
 
 // RemoveAgent deletes an agent.
-func (db *Store) RemoveAgent(ctx context.Context, key string, at time.Time) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error { return forgetAgent(ctx, tx, key, at) })
+func (db *Store) RemoveAgent(ctx context.Context, key string, at time.Time, last []store.NewEvent) error {
+	_, err := db.writeEvents(ctx, at, func(ctx context.Context, tx tx, events *arrivals) error {
+		events.agent = key
+		for i := range last {
+			if err := events.add(ctx, tx, &last[i]); err != nil {
+				return err
+			}
+		}
+		return forgetAgent(ctx, tx, key, at)
+	})
 	if err != nil {
 		return fmt.Errorf("cannot remove agent %s: %w", key, err)
 	}

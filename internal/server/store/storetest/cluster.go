@@ -121,7 +121,7 @@ func agentsChanged(t *testing.T, s store.Store) {
 	if len(all) != 2 {
 		t.Errorf("got %v", all)
 	}
-	must(t, s.RemoveAgent(t.Context(), "a", at(time.Hour)))
+	must(t, s.RemoveAgent(t.Context(), "a", at(time.Hour), nil))
 	if err := s.ChangeAgent(t.Context(), a); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a removed agent is changed: %v", err)
 	}

@@ -169,7 +169,7 @@ func joinTokensRaced(t *testing.T, s store.Store) {
 }
 
 func agentsRemoved(t *testing.T, s store.Store) {
-	if err := s.RemoveAgent(t.Context(), "x", epoch); !errors.Is(err, store.ErrNotFound) {
+	if err := s.RemoveAgent(t.Context(), "x", epoch, nil); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown agent removed: %v", err)
 	}
 	for i, key := range []string{"x", "y"} {
@@ -189,7 +189,13 @@ func agentsRemoved(t *testing.T, s store.Store) {
 		[]process.Group{{ID: "g"}}))
 	member := store.Upkeep{Process: process.ID{Namespace: "ns", Name: "a"}, Agent: "x", Serial: 1}
 	must(t, s.PutUpkeep(t.Context(), []store.Upkeep{member}))
-	must(t, s.RemoveAgent(t.Context(), "x", epoch))
+	last := event("removal", 7, 0, process.EventHostRemoved, "")
+	must(t, s.RemoveAgent(t.Context(), "x", epoch, []store.NewEvent{{Event: last, Body: "{}"}}))
+	told, _, err := s.EventsAfter(t.Context(), 0, store.EventFilter{Kinds: []process.EventKind{last.Kind}}, 10)
+	must(t, err)
+	if len(told) != 1 || told[0].Agent != "x" {
+		t.Errorf("the last events of the removed agent are %+v", told)
+	}
 	must(t, s.PutUpkeep(t.Context(), []store.Upkeep{member})) // as for a new host: nothing is remembered of the former
 	list, err := s.ListAgents(t.Context())
 	must(t, err)
@@ -216,7 +222,7 @@ func agentsRemoved(t *testing.T, s store.Store) {
 		}, Removed: epoch,
 	}}, former)
 	must(t, s.PutAgent(t.Context(), store.Agent{Key: "z", IP: "10.0.0.3", Created: epoch}))
-	must(t, s.RemoveAgent(t.Context(), "z", at(time.Hour)))
+	must(t, s.RemoveAgent(t.Context(), "z", at(time.Hour), nil))
 	former, err = s.ListFormer(t.Context(), 1)
 	must(t, err)
 	same(t, "the latest", "z", former[0].Key)

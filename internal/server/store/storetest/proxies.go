@@ -113,7 +113,7 @@ func keysOfOthers(t *testing.T, s store.Store) {
 	must(t, agent("2", 3))
 	refused("there")
 	must(t, s.RemoveProxy(t.Context(), "1", epoch))
-	must(t, s.RemoveAgent(t.Context(), "2", epoch))
+	must(t, s.RemoveAgent(t.Context(), "2", epoch, nil))
 	refused("removed")
 	removed, err := s.ListRemoved(t.Context())
 	must(t, err)
