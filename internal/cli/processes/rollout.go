@@ -339,7 +339,7 @@ func sayNext(cmd *cobra.Command, s *remote.Session, r *client.Rollout) {
 	} else if n > 0 {
 		term.Say(cmd, "repeat on the hosts that were away: %s\n", s.Again("rollout retry %s --away", r.ID))
 	}
-	if r.State == client.RolloutDone && meddled(r) {
+	if r.State == client.RolloutDone && r.Op == client.OpApply && meddled(r) {
 		term.Say(cmd, "apply the file again to bring it to the hosts that somebody has changed\n")
 	}
 	if r.Counts.Failed > 0 && r.State != "running" && r.State != "aborted" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "drover/api/v1"
+	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
@@ -55,6 +56,34 @@ func (d *Driver) changedMeanwhile(ctx context.Context, r *store.Rollout, t *stor
 		}
 	}
 	return changed, nil
+}
+
+// stoppedMeanwhile returns the hosts on which somebody has stopped a process since the rollout of an operation was
+// created, and the operation could start it again; and who that was.
+func (d *Driver) stoppedMeanwhile(ctx context.Context, r *store.Rollout, steps []store.RolloutStep, hosts []*rollout.Host,
+) (map[string]string, error) {
+	stopped := map[string]string{}
+	if info := r.Op.Info(); !info.LeavesRunning() {
+		return nil, nil //nolint:nilnil // it starts nothing
+	}
+	known, err := d.statuses(ctx, r, hosts)
+	if err != nil {
+		return nil, err
+	}
+	now := d.Now()
+	for _, h := range hosts {
+		created := r.Created.Add(d.Presence.Presence(h.Agent, now).Ahead + precision) // by the clock of the host
+		for _, at := range h.Steps {
+			id := steps[at].Process
+			s := known[store.ObservedKey{Agent: h.Agent, Process: id}]
+			if s != nil && s.Want == process.WantStopped && s.Cause.ID == process.CauseStopped &&
+				s.Cause.Since > created.UnixMilli() {
+				stopped[h.Agent] = fmt.Sprintf("%s: %s since the plan", id, s.Cause.Text)
+				break
+			}
+		}
+	}
+	return stopped, nil
 }
 
 // callerOf names an app and its user, or the user who called without an app.

@@ -38,6 +38,8 @@ const (
 	countShare = 10
 	// awayFor is how long an agent may reconnect before it counts as away.
 	awayFor = 10 * time.Second
+	// precision is that of the difference between the clocks of an agent and of the servers.
+	precision = 2 * time.Second
 )
 
 // Rollouts has the rollouts.
@@ -295,7 +297,13 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 	t := d.task(r, r.BatchTask(batch))
 	var known map[store.ObservedKey]*process.Status
 	var changed map[string]string
-	if r.Op == store.OpApply && r.State != rollout.Aborted {
+	switch {
+	case r.State == rollout.Aborted:
+	case r.Op != store.OpApply:
+		if changed, err = d.stoppedMeanwhile(ctx, r, steps, hosts); err != nil {
+			return err
+		}
+	default:
 		if changed, err = d.changedMeanwhile(ctx, r, t, steps, hosts); err != nil {
 			return err
 		}
@@ -585,7 +593,6 @@ func worse(f rollout.Fact, step *store.RolloutStep, status *process.Status, appl
 // agentFact returns a fact about a host with the judgement about an agent that was upgraded by the given time. It is
 // well if its host is connected, unless it has started again since: it has ended, or the host has gone back.
 func agentFact(f rollout.Fact, step *store.RolloutStep, p *fleet.Presence, settled time.Time) rollout.Fact {
-	const precision = 2 * time.Second // of the difference of clocks
 	started := p.Facts.Started
 	if settled.IsZero() || started.IsZero() || !started.Add(-p.Ahead).After(settled.Add(precision)) {
 		return f

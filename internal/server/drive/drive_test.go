@@ -387,6 +387,43 @@ func TestApplyLeavesWhatWasStopped(t *testing.T) {
 	r.wants(r.step(), rollout.Done, 0, rollout.Succeeded)
 }
 
+// TestOperationLeavesWhatWasStopped: somebody has stopped a process since the rollout of a restart began. Its batch
+// leaves the host as it is, and says who that was. A process that was stopped before is started, and a stop goes
+// through.
+func TestOperationLeavesWhatWasStopped(t *testing.T) {
+	for name, c := range map[string]struct {
+		op    process.Op
+		since time.Duration
+		cause process.CauseID
+		want  rollout.HostState
+	}{
+		"stopped since":  {process.Restart, time.Minute, process.CauseStopped, rollout.Skipped},
+		"start":          {process.Start, time.Minute, process.CauseStopped, rollout.Skipped},
+		"stopped before": {process.Restart, 0, process.CauseStopped, rollout.Begun},
+		"crashed since":  {process.Restart, time.Minute, process.CauseExited, rollout.Begun},
+		"a stop":         {process.Stop, time.Minute, process.CauseStopped, rollout.Begun},
+	} {
+		r := rigOf(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, c.op, []store.RolloutStep{{Op: c.op, Process: nginx}}, "a")
+		r.must(r.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{{
+			Agent: "a", Process: nginx, Spec: &process.Spec{}, Status: process.Status{
+				Known: true, State: process.StateStopped, Want: process.WantStopped,
+				Cause: process.Cause{ID: c.cause, Text: "stopped by ben", Since: r.now.Add(c.since).UnixMilli()},
+			},
+		}}, nil))
+		r.now = r.now.Add(2 * time.Minute)
+		r.step()
+		ro := r.step()
+		h := ro.Hosts[0]
+		if h.State != c.want {
+			t.Errorf("%s: the host is %s (%s), want %s", name, h.State, h.Text, c.want)
+		}
+		const text = "left as it is: shop/nginx: stopped by ben since the plan"
+		if c.want == rollout.Skipped && (h.Cause != rollout.CauseChanged || h.Text != text) {
+			t.Errorf("%s: %s %q, want %q", name, h.Cause, h.Text, text)
+		}
+	}
+}
+
 // TestApplyLeavesWhatWasChanged: somebody has given a host another spec since the rollout began. Its batch leaves the
 // whole host as it is, in words, also after a resume and another driver. Upkeep is not somebody, nor is the way back.
 func TestApplyLeavesWhatWasChanged(t *testing.T) {
