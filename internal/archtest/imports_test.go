@@ -354,7 +354,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/cli/remote": {
 			"client", "internal/cli/term", "internal/command", "internal/config", "internal/durable", "internal/process",
-			"internal/selector", "internal/server/apiv1", "internal/spelling", "internal/wildcard",
+			"internal/selector", "internal/server/apiv1", "internal/spelling", "internal/wildcard", "internal/words",
 		},
 		"internal/cli/servers": {
 			"internal/service",

@@ -1,6 +1,9 @@
 package words
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Kinds are the words of the kinds of events, by their ids.
 //
@@ -169,6 +172,22 @@ func Action(id string) Text {
 		return t
 	}
 	return word(Actions, id)
+}
+
+// AskedFor returns the ids of what a call asked for, joined with commas: its operations, or its endpoint if there are
+// none. An apply and an undo are more than the operations that carry them out.
+func AskedFor(action string, ops []string) string {
+	const dryRun = ".dry-run"
+	base, dry := strings.CutSuffix(action, dryRun)
+	if len(ops) == 0 || base == "namespaces.apply" || base == "rollouts.undo" {
+		return action
+	}
+	slices.Sort(ops)
+	text := strings.Join(ops, ", ")
+	if dry {
+		text = strings.ReplaceAll(text, ", ", dryRun+", ") + dryRun
+	}
+	return text
 }
 
 // Did returns the words of actions, of which several are joined with commas.

@@ -124,3 +124,23 @@ func field(n *ast.CompositeLit, name string) []ast.Expr {
 	}
 	return nil
 }
+
+// TestAskedFor: an apply and an undo are called so in the audit log, whatever operations carry them out.
+func TestAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		action string
+		ops    []string
+		want   string
+	}{
+		{"operations.create", []string{"restart"}, "restart"},
+		{"operations.create.dry-run", []string{"stop", "restart"}, "restart.dry-run, stop.dry-run"},
+		{"namespaces.apply", []string{"update", "restart"}, "namespaces.apply"},
+		{"namespaces.apply.dry-run", []string{"restart"}, "namespaces.apply.dry-run"},
+		{"rollouts.undo", []string{"restart"}, "rollouts.undo"},
+		{"agents.remove", nil, "agents.remove"},
+	} {
+		if got := words.AskedFor(c.action, c.ops); got != c.want {
+			t.Errorf("%s of %q: %q, want %q", c.action, c.ops, got, c.want)
+		}
+	}
+}

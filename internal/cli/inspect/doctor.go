@@ -158,9 +158,9 @@ func (f *findings) server(cmd *cobra.Command, s *remote.Session, agentOnly bool)
 		f.ok("server", "it answers in %s", took.Round(time.Millisecond))
 		f.state(&state, state.Now.Sub(begun.Add(took/2)))
 	}
-	f.hosts(cmd.Context(), c, state.Version)
+	f.hosts(cmd.Context(), s, c, state.Version)
 	f.rollouts(cmd.Context(), s, c)
-	f.packages(cmd.Context(), c)
+	f.packages(cmd.Context(), s, c)
 	return c.Address(), true, nil
 }
 
@@ -258,7 +258,7 @@ func (f *findings) space(check string, free, size int64) {
 func scarce(free, size int64) bool { return free < 128<<20 || free < size/10 }
 
 // hosts checks the agents.
-func (f *findings) hosts(ctx context.Context, c *client.Client, version string) {
+func (f *findings) hosts(ctx context.Context, s *remote.Session, c *client.Client, version string) {
 	var away []string
 	builds := map[string]int{}
 	noted := map[string][]string{} // hosts by what their agents note
@@ -298,7 +298,7 @@ func (f *findings) hosts(ctx context.Context, c *client.Client, version string) 
 	for _, b := range slices.Sorted(maps.Keys(builds)) {
 		others = append(others, fmt.Sprintf("%s ×%d", b, builds[b]))
 	}
-	f.warn("version", "drover agents upgrade HOST --to VERSION", "agents have other versions than the server: %s",
+	f.warn("version", s.Again("agents upgrade HOST --to VERSION"), "agents have other versions than the server: %s",
 		some(others))
 }
 
@@ -320,7 +320,7 @@ func (f *findings) rollouts(ctx context.Context, s *remote.Session, c *client.Cl
 }
 
 // packages names the versions of the agent that have no whole program, as after a restore.
-func (f *findings) packages(ctx context.Context, c *client.Client) {
+func (f *findings) packages(ctx context.Context, s *remote.Session, c *client.Client) {
 	var lacking []string
 	known := 0
 	for p, err := range c.Packages(ctx) {
@@ -338,7 +338,7 @@ func (f *findings) packages(ctx context.Context, c *client.Client) {
 	}
 	switch {
 	case len(lacking) > 0:
-		f.warn("packages", "drover packages add FILE, or drover packages remove VERSION ARCH",
+		f.warn("packages", s.Again("packages add FILE")+", or "+s.Again("packages remove VERSION ARCH"),
 			"hosts cannot upgrade to packages without their whole program: %s", some(lacking))
 	case known > 0:
 		f.ok("packages", "every package has its whole program")

@@ -176,7 +176,7 @@ func TestLackingPackages(t *testing.T) {
 	} {
 		text, status = tt.text, tt.status
 		var f findings
-		if f.packages(t.Context(), c); !slices.Equal(f, tt.want) {
+		if f.packages(t.Context(), &remote.Session{}, c); !slices.Equal(f, tt.want) {
 			t.Errorf("%s: %+v, want %+v", tt.text, f, tt.want)
 		}
 	}

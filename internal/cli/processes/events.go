@@ -472,7 +472,12 @@ func showChanges(cmd *cobra.Command, o term.Output, c *client.Changes) error {
 	section(&out, "Rollouts:", c.Rollouts, []term.Column[client.Rollout]{
 		{Head: "TIME", Cell: func(r client.Rollout) string { return term.Stamp(&r.CreatedAt) }},
 		{Head: "ROLLOUT", Cell: func(r client.Rollout) string { return r.ID }},
-		{Head: "OP", Cell: func(r client.Rollout) string { return r.Op }},
+		{Head: "OP", Cell: func(r client.Rollout) string {
+			if r.Undoes != "" {
+				return "undo"
+			}
+			return r.Op
+		}},
 		{Head: "PROCESSES", Cell: func(r client.Rollout) string { return strings.Join(r.Processes, " ") }},
 		{Head: "BY", Cell: func(r client.Rollout) string { return term.Caller(r.App, r.User) }},
 		{Head: "STATE", State: true, Cell: func(r client.Rollout) string { return r.State }},

@@ -35,10 +35,8 @@ func auditOf(r client.AuditRow) auditRow {
 	if json.Unmarshal(r.Detail, &detail) != nil { // most calls have no detail
 		detail.Ops = nil
 	}
-	row := auditRow{AuditRow: r, Did: r.Action, Outcome: "ok", Task: detail.Task}
-	if len(detail.Ops) > 0 {
-		row.Did = strings.Join(slices.Sorted(maps.Keys(detail.Ops)), ", ")
-	}
+	row := auditRow{AuditRow: r, Outcome: "ok", Task: detail.Task}
+	row.Did = words.AskedFor(r.Action, slices.Collect(maps.Keys(detail.Ops)))
 	switch {
 	case !r.Allowed:
 		row.Outcome = "denied"
