@@ -416,6 +416,7 @@ var Sentences = []Text{
 	{"not ready when a stop of {user} came: {text}", "{user} 的停止操作到来时尚未就绪：{text}"},
 	{"not ready when a stop came: {text}", "停止操作到来时尚未就绪：{text}"},
 	{"pid {pid} runs on", "pid {pid} 继续运行"},
+	{"pid {pid} runs on, and drover no longer watches it", "pid {pid} 继续运行，drover 不再监控它"},
 	{"no pid file in {path} names a live {name}", "{path} 中没有 pid 文件指向存活的 {name}"},
 	{"pid file {path} does not exist", "pid 文件 {path} 不存在"},
 	{"pid file {path} is empty", "pid 文件 {path} 为空"},

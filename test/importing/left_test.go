@@ -1,6 +1,7 @@
 package importing_test
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ func (p *place) refused(file string, pid int) {
 }
 
 // TestUnregistered: what drover has started and no longer knows is a copy: a start beside it is refused under each name,
-// and takes it over on demand.
+// and takes it over on demand, as the command of drift does.
 func TestUnregistered(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -32,6 +33,19 @@ func TestUnregistered(t *testing.T) {
 	main, web := p.file("main", "4011", p.Dir), p.file("web", "4011", p.Dir)
 	p.cli(0, "apply", "-f", main, "--yes")
 	was := p.PID("main")
+	if out := p.cli(0, "unregister", "shop/main").Out; !strings.Contains(out, "pid "+strconv.Itoa(was)+" runs on, and") {
+		t.Errorf("unregister does not say that pid %d runs on: %s", was, out)
+	}
+	var drift struct{ Items []struct{ Mend string } }
+	if err := json.Unmarshal([]byte(p.cli(3, "drift", "-o", "json").Out), &drift); err != nil || len(drift.Items) != 1 {
+		t.Fatalf("drift: %+v, %v", drift, err)
+	}
+	for command := range strings.SplitSeq(drift.Items[0].Mend, " && ") {
+		p.cli(0, strings.Fields(command)[1:]...)
+	}
+	if pid := p.PID("main"); pid != was {
+		t.Fatalf("after the command of drift drover watches pid %d, want %d", pid, was)
+	}
 	for _, file := range []string{main, web} {
 		p.cli(0, "unregister", "shop/*", "--yes")
 		p.refused(main, was)

@@ -160,15 +160,20 @@ func (n *session) waiting() string {
 		strings.Join(fields, ", "))
 }
 
-// unregister drops the record of the process and does not touch the instance.
+// unregister drops the record of the process and does not touch the instance. It says which instance it leaves.
 func (n *session) unregister() (Result, error) {
 	if n.subject.Record == nil {
 		return Result{}, process.Errorf(process.NotRunning, "the process is not registered")
 	}
+	n.spec = &n.subject.Record.Spec
+	left := ""
+	if seen := n.find(); seen.Alive() {
+		left = fmt.Sprintf("pid %d runs on, and drover no longer watches it", seen.ID.PID)
+	}
 	n.Prober.Drop(n.id)
 	n.reserved.release(n.id)
 	return Result{
-		Outcome: process.Outcome{Text: process.Success},
+		Outcome: process.Outcome{Text: successText(left)},
 		Change:  specstore.Change{Delete: true},
 	}, nil
 }

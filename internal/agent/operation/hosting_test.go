@@ -82,8 +82,9 @@ func TestRegistration(t *testing.T) {
 		{name: "update a hosted one", op: process.Update, known: hosted, text: "success", hosted: true},
 		{
 			name: "unregister leaves the process alone", op: process.Unregister, running: true, known: hosted,
-			text: "success", alive: true,
+			text: "success: pid 100 runs on, and drover no longer watches it", alive: true,
 		},
+		{name: "unregister one that is down", op: process.Unregister, known: hosted, text: "success"},
 		{
 			name: "unregister an unknown one", op: process.Unregister, fault: process.NotRunning,
 			text: "the process is not registered",

@@ -94,7 +94,7 @@ func TestSelectionsOfAFile(t *testing.T) {
 		return all
 	}
 	lacks := []string{"0:10.0.0.2 missed admin drover register a/x --hosts 0:10.0.0.2 --selection && " +
-		"drover start a/x --hosts 0:10.0.0.2"}
+		"drover start a/x --hosts 0:10.0.0.2 --take-over"}
 	same(t, "a host that matches and has got nothing", lacks, missed())
 	inBatches := `{"namespace":"a","processes":{"x":{` + daemon + `,"labels":{"b":"c"},"hosts":{"select":"role=web,os"},` +
 		`"rollout":{"batch":1}}}}`

@@ -122,7 +122,7 @@ func (c *Case) reapply() string {
 	case c.file().Policy.OnDemand:
 		return command
 	default:
-		return command + " && " + c.on("start")
+		return command + " && " + c.on("start") + " --take-over" // what drover does not know may run
 	}
 	return command + " --replace"
 }

@@ -89,12 +89,12 @@ func TestOf(t *testing.T) {
 		},
 		"never arrived": {
 			drift.Case{Placed: file, Filed: file}, []string{
-				"missed  <nil>><nil> shop/anna " + again + " && drover start shop/web --hosts 'web 1'",
+				"missed  <nil>><nil> shop/anna " + again + " && drover start shop/web --hosts 'web 1' --take-over",
 			},
 		},
 		"selected, and nothing came": {
 			drift.Case{Selected: selected},
-			[]string{"missed  <nil>><nil> shop/anna " + chosen + " && drover start shop/web --hosts 'web 1'"},
+			[]string{"missed  <nil>><nil> shop/anna " + chosen + " && drover start shop/web --hosts 'web 1' --take-over"},
 		},
 		"selected, and of another caller": {
 			drift.Case{Selected: selected, Placed: placed(v1.ThroughGSE, second), Have: have(second, "running")},
@@ -133,13 +133,13 @@ func TestOf(t *testing.T) {
 		},
 		"selected, and removed by a person": {
 			drift.Case{Selected: selected, Filed: &removed},
-			[]string{"person  <nil>><nil> ops/ben " + chosen + " && drover start shop/web --hosts 'web 1'"},
+			[]string{"person  <nil>><nil> ops/ben " + chosen + " && drover start shop/web --hosts 'web 1' --take-over"},
 		},
 		"removed by a person, and not selected any more": {drift.Case{Filed: &removed, Unwanted: true}, nil},
 		"not there, and not selected any more":           {drift.Case{Placed: file, Filed: file, Unwanted: true}, nil},
 		"selected, and dropped by a selection before": {
 			drift.Case{Selected: selected, Filed: &pruned},
-			[]string{"missed  <nil>><nil> shop/anna " + chosen + " && drover start shop/web --hosts 'web 1'"},
+			[]string{"missed  <nil>><nil> shop/anna " + chosen + " && drover start shop/web --hosts 'web 1' --take-over"},
 		},
 		"changed, and runs with the spec of the file": {
 			drift.Case{
@@ -197,7 +197,7 @@ func TestOf(t *testing.T) {
 		},
 		"removed by a person": {
 			drift.Case{Filed: &removed},
-			[]string{"person  <nil>><nil> ops/ben " + again + " && drover start shop/web --hosts 'web 1'"},
+			[]string{"person  <nil>><nil> ops/ben " + again + " && drover start shop/web --hosts 'web 1' --take-over"},
 		},
 		"removed by a file": {drift.Case{Filed: &pruned}, nil},
 		"removed by a file, and still there": {
