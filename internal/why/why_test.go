@@ -10,6 +10,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/why"
+	"drover/internal/words"
 )
 
 func now() time.Time { return time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC) }
@@ -316,6 +317,19 @@ func TestImpact(t *testing.T) {
 			t.Errorf("%s and %s are %q alike", state, other, v.Impact)
 		}
 		seen[v.Impact] = state
+	}
+}
+
+// TestRebootedRun: what the catalogue says of a reboot holds for a run that does not begin again, too.
+func TestRebootedRun(t *testing.T) {
+	s := down("finished", process.CauseRebooted)
+	s.Cause.Text = ""
+	v := why.Open().Judge(why.Facts{Agent: here(), Now: now(), Status: s})
+	e, _ := why.Open().Lookup(process.CauseRebooted)
+	if v.Impact != "it has ended, and drover does not start it again" ||
+		e.Meaning.In(words.English) != "The host rebooted or shuts down, which has ended the process." ||
+		!strings.Contains(e.Remedy.In(words.English), "A run does not begin again") {
+		t.Errorf("%q, %q, %q", e.Meaning.In(words.English), v.Impact, e.Remedy.In(words.English))
 	}
 }
 

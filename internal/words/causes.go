@@ -148,10 +148,11 @@ var Causes = map[string]Cause{
 	// between two instances
 	"host-rebooted": {
 		Text{"Host rebooted", "主机已重启"},
-		Text{"The host rebooted or shuts down, and the process is not up yet.", "主机重启过或正在关机，该进程尚未恢复运行。"},
+		Text{"The host rebooted or shuts down, which has ended the process.", "主机重启过或正在关机，该进程因此结束。"},
 		Text{
-			"Wait: drover starts hosted processes a few at a time. If it stays down, read its start error.",
-			"请稍候：drover 会分批启动托管的进程。如果一直没有启动，查看启动错误。",
+			"A resident process: wait, drover starts a few at a time, or read its start error. A run does not begin " +
+				"again: `drover start` begins another one.",
+			"常驻进程：请稍候，drover 会分批启动；如果一直没有启动，查看启动错误。单次运行不会再次开始：用 `drover start` 开始新的运行。",
 		},
 	},
 	"flapping": {
