@@ -117,6 +117,13 @@ func (d *Directory) Elsewhere(key, place string, now time.Time) bool {
 	return place != "" && holder != "" && place != holder
 }
 
+// displaced reports whether the key of an agent is claimed from another place, and the agent has been silent since: the
+// host has most likely rebooted, and what the agent told before is of the boot before. The caller holds the lock.
+func (d *Directory) displaced(key string, now time.Time) bool {
+	l, r := d.links[key], d.rivals[key]
+	return r.there(l.facts.Place, now) && !r.Certain() && !l.seen.After(r.Since)
+}
+
 // Rival returns the second host that uses the key of an agent, if it is present now.
 func (d *Directory) Rival(key string, now time.Time) (Rival, bool) {
 	d.mu.RLock()

@@ -124,6 +124,36 @@ func TestAHostThatWasRebooted(t *testing.T) {
 	}
 }
 
+// TestARebootedHostIsAway: what a host told before a reboot is not of now. From the claim of the new boot on, the host is
+// away until it has got its key; a host that goes on beside a copy is back with its next report.
+func TestARebootedHostIsAway(t *testing.T) {
+	c := newContest(t)
+	c.says(0, "boot 1", hello, fleet.Granted, false)
+	away := func(want bool) {
+		t.Helper()
+		if p := c.Presence("K", c.now); p.Away != want {
+			t.Errorf("at %s: away %v, want %v", c.now.Format("04:05"), p.Away, want)
+		}
+	}
+	c.says(time.Second, "boot 1", heartbeat, fleet.Granted, false)
+	away(false)
+	for range 4 {
+		c.says(3*time.Second, "boot 2", hello, fleet.Unsettled, false)
+		away(true)
+	}
+	c.says(3*time.Second, "boot 2", hello, fleet.Granted, false)
+	away(false)
+	c.says(time.Second, "copy", hello, fleet.Unsettled, false)
+	away(true)
+	c.says(time.Second, "boot 2", held, fleet.Granted, false) // it reports, whatever its clock
+	away(false)
+	c.says(time.Second, "copy", hello, fleet.Unsettled, false)
+	away(false)
+	c.says(2*time.Second, "boot 2", heartbeat, fleet.Granted, true)
+	c.says(time.Second, "copy", hello, fleet.Denied, false)
+	away(false)
+}
+
 // TestAReportOfBefore: what was sealed before a rival came says nothing about the rival, nor does what was sealed by
 // a clock that is ahead.
 func TestAReportOfBefore(t *testing.T) {

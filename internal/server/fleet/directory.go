@@ -490,7 +490,7 @@ func (d *Directory) Presence(key string, now time.Time) Presence {
 	_, joined := d.byKey[key]
 	p := d.links[key].presence(joined, d.started, now)
 	p.Untold = joined && d.untold(key)
-	p.Away = p.Away || p.Untold
+	p.Away = p.Away || p.Untold || d.displaced(key, now)
 	p.Settling = now.Sub(d.linked) < SettleTime
 	return p
 }
@@ -507,7 +507,7 @@ func (d *Directory) Online(now time.Time) (keys []string) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for key := range d.byKey {
-		if !d.untold(key) && !d.links[key].presence(true, d.started, now).Away {
+		if d.isOnline(key, now) {
 			keys = append(keys, key)
 		}
 	}
@@ -519,9 +519,14 @@ func (d *Directory) Count(now time.Time) (known, online int) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for key := range d.byKey {
-		if !d.untold(key) && !d.links[key].presence(true, d.started, now).Away {
+		if d.isOnline(key, now) {
 			online++
 		}
 	}
 	return len(d.byKey), online
+}
+
+// isOnline reports whether an agent in the register is not away; the caller holds the lock.
+func (d *Directory) isOnline(key string, now time.Time) bool {
+	return !d.untold(key) && !d.displaced(key, now) && !d.links[key].presence(true, d.started, now).Away
 }

@@ -34,7 +34,8 @@ type Presence struct {
 	// LastSeen is the time of the agent's last message; zero if there was none since the server's start.
 	LastSeen time.Time
 	// Away is whether the link is known or presumed to be lost, Vacant whether the loss is certain. Untold is whether
-	// the database was restored from a copy, and the agent has not told yet what it has: then it is away, too.
+	// the database was restored from a copy, and the agent has not told yet what it has: then it is away, too. So is an
+	// agent whose key is claimed from another boot, until the claim is granted or the agent reports.
 	Away, Vacant, Untold bool
 	// Since is the start of an absence: the earliest moment from which on the agent has been away without a break, and
 	// never before the server's start.
