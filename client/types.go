@@ -242,6 +242,8 @@ type (
 	SignIn = v1.SignIn
 	// Server is the state of a server, with the ends of its certificates and the space of its disk.
 	Server = v1.Server
+	// UnknownHost is a host that the database of a server does not know.
+	UnknownHost = v1.UnknownHost
 	// Certificate is when a certificate ends.
 	Certificate = v1.Certificate
 	// Space is the room of a file system.

@@ -160,6 +160,19 @@ type Server struct {
 	Certificates []Certificate `json:"certificates"`
 	// Disk is the file system of the data directory; nil if it cannot be read.
 	Disk *Space `json:"disk,omitempty"`
+	// UnknownHosts are those whose reports this server has rejected in the last minutes because its database does not
+	// know them, as after a restore: the first 100. They have to join again.
+	UnknownHosts []UnknownHost `json:"unknown_hosts,omitempty"`
+}
+
+// UnknownHost is a host that the database does not know. Address is that of its connection to the server; it is empty
+// if the host is connected to a proxy, or to another broker.
+type UnknownHost struct {
+	Key         string    `json:"key"`
+	Cloud       int       `json:"cloud"`
+	Address     string    `json:"address,omitempty"`
+	FirstSeenAt time.Time `json:"first_seen_at"`
+	LastSeenAt  time.Time `json:"last_seen_at"`
 }
 
 // Certificate is when a certificate ends.

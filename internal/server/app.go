@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	v1 "drover/api/v1"
 	"drover/internal/reserve"
 	"drover/internal/server/access"
+	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 )
 
@@ -74,5 +76,42 @@ func (s *Server) state() v1.Server {
 	if size, free, err := reserve.Disk(s.cfg.Dir); err == nil { // a readiness check tells any fault of the directory
 		state.Disk = &v1.Space{Free: free, Size: size}
 	}
+	state.UnknownHosts = s.unknownHosts()
 	return state
+}
+
+// mostUnknownHosts is how many unknown hosts the state of a server names.
+const mostUnknownHosts = 100
+
+// unknownAgents returns the agents that report in vain because the register does not have them. Some may have joined
+// since their last report.
+func (s *Server) unknownAgents() []fleet.UnregisteredAgent {
+	list := s.unregistered.List(s.clock.Wall())
+	return slices.DeleteFunc(list, func(a fleet.UnregisteredAgent) bool {
+		_, joined := s.directory.ByKey(a.Key)
+		if joined {
+			s.unregistered.Joined(a.Key)
+		}
+		return joined
+	})
+}
+
+// unknownHosts names the hosts that report in vain.
+func (s *Server) unknownHosts() []v1.UnknownHost {
+	agents := s.unknownAgents()
+	if len(agents) == 0 {
+		return nil
+	}
+	addresses := map[string]string{}
+	if s.embedded != nil {
+		addresses = s.embedded.Addresses()
+	}
+	hosts := make([]v1.UnknownHost, min(len(agents), mostUnknownHosts))
+	for i := range hosts {
+		a := &agents[i]
+		hosts[i] = v1.UnknownHost{
+			Key: a.Key, Cloud: a.Area, Address: addresses[a.Key], FirstSeenAt: a.First.UTC(), LastSeenAt: a.Last.UTC(),
+		}
+	}
+	return hosts
 }

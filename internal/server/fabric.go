@@ -267,6 +267,9 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 	}
 	size := len(data)
 	pair, head, report, err := s.open(ctx, agent, data)
+	if errors.Is(err, pairs.ErrUnknownMember) {
+		s.unregistered.Reported(area, agent, s.clock.Wall())
+	}
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "rejected report", "agent", agent, "error", err)
 		return hint(err)

@@ -155,6 +155,8 @@ type transport struct {
 	logs    agentLogs
 	depot   *depot.Depot
 	reports *reportLimiter
+	// unregistered has the agents whose reports cannot be opened, because the register does not have them.
+	unregistered fleet.Unregistered
 	// reporting is closed once the server receives reports. Agents that connect earlier would only report in vain, and
 	// take processor time from the start.
 	reporting chan struct{}
@@ -239,7 +241,8 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		Certificates: s.joining.certificates,
 		Servers:      s.cluster.servers, Skew: s.clock.Skew, LogLost: s.cfg.Service.Lost,
 		ClocksOff: s.clocksOff, Proxies: s.countProxies,
-		Now: s.clock.Wall, Log: cfg.Log,
+		Unregistered: func() int { return len(s.unknownAgents()) },
+		Now:          s.clock.Wall, Log: cfg.Log,
 	})
 	if err := s.openAPI(ctx); err != nil {
 		return nil, err

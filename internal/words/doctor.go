@@ -48,6 +48,11 @@ var Doctor = []Text{
 	{"{free} of {size} are free", "{size} 中有 {free} 可用"},
 	{"cannot list the hosts: {output}", "无法列出主机：{output}"},
 	{"{n} of {hosts} hosts are away: {output}", "{hosts} 台主机中有 {n} 台失联：{output}"},
+	{"the database does not know hosts that report: {output}", "有主机在上报，但数据库不认识它们：{output}"},
+	{
+		"have each join again: 'drover token create', then 'drover-agent join' on the host",
+		"让每台主机重新接入：先执行 'drover token create'，再在该主机上执行 'drover-agent join'",
+	},
 	{"{n} of {hosts} hosts are online", "{hosts} 台主机中有 {n} 台在线"},
 	{"cannot list the rollouts: {output}", "无法列出分批发布：{output}"},
 	{"no rollout is paused or held", "没有已暂停或等待批准的分批发布"},

@@ -69,6 +69,51 @@ func (f *fleet) refused(name, ip, why string, flags ...string) {
 	})
 }
 
+// TestAHostThatJoinedAfterTheBackup: a host that a restored database does not know is named with its key, until it has
+// joined again.
+func TestAHostThatJoinedAfterTheBackup(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.JoinAndStart("one", "127.0.0.2", 0)
+	f.Server.End(syscall.SIGTERM)
+	database := filepath.Join(f.ServerDir(), "server", "drover.db")
+	copied, err := os.ReadFile(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.StartServer()
+	f.JoinAndStart("two", "127.0.0.3", 0)
+	f.Server.End(syscall.SIGTERM)
+	for _, file := range []string{"-wal", "-shm"} {
+		if err := os.Remove(database + file); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(database, copied, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.StartServer()
+	f.Online(first)
+	doctor := func() string {
+		_, out, errs := f.Run("server", "", f.Drover, "doctor", "--data-dir", f.ServerDir())
+		return out + errs
+	}
+	harness.Eventually(t, "doctor to name the host that the database does not know", func() bool {
+		return strings.Contains(doctor(), "the database does not know hosts that report: 127.0.0.1 (area 0, key "+
+			f.publicKey("two")+", since ")
+	})
+	if out := doctor(); strings.Contains(out, f.publicKey("one")) {
+		t.Errorf("doctor names a host that is known:\n%s", out)
+	}
+	if code, errs := f.Join("two", "127.0.0.3", f.Token(0)); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	f.Online(second)
+	if out := doctor(); strings.Contains(out, "does not know hosts") {
+		t.Errorf("after it has joined again:\n%s", out)
+	}
+}
+
 // TestAnAddressThatWasGivenOutAgain: another host does not get the address of one that is away, which goes on. After the
 // removal of the first one it gets the address alone.
 func TestAnAddressThatWasGivenOutAgain(t *testing.T) {

@@ -3,6 +3,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,6 +225,20 @@ func (f *findings) state(s *client.Server, ahead time.Duration) {
 	}
 	if s.Disk != nil {
 		f.space(serverDisk, s.Disk.Free, s.Disk.Size)
+	}
+	f.unknown(s.UnknownHosts)
+}
+
+// unknown names the hosts that report in vain, as after a restore of the database.
+func (f *findings) unknown(hosts []client.UnknownHost) {
+	named := make([]string, len(hosts))
+	for i, h := range hosts {
+		named[i] = fmt.Sprintf("%s (area %d, key %s, since %s)", cmp.Or(h.Address, "?"), h.Cloud, h.Key,
+			term.Stamp(&h.FirstSeenAt))
+	}
+	if len(named) > 0 {
+		f.warn("hosts", "have each join again: 'drover token create', then 'drover-agent join' on the host",
+			"the database does not know hosts that report: %s", some(named))
 	}
 }
 

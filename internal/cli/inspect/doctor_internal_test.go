@@ -16,6 +16,7 @@ import (
 
 	"drover/client"
 	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
 	"drover/internal/command"
 )
 
@@ -62,6 +63,20 @@ func TestState(t *testing.T) {
 		if got := strings.Join(wrong, ", "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestUnknownHosts: hosts that the database does not know are one warning.
+func TestUnknownHosts(t *testing.T) {
+	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	var f findings
+	f.unknown(nil)
+	f.unknown([]client.UnknownHost{
+		{Key: "UA", Address: "10.7.0.8", FirstSeenAt: since}, {Key: "UB", Cloud: 3, FirstSeenAt: since},
+	})
+	if len(f) != 1 || f[0].Level != levelWarning || f[0].Message != "the database does not know hosts that report: "+
+		"10.7.0.8 (area 0, key UA, since "+term.Stamp(&since)+"), ? (area 3, key UB, since "+term.Stamp(&since)+")" {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -120,7 +120,9 @@ func TestTheStateIsShown(t *testing.T) {
 		LogLost:   func() uint64 { return 6 },
 		ClocksOff: func() int { return 2 },
 		Proxies:   func() (known, online int) { return 3, 2 },
-		Log:       slog.New(slog.DiscardHandler),
+
+		Unregistered: func() int { return 4 },
+		Log:          slog.New(slog.DiscardHandler),
 	})
 	for range 2 {
 		wantSamples(t, scrape(t, m, nil),
@@ -138,7 +140,7 @@ func TestTheStateIsShown(t *testing.T) {
 			`drover_receiver_last_delivery_timestamp_seconds{receiver="gone"} 0`,
 			`drover_certificate_expiry_timestamp_seconds{certificate="ca"} 1.8e+09`,
 			`drover_servers 3`, `drover_log_lines_lost_total 6`, `drover_clock_skew_seconds -90`,
-			`drover_agents_clock_off 2`, `drover_agents_copied 1`,
+			`drover_agents_clock_off 2`, `drover_agents_copied 1`, `drover_agents_unknown 4`,
 			`drover_proxies{presence="online"} 2`, `drover_proxies{presence="away"} 1`,
 		)
 	}

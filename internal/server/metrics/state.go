@@ -31,8 +31,10 @@ type Sources struct {
 	ClocksOff func() int
 	// Proxies returns the number of proxies that have joined, and how many of them are online.
 	Proxies func() (known, online int)
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Unregistered returns the number of agents that have reported in vain lately, because they are not in the register.
+	Unregistered func() int
+	Now          func() time.Time
+	Log          *slog.Logger
 }
 
 // Certificate is when a certificate ends.
@@ -82,7 +84,7 @@ type state struct {
 // fleetDescs describes the metrics of the servers, the hosts and the links between them.
 type fleetDescs struct {
 	servers, skew, certificates, logLost *prometheus.Desc
-	agents, clocksOff, copied            *prometheus.Desc
+	agents, clocksOff, copied, unknown   *prometheus.Desc
 	proxies, outbox                      *prometheus.Desc
 }
 
@@ -124,6 +126,8 @@ func newState(s Sources) *state {
 				"Online agents whose host's clock was off by more than 30 s at their last message to this server."),
 			copied: desc("drover_agents_copied",
 				"Agents whose key a second host uses; the server rejects the host that came later."),
+			unknown: desc("drover_agents_unknown",
+				"Agents whose reports this server rejected in the last 5 minutes because its database does not know them."),
 			proxies: desc("drover_proxies",
 				"Joined proxies, by presence (online or away) as seen by this server.", "presence"),
 			outbox: desc("drover_outbox_items",
@@ -158,7 +162,8 @@ func newState(s Sources) *state {
 func (s *state) Describe(out chan<- *prometheus.Desc) {
 	f, p, h := s.fleet, s.processes, s.hooks
 	for _, d := range []*prometheus.Desc{
-		f.servers, f.skew, f.logLost, f.certificates, f.agents, f.clocksOff, f.copied, f.proxies, f.outbox,
+		f.servers, f.skew, f.logLost, f.certificates, f.agents, f.clocksOff, f.copied, f.unknown, f.proxies,
+		f.outbox,
 		p.states, p.hosted, p.flapping, p.unhealthy, p.drifted, p.items,
 		h.lag, h.failing, h.attempts, h.delivered,
 	} {
@@ -177,6 +182,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	gauge(s.fleet.agents, float64(online), "online")
 	gauge(s.fleet.agents, float64(known-online), "away")
 	gauge(s.fleet.copied, float64(s.Agents.Rivals(s.Now())))
+	gauge(s.fleet.unknown, float64(s.Unregistered()))
 	gauge(s.fleet.outbox, float64(s.Waiting()))
 	known, online = s.Proxies()
 	gauge(s.fleet.proxies, float64(online), "online")
