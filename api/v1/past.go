@@ -109,6 +109,7 @@ type HostChange struct {
 const (
 	HostJoined    = "joined"
 	HostRemoved   = "removed"
+	HostRenamed   = "renamed" // it has joined again under another address or id, or a person has given it another id
 	HostWentAway  = "away"
 	HostCameBack  = "back"
 	HostRestarted = "agent-restarted"

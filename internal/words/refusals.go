@@ -293,6 +293,7 @@ var Refusals = []Text{
 	{"read revisions", "读取修订版本"},
 	{"read the events", "读取事件"},
 	{"read the removed hosts", "读取已移除的主机"},
+	{"read the earlier names of hosts", "读取主机以前的名称"},
 	{"read the oldest state", "读取最早的状态"},
 	{"read the packages", "读取程序包列表"},
 	{"read the package", "读取程序包"},

@@ -447,12 +447,33 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 	if err := q.runs(ctx, add); err != nil {
 		return err
 	}
+	q.renamed(add)
 	slices.SortStableFunc(q.out.Hosts, func(a, b v1.HostChange) int { return a.At.Compare(b.At) })
 	if len(q.out.Hosts) > q.limit || len(absences) == mostExamined {
 		q.incomplete("hosts")
 		q.out.Hosts = q.out.Hosts[max(len(q.out.Hosts)-q.limit, 0):]
 	}
 	return nil
+}
+
+// renamed tells the new names of hosts to add.
+func (q *changesQuery) renamed(add func(key string, at time.Time, kind, text string)) {
+	next := map[string]store.Agent{} // the later names of an agent
+	for i := range q.names {
+		n := &q.names[i]
+		later, renamed := next[n.Key]
+		if !renamed {
+			later = q.ever(n.Key).Agent
+		}
+		next[n.Key] = n.Agent
+		was, is := nameOf(n.Agent), nameOf(later)
+		if was == is {
+			was, is = addressOf(n.Agent), addressOf(later)
+		}
+		if was != is {
+			add(n.Key, n.Until, v1.HostRenamed, was+" → "+is)
+		}
+	}
 }
 
 // runs tells the runs of agents to add.

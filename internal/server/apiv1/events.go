@@ -173,12 +173,14 @@ func (p *params) events() (f store.EventFilter, hosts hostChoice) {
 }
 
 // eventReader shows a caller the events that it may see. It looks up the caller's rights once for each namespace, and
-// reads the removed agents once, if there is a question about them.
+// reads the removed agents and the earlier names of agents once, if there is a question about them.
 type eventReader struct {
 	h      *Handler
 	who    *access.Principal
 	reach  map[string]access.Reach
 	former map[string]store.FormerAgent
+	// names are earlier names of agents, the latest first.
+	names []store.FormerName
 }
 
 // views returns the events that the caller may see, for it.
@@ -196,10 +198,10 @@ func (r *eventReader) views(ctx context.Context, events []store.StoredEvent) (vi
 	return views, nil
 }
 
-// mostFormer is how many removed agents drover still knows by their names.
+// mostFormer is how many removed agents, and how many earlier names of agents, drover still knows.
 const mostFormer = 10_000
 
-// readFormer reads the removed agents.
+// readFormer reads the removed agents and the earlier names of agents.
 func (r *eventReader) readFormer(ctx context.Context) error {
 	if r.former != nil {
 		return nil
@@ -207,6 +209,9 @@ func (r *eventReader) readFormer(ctx context.Context) error {
 	list, err := r.h.Timeline.ListFormer(ctx, mostFormer)
 	if err != nil {
 		return failure("read the removed hosts", err)
+	}
+	if r.names, err = r.h.Timeline.FormerNames(ctx, mostFormer); err != nil {
+		return failure("read the earlier names of hosts", err)
 	}
 	r.former = map[string]store.FormerAgent{}
 	for _, a := range list {
@@ -234,7 +239,8 @@ func (r *eventReader) ever(key string) store.FormerAgent {
 	return r.former[key]
 }
 
-// chosenEver returns what Handler.chosen returns, and the removed agents that a choice matches.
+// chosenEver returns what Handler.chosen returns, the removed agents that a choice matches, and the agents that it
+// matches by an earlier name.
 func (r *eventReader) chosenEver(ctx context.Context, s hostChoice) ([]string, error) {
 	keys := r.h.chosen(s)
 	if keys == nil {
@@ -246,6 +252,13 @@ func (r *eventReader) chosenEver(ctx context.Context, s hostChoice) ([]string, e
 	for key, a := range r.former {
 		if (len(s.names) == 0 || anyMatches(s.names, a.Agent)) && s.selects(&a.Agent) {
 			keys = append(keys, key)
+		}
+	}
+	for i := range r.names {
+		n := &r.names[i]
+		agent := r.ever(n.Key).Agent
+		if len(s.names) > 0 && anyMatches(s.names, n.Agent) && s.selects(&agent) && !slices.Contains(keys, n.Key) {
+			keys = append(keys, n.Key)
 		}
 	}
 	return keys, nil

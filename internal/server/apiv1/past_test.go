@@ -208,6 +208,33 @@ func TestRemovedHosts(t *testing.T) {
 	same(t, "an unknown name", 0, len(r.want(200, r.call("admin", "GET", "/events?host=nowhere", nil)).body["items"].([]any)))
 }
 
+// TestRenamedHosts: a host that has joined again under other names is found by its earlier ones, with the rights to the
+// present host, and its change of names is told.
+func TestRenamedHosts(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("before", "read on shop at 0:10.0.0.2")
+	r.day()
+	r.ahead.Store(int64(time.Until(morning().Add(time.Hour))))
+	r.must(r.store.CreateJoinToken(t.Context(), store.JoinToken{ID: "t", Uses: 9, Expires: time.Now().Add(time.Hour)}))
+	for i, to := range []store.Agent{{IP: "10.0.0.17"}, {IP: "10.0.0.17", ID: "web-six"}} {
+		to.Key, to.Token, to.Created = plain, "t", morning().Add(time.Duration(250+10*i)*time.Second)
+		r.must(r.fleet.Admit(t.Context(), to, time.Now().Add(time.Hour), func(ctx context.Context, a store.Agent) error {
+			return r.store.UseJoinToken(ctx, a, func(store.JoinToken, bool) error { return nil })
+		}))
+	}
+	for _, name := range []string{"0:10.0.0.2", "0:10.0.0.17", "web-six"} {
+		same(t, "processes of "+name, []string{"web-six stopped"}, r.want(200, r.call("admin", "GET",
+			"/processes?host="+name+"&at="+clock(240), nil)).lines("items", "host.id", "state"))
+		same(t, "changes of "+name, []string{
+			"web-six renamed 0:10.0.0.2 → 0:10.0.0.17", "web-six joined -", "web-six renamed 0:10.0.0.17 → web-six",
+		}, r.want(200, r.call("admin", "GET", "/changes?from="+clock(200)+"&to="+clock(300)+"&host="+name, nil)).
+			lines("hosts", "host.id", "kind", "text"))
+		same(t, "without the right to "+name, []string(nil), r.want(200, r.call("before", "GET",
+			"/processes?host="+name+"&at="+clock(240), nil)).lines("items", "host.id", "state"))
+	}
+}
+
 // TestLostRecords: a state after a loss is unknown until the next record.
 func TestLostRecords(t *testing.T) {
 	r := newRig(t)

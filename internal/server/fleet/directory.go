@@ -189,7 +189,7 @@ func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) erro
 	if _, there := d.ByKey(a.Key); d.closed && !there {
 		return fmt.Errorf("cannot join agent %s: %w", a.Key, store.ErrNotFound)
 	}
-	if err := d.write(ctx, a); err != nil {
+	if err := d.write(ctx, a, now); err != nil {
 		return fmt.Errorf("cannot join agent %s: %w", a.Key, err)
 	}
 	d.written(a)
@@ -206,9 +206,9 @@ func (d *Directory) written(a store.Agent) {
 
 // write stores an agent. It changes the row of an agent in the register and never inserts it, because another server
 // may have just removed it.
-func (d *Directory) write(ctx context.Context, a store.Agent) error {
+func (d *Directory) write(ctx context.Context, a store.Agent, now time.Time) error {
 	if _, known := d.ByKey(a.Key); known {
-		return d.agents.ChangeAgent(ctx, a)
+		return d.agents.ChangeAgent(ctx, a, now)
 	}
 	return d.agents.PutAgent(ctx, a)
 }
@@ -314,10 +314,10 @@ func (d *Directory) assigned(a store.Agent) string {
 	return d.byKey[d.byAddr[addressOf(a.Cloud, a.IP)]].Assigned
 }
 
-// Assign stores an id for the agent in addition to its own and its address; an empty id removes it. It returns ErrTaken
+// Assign stores an id for the agent in addition to its own and its address, from now on; an empty id removes it. It returns ErrTaken
 // for an id of another host, and ErrMisleading for an id that reads as another host's address. If the agent is not in
 // the register, it returns store.ErrNotFound.
-func (d *Directory) Assign(ctx context.Context, key, id string) error {
+func (d *Directory) Assign(ctx context.Context, key, id string, now time.Time) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
 	d.mu.RLock()
@@ -335,7 +335,7 @@ func (d *Directory) Assign(ctx context.Context, key, id string) error {
 		return nil
 	}
 	a.Assigned = id
-	if err := d.agents.ChangeAgent(ctx, a); err != nil {
+	if err := d.agents.ChangeAgent(ctx, a, now); err != nil {
 		return fmt.Errorf("cannot assign an id to agent %s: %w", key, err)
 	}
 	d.written(a)
@@ -356,7 +356,7 @@ func (d *Directory) Reseal(ctx context.Context, key string, change func(keys str
 		return err
 	}
 	a.Sealing = keys
-	if err := d.agents.ChangeAgent(ctx, a); err != nil {
+	if err := d.agents.ChangeAgent(ctx, a, time.Time{}); err != nil {
 		return err
 	}
 	d.written(a)

@@ -34,7 +34,7 @@ func (r *register) PutAgent(_ context.Context, a store.Agent) error {
 	return nil
 }
 
-func (r *register) ChangeAgent(_ context.Context, a store.Agent) error {
+func (r *register) ChangeAgent(_ context.Context, a store.Agent, _ time.Time) error {
 	if r.err != nil {
 		return r.err
 	}
@@ -155,7 +155,7 @@ func TestMisleadingIDs(t *testing.T) {
 		if err := d.Admit(t.Context(), b, now, nothing); !errors.Is(err, fleet.ErrMisleading) {
 			t.Errorf("admitted as %s: %v", id, err)
 		}
-		if err := d.Assign(t.Context(), "B", id); !errors.Is(err, fleet.ErrMisleading) {
+		if err := d.Assign(t.Context(), "B", id, time.Time{}); !errors.Is(err, fleet.ErrMisleading) {
 			t.Errorf("was given %s: %v", id, err)
 		}
 	}
@@ -387,7 +387,7 @@ func TestAssignedIDs(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"first", "second", "second"} {
-		if err := d.Assign(t.Context(), "A", id); err != nil {
+		if err := d.Assign(t.Context(), "A", id, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -396,11 +396,11 @@ func TestAssignedIDs(t *testing.T) {
 		t.Errorf("%d writes, want 2: the same id again is none", r.puts)
 	}
 	for key, id := range map[string]string{"A": "own", "B": "second"} {
-		if err := d.Assign(t.Context(), key, id); !errors.Is(err, fleet.ErrTaken) {
+		if err := d.Assign(t.Context(), key, id, time.Time{}); !errors.Is(err, fleet.ErrTaken) {
 			t.Errorf("agent %s got the id of another: %v", key, err)
 		}
 	}
-	if err := d.Assign(t.Context(), "nobody", "x"); !errors.Is(err, store.ErrNotFound) {
+	if err := d.Assign(t.Context(), "nobody", "x", time.Time{}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown agent: %v", err)
 	}
 	// The agent introduces itself, and knows of no id; then the server is started again; then the host is installed
@@ -418,7 +418,7 @@ func TestAssignedIDs(t *testing.T) {
 	names(d, map[string]string{"second": "C", "0:10.0.0.1": "C"})
 	names(load(t, r), map[string]string{"second": "C"})
 	// Taken back.
-	if err := d.Assign(t.Context(), "C", ""); err != nil {
+	if err := d.Assign(t.Context(), "C", "", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	names(d, map[string]string{"second": "", "0:10.0.0.1": "C"})

@@ -192,7 +192,7 @@ func TestRowsOfOthers(t *testing.T) {
 		t.Errorf("a stranger was found: %v", err)
 	}
 
-	if err := a.Assign(t.Context(), "B", "web-1"); err != nil {
+	if err := a.Assign(t.Context(), "B", "web-1", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Refresh(t.Context(), []string{"B"}); err != nil {

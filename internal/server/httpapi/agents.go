@@ -166,7 +166,7 @@ func (s *server) upgradeAgent(ctx context.Context, u gse.Upgrade) (bool, error) 
 	if gse.HostOf(id).IP != "" { // the host's own address
 		id = ""
 	}
-	err := s.Directory.Assign(ctx, agent.Key, id)
+	err := s.Directory.Assign(ctx, agent.Key, id, s.Now())
 	if errors.Is(err, fleet.ErrTaken) || errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}

@@ -227,7 +227,7 @@ func (w *world) ByKey(key string) (store.Agent, bool) {
 
 func (w *world) Presence(key string, _ time.Time) fleet.Presence { return w.presence[key] }
 
-func (w *world) Assign(_ context.Context, key, id string) error {
+func (w *world) Assign(_ context.Context, key, id string, _ time.Time) error {
 	for i := range w.agents {
 		switch {
 		case w.storeErr != nil:

@@ -24,7 +24,7 @@ type Directory interface {
 	LookupID(id string) (store.Agent, bool)
 	ByKey(key string) (store.Agent, bool)
 	Presence(key string, now time.Time) fleet.Presence
-	Assign(ctx context.Context, key, id string) error
+	Assign(ctx context.Context, key, id string, now time.Time) error
 }
 
 // Repeats remembers calls that were answered before their tasks had ended.

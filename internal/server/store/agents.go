@@ -147,8 +147,9 @@ type Agents interface {
 	// without process groups gets the groups of the agent that had its address before, because that is the same host
 	// after a new installation.
 	PutAgent(ctx context.Context, a Agent) error
-	// ChangeAgent is PutAgent for a known agent. It returns ErrNotFound for an unknown agent.
-	ChangeAgent(ctx context.Context, a Agent) error
+	// ChangeAgent is PutAgent for a known agent. at is the time of the change; the agent's names of before are kept if
+	// they change. It returns ErrNotFound for an unknown agent.
+	ChangeAgent(ctx context.Context, a Agent, at time.Time) error
 	// AgentTold changes the field Told. It returns ErrNotFound for an unknown agent.
 	AgentTold(ctx context.Context, key, incarnation string) error
 	// LabelAgents replaces the SetLabels of agents by those that change returns, of all agents or of none. change may

@@ -58,6 +58,14 @@ type Stay struct {
 	Joined, Removed time.Time
 }
 
+// FormerName is what an agent was called before. It has Key, Cloud, IP, ID and Assigned only.
+type FormerName struct {
+	Agent
+
+	// Until is when the agent got other names.
+	Until time.Time
+}
+
 // Runs tells when agents ran, and when the servers heard them.
 type Runs interface {
 	// RunsAt returns the last run of each agent that had begun by the given time on its host. An agent without such a
@@ -72,4 +80,6 @@ type Runs interface {
 	// StaysBetween returns up to limit earlier stays of agents that have joined again, which began or ended after from,
 	// up to to, by the time of the removal. The last stay of a removed agent is in ListFormer.
 	StaysBetween(ctx context.Context, from, to time.Time, limit int) ([]Stay, error)
+	// FormerNames returns up to limit earlier names of agents, the latest first.
+	FormerNames(ctx context.Context, limit int) ([]FormerName, error)
 }

@@ -123,6 +123,9 @@ func (db *Store) UseJoinToken(ctx context.Context, a store.Agent,
 		if err != nil {
 			return err
 		}
+		if err := keepNames(ctx, tx, &a, a.Created); err != nil {
+			return err
+		}
 		err = restore(ctx, tx, a.Key, `SELECT EXISTS (SELECT 1 FROM proxies WHERE key = ?1)
 			OR EXISTS (SELECT 1 FROM removed_agents WHERE key = ?1 AND role <> 'agent')`, a.Key)
 		if err != nil {

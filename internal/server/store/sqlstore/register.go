@@ -60,12 +60,15 @@ func encodeAgent(a *store.Agent) (c agentColumns, err error) {
 }
 
 // ChangeAgent replaces a known agent.
-func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
+func (db *Store) ChangeAgent(ctx context.Context, a store.Agent, at time.Time) error {
 	c, err := encodeAgent(&a)
 	if err != nil {
 		return fmt.Errorf("cannot change agent %s: %w", a.Key, err)
 	}
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		if err := keepNames(ctx, tx, &a, at); err != nil {
+			return err
+		}
 		err := affected(tx.affect(ctx,
 			`UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?,
 				business = ?,

@@ -106,6 +106,8 @@ func pruneStates(ctx context.Context, tx tx, before time.Time, limit int) (int, 
 			SELECT agent, until FROM absences WHERE until < ? LIMIT ?)`, nanos(before), limit),
 		tx.exec(ctx, `DELETE FROM stays WHERE (agent, removed) IN (
 			SELECT agent, removed FROM stays WHERE removed < ? LIMIT ?)`, nanos(before), limit),
+		tx.exec(ctx, `DELETE FROM former_names WHERE (agent, until) IN (
+			SELECT agent, until FROM former_names WHERE until < ? LIMIT ?)`, nanos(before), limit),
 	)
 }
 
@@ -330,6 +332,38 @@ func (db *Store) AbsencesBetween(ctx context.Context, from, to time.Time, limit 
 		return nil, fmt.Errorf("cannot list absences: %w", err)
 	}
 	return list, nil
+}
+
+// FormerNames returns earlier names of agents.
+func (db *Store) FormerNames(ctx context.Context, limit int) ([]store.FormerName, error) {
+	list, err := all(ctx, db.query, func(r *sql.Rows) (n store.FormerName, err error) {
+		var until int64
+		err = r.Scan(&n.Key, &until, &n.Cloud, &n.IP, &n.ID, &n.Assigned)
+		n.Until = moment(until)
+		return n, err
+	}, `SELECT agent, until, cloud, ip, id, assigned FROM former_names INDEXED BY former_names_until WHERE until >= 0
+		ORDER BY until DESC, agent LIMIT ?`, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the earlier names of agents: %w", err)
+	}
+	return list, nil
+}
+
+// keepNames keeps the names that an agent has, or had at its removal, if its new ones are others.
+func keepNames(ctx context.Context, tx tx, a *store.Agent, at time.Time) error {
+	for _, from := range []string{
+		`SELECT key, ?, cloud, ip, id, assigned FROM agents WHERE key = ?
+			AND (cloud <> ? OR ip <> ? OR id <> ? OR assigned <> ?)`,
+		`SELECT key, ?, area, ip, id, assigned FROM removed_agents WHERE key = ? AND role = 'agent'
+			AND (area <> ? OR ip <> ? OR id <> ? OR assigned <> ?)`,
+	} {
+		err := tx.exec(ctx, `INSERT INTO former_names (agent, until, cloud, ip, id, assigned) `+from+
+			` ON CONFLICT DO NOTHING`, nanos(at), a.Key, a.Cloud, a.IP, a.ID, a.Assigned)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // StaysBetween returns the earlier stays that began or ended in a time.

@@ -93,6 +93,8 @@ func fill(t *testing.T, s store.Store) {
 				Spec: spec,
 			}}, nil),
 		events, states, facts,
+		s.PutAgent(t.Context(), store.Agent{Key: "named", ID: "one"}),
+		s.ChangeAgent(t.Context(), store.Agent{Key: "named", ID: "two"}, created),
 		s.PutAbsence(t.Context(), store.Absence{Agent: "agent0", Since: created, Until: created.Add(time.Hour)}),
 	)
 	if err != nil {
@@ -141,6 +143,8 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	add("absences", absences, err)
 	stays, err := s.StaysBetween(ctx, time.Unix(-1, 0), time.Now(), 100)
 	add("stays", stays, err)
+	names, err := s.FormerNames(ctx, 100)
+	add("earlier names", names, err)
 	last, err := s.LastCursor(ctx)
 	add("last cursor", last, err)
 	audit, err := s.ListAudit(ctx, store.AuditFilter{Limit: 100})

@@ -112,7 +112,7 @@ func agentsChanged(t *testing.T, s store.Store) {
 	must(t, s.PutAgent(t.Context(), a))
 	must(t, s.PutAgent(t.Context(), b))
 	a.Build, a.Assigned, a.Labels = "2", "web-1", map[string]string{"rack": "3"}
-	must(t, s.ChangeAgent(t.Context(), a))
+	must(t, s.ChangeAgent(t.Context(), a, epoch))
 	got, err := s.GetAgents(t.Context(), []string{"a", "none"})
 	must(t, err)
 	same(t, "changed", []store.Agent{a}, got)
@@ -122,7 +122,7 @@ func agentsChanged(t *testing.T, s store.Store) {
 		t.Errorf("got %v", all)
 	}
 	must(t, s.RemoveAgent(t.Context(), "a", at(time.Hour), nil))
-	if err := s.ChangeAgent(t.Context(), a); !errors.Is(err, store.ErrNotFound) {
+	if err := s.ChangeAgent(t.Context(), a, epoch); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a removed agent is changed: %v", err)
 	}
 	if got, err := s.GetAgents(t.Context(), []string{"a"}); err != nil || len(got) != 0 {
@@ -411,7 +411,7 @@ func tellingAnew(t *testing.T, s store.Store) {
 	told("a new agent", "one")
 	must(t, s.AgentTold(t.Context(), "x", "two"))
 	must(t, s.PutAgent(t.Context(), a))
-	must(t, s.ChangeAgent(t.Context(), a))
+	must(t, s.ChangeAgent(t.Context(), a, epoch))
 	told("a known agent that joins again", "two")
 	if err := s.AgentTold(t.Context(), "nobody", "two"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown agent: %v", err)

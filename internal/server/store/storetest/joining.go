@@ -240,10 +240,37 @@ func agentsRemoved(t *testing.T, s store.Store) {
 			t.Errorf("between %d and %d ns there are the stays %+v", tt.from, tt.to, stays)
 		}
 	}
+	// x has joined again under another address; n gets an id, and then joins again under another address.
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "b", Uses: 9, Created: epoch, Expires: at(time.Hour)}))
+	n := store.Agent{Key: "n", IP: "10.0.0.5", Token: "b", Created: at(time.Minute)}
+	join := func() {
+		t.Helper()
+		must(t, s.UseJoinToken(t.Context(), n, func(store.JoinToken, bool) error { return nil }))
+	}
+	join()
+	n.Assigned = "db-1"
+	for range 2 {
+		must(t, s.ChangeAgent(t.Context(), n, at(2*time.Minute)))
+	}
+	n.IP, n.Created = "10.0.0.6", at(3*time.Minute)
+	join()
+	names, err := s.FormerNames(t.Context(), 10)
+	must(t, err)
+	same(t, "earlier names", []store.FormerName{
+		{Agent: store.Agent{Key: "n", IP: "10.0.0.5", Assigned: "db-1"}, Until: at(3 * time.Minute)},
+		{Agent: store.Agent{Key: "n", IP: "10.0.0.5"}, Until: at(2 * time.Minute)},
+		{Agent: store.Agent{Key: "x", IP: "10.0.0.0", ID: "web"}},
+	}, names)
+	names, err = s.FormerNames(t.Context(), 1)
+	must(t, err)
+	same(t, "the latest name", 1, len(names))
 	for range 2 {
 		_, err = s.PruneEvents(t.Context(), epoch.Add(time.Hour), 10)
 		must(t, err)
 	}
+	names, err = s.FormerNames(t.Context(), 10)
+	must(t, err)
+	same(t, "earlier names that are too old", 0, len(names))
 	stays, err := s.StaysBetween(t.Context(), at(-time.Hour), at(time.Hour), 10)
 	must(t, err)
 	same(t, "stays that are too old", 0, len(stays))

@@ -108,7 +108,7 @@ func agentLabels(t *testing.T, s store.Store) {
 	old := a
 	old.SetLabels, old.Host.OS = none, "ubuntu"
 	a.Host.OS = "ubuntu"
-	must(t, s.ChangeAgent(t.Context(), old))
+	must(t, s.ChangeAgent(t.Context(), old, epoch))
 	listed()
 	must(t, s.PutAgent(t.Context(), old))
 	listed()

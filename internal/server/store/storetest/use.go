@@ -188,6 +188,8 @@ func Use(t *testing.T, db store.Store) {
 	do(db.UseJoinToken(ctx, store.Agent{Key: "joined", Token: "t"}, func(store.JoinToken, bool) error { return nil }))
 	_, err = db.StaysBetween(ctx, now, now, 1)
 	do(err)
+	_, err = db.FormerNames(ctx, 1)
+	do(err)
 	do(db.RemoveAgent(ctx, "joined", now, nil))
 	_, err = db.ListFormer(ctx, 10)
 	do(err)

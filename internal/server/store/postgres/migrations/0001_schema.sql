@@ -463,6 +463,18 @@ CREATE TABLE stays (
 );
 CREATE INDEX stays_removed ON stays (removed);
 
+-- Earlier names of agents, by the clock of the servers; until is when the agent got others.
+CREATE TABLE former_names (
+    agent    text   NOT NULL,
+    until    bigint NOT NULL,
+    cloud    bigint NOT NULL,
+    ip       text   NOT NULL,
+    id       text   NOT NULL,
+    assigned text   NOT NULL,
+    PRIMARY KEY (agent, until)
+);
+CREATE INDEX former_names_until ON former_names (until);
+
 -- Where alarms are delivered to, and how far each address has got in the events.
 CREATE TABLE receivers (
     name      text COLLATE "C" PRIMARY KEY,

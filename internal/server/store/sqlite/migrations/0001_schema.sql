@@ -461,6 +461,18 @@ CREATE TABLE stays (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX stays_removed ON stays (removed);
 
+-- Earlier names of agents, by the clock of the servers; until is when the agent got others.
+CREATE TABLE former_names (
+    agent    TEXT    NOT NULL,
+    until    INTEGER NOT NULL,
+    cloud    INTEGER NOT NULL,
+    ip       TEXT    NOT NULL,
+    id       TEXT    NOT NULL,
+    assigned TEXT    NOT NULL,
+    PRIMARY KEY (agent, until)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX former_names_until ON former_names (until);
+
 -- The greatest cursors of an event and of a state that were given out, which every database can count without a gap.
 CREATE TABLE counters (
     name  TEXT    PRIMARY KEY,
