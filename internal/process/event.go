@@ -112,6 +112,7 @@ const (
 	// somebody has resumed, approved or retried it
 	EventRolloutResumed EventKind = "rollout-resumed"
 	EventRolloutDone    EventKind = "rollout-done"
+	EventRolloutFailed  EventKind = "rollout-failed"
 	EventRolloutAborted EventKind = "rollout-aborted"
 	// events of a host: its agent has not been connected for a minute, or has been connected again for a minute
 	EventHostAway EventKind = "host-away"
@@ -137,7 +138,8 @@ func EventKinds() []EventKind {
 		EventDrifted, EventRestored,
 		EventFlapping, EventSteady, EventBreakerOpened, EventBreakerClosed,
 		EventScheduleFailed, EventScheduleRecovered,
-		EventRolloutPaused, EventRolloutHeld, EventRolloutResumed, EventRolloutDone, EventRolloutAborted,
+		EventRolloutPaused, EventRolloutHeld, EventRolloutResumed, EventRolloutDone, EventRolloutFailed,
+		EventRolloutAborted,
 		EventHostAway, EventHostBack, EventHostRemoved, EventAgentUpgraded, EventAgentKept, EventsLost,
 	}
 }

@@ -39,6 +39,7 @@ var Kinds = map[string]Text{
 	"rollout-held":         {"rollout waits for an approval", "分批发布等待批准"},
 	"rollout-resumed":      {"rollout goes on", "分批发布继续"},
 	"rollout-done":         {"rollout done", "分批发布已完成"},
+	"rollout-failed":       {"rollout failed", "分批发布失败"},
 	"rollout-aborted":      {"rollout aborted", "分批发布已终止"},
 	"host-away":            {"host away", "主机失联"},
 	"host-back":            {"host back", "主机恢复连接"},

@@ -107,6 +107,8 @@ func nameOf(kind process.EventKind) string {
 		return "rollout_held"
 	case process.EventRolloutDone:
 		return "rollout_done"
+	case process.EventRolloutFailed:
+		return "rollout_failed"
 	case process.EventRolloutAborted:
 		return "rollout_aborted"
 	case process.EventHostAway:

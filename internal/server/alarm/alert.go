@@ -76,6 +76,7 @@ func Alerts(events []Event, now time.Time) []Alert {
 func ofFleet(e *Event) bool {
 	switch e.Kind {
 	case process.EventRolloutPaused, process.EventRolloutHeld, process.EventRolloutResumed, process.EventRolloutDone,
+		process.EventRolloutFailed,
 		process.EventRolloutAborted:
 		return true
 	default:

@@ -81,7 +81,7 @@ func Ended(by process.EventKind) []process.EventKind {
 		return []process.EventKind{process.EventBreakerOpened}
 	case process.EventScheduleRecovered:
 		return []process.EventKind{process.EventScheduleFailed}
-	case process.EventRolloutResumed, process.EventRolloutDone, process.EventRolloutAborted:
+	case process.EventRolloutResumed, process.EventRolloutDone, process.EventRolloutFailed, process.EventRolloutAborted:
 		return []process.EventKind{process.EventRolloutPaused, process.EventRolloutHeld}
 	case process.EventHostBack:
 		return []process.EventKind{process.EventHostAway}

@@ -393,7 +393,8 @@ func ofServers(kind process.EventKind) bool {
 	switch kind {
 	case process.EventBreakerOpened, process.EventBreakerClosed, process.EventScheduleFailed,
 		process.EventScheduleRecovered, process.EventRolloutPaused, process.EventRolloutHeld,
-		process.EventRolloutResumed, process.EventRolloutDone, process.EventRolloutAborted, process.EventHostAway,
+		process.EventRolloutResumed, process.EventRolloutDone, process.EventRolloutFailed,
+		process.EventRolloutAborted, process.EventHostAway,
 		process.EventHostBack, process.EventHostRemoved:
 		return true
 	default:

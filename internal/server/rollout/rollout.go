@@ -221,7 +221,8 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	}
 	next, more := r.nextBatch()
 	resting := r.count(Begun)+r.count(Baking) == 0
-	if resting && !more { // also a paused one: it has nothing left to go on with
+	undone := r.Plan.UndoOnFailure && r.TooManyFailed()
+	if resting && !more && !undone { // also a paused one: it has nothing left to go on with
 		r.State, r.Reason = Done, ""
 		return r
 	}
@@ -379,6 +380,9 @@ func (r *Rollout) Allowed() int {
 	return r.Forgiven + r.Plan.MaxFailures.Of(len(r.Hosts))
 }
 
+// TooManyFailed reports whether more hosts have failed than may fail, and than people have accepted.
+func (r *Rollout) TooManyFailed() bool { return r.exceeded() != "" }
+
 // exceeded returns why the rollout must stop; empty if it may go on.
 func (r *Rollout) exceeded() string {
 	failed, allowed := r.count(Failed), r.Allowed()
@@ -483,7 +487,7 @@ func (r *Rollout) Resume() error {
 // Undoing reports whether the rollout waits for its undo by itself, as its plan says: it is paused, and more hosts have
 // failed than may fail. The undo begins once no host is under way.
 func (r *Rollout) Undoing() bool {
-	return r.Plan.UndoOnFailure && r.State == Paused && r.exceeded() != ""
+	return r.Plan.UndoOnFailure && r.State == Paused && r.TooManyFailed()
 }
 
 // NotUndone has a paused rollout wait for a person, because nothing can undo it by itself.

@@ -404,6 +404,11 @@ func TestUndoing(t *testing.T) {
 	if !r.Undoing() {
 		t.Errorf("after a failure the rollout is %s, and not to be undone", r.State)
 	}
+	last := rollout.Step(rollout.New(judged(two), time.Time{}, hosts(2)), nil, now)
+	last = rollout.Step(last, all(&last, failed), now)
+	if !last.Undoing() {
+		t.Errorf("after the failure of all hosts the rollout is %s, and not to be undone", last.State)
+	}
 	resumed := r
 	if err := resumed.Resume(); err != nil || resumed.Undoing() {
 		t.Errorf("after a resume it is still to be undone: %v", err)

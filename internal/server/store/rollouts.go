@@ -147,6 +147,9 @@ func (r *Rollout) Event(from rollout.State, by RolloutChange, seq uint64) (e New
 		e.Kind = process.EventRolloutAborted
 	case to == rollout.Done && !r.Plan.OneOf && r.Schedule == "":
 		e.Kind, text = process.EventRolloutDone, r.ended()
+		if r.TooManyFailed() {
+			e.Kind = process.EventRolloutFailed
+		}
 	case to == rollout.Running && from != rollout.Scheduled:
 		e.Kind, text = process.EventRolloutResumed, "goes on"
 	default:

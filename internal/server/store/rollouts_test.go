@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
@@ -25,7 +26,11 @@ func TestEventsOfRollouts(t *testing.T) {
 		{from: rollout.Running, to: rollout.Held, want: "rollout-held because; rollout ro-1"},
 		{from: rollout.Held, to: rollout.Running, want: "rollout-resumed goes on; rollout ro-1"},
 		{from: rollout.Done, to: rollout.Running, want: "rollout-resumed goes on; rollout ro-1"},
-		{from: rollout.Running, to: rollout.Done, want: "rollout-done done on 1 of 3 hosts; 1 failed; 1 skipped; rollout ro-1"},
+		{from: rollout.Running, to: rollout.Done, want: "rollout-failed done on 1 of 3 hosts; 1 failed; 1 skipped; rollout ro-1"},
+		{
+			from: rollout.Running, to: rollout.Done, plan: rollout.Plan{RolloutPlan: v1.RolloutPlan{MaxFailures: v1.HostCount{Number: 1}}},
+			want: "rollout-done done on 1 of 3 hosts; 1 failed; 1 skipped; rollout ro-1",
+		},
 		{from: rollout.Paused, to: rollout.Aborted, want: "rollout-aborted because; rollout ro-1"},
 		{from: rollout.Running, to: rollout.Done, plan: rollout.Plan{OneOf: true}},
 		{from: rollout.Running, to: rollout.Done, schedule: "nightly"},
