@@ -270,6 +270,8 @@ type (
 	Key = v1.Key
 	// Keys holds all keys and their use.
 	Keys = v1.Keys
+	// StoppedServer is a server that does not run, and lacks keys.
+	StoppedServer = v1.StoppedServer
 	// Receiver is an address that receives alarms.
 	Receiver = v1.Receiver
 	// ReceiverChange holds the new values of a receiver; a nil field stays unchanged.

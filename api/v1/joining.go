@@ -89,6 +89,16 @@ type Keys struct {
 	// server knows.
 	Online  int `json:"online"`
 	Reached int `json:"reached"`
+	// StoppedServers are the servers of the last 7 days that do not run, and lack present or next keys. A server that
+	// starts without them rejects the messages of hosts and servers that use them.
+	StoppedServers []StoppedServer `json:"stopped_servers,omitempty"`
+}
+
+// StoppedServer is a server that does not run. Lacks are the kinds of the keys that it did not have when it ran.
+type StoppedServer struct {
+	Name       string    `json:"name"`
+	LastSeenAt time.Time `json:"last_seen_at"`
+	Lacks      []string  `json:"lacks"`
 }
 
 // RotateRequest asks for one step of a rotation of keys.

@@ -22,6 +22,7 @@ import (
 	"drover/internal/server/pairs"
 	"drover/internal/server/peers"
 	"drover/internal/server/pulse"
+	"drover/internal/server/store"
 )
 
 // cluster connects a server with the other servers on its database or its fabric. It is nil if there can be no others.
@@ -156,6 +157,14 @@ func (c *cluster) without(ctx context.Context, key string) ([]string, error) {
 		return nil, nil
 	}
 	return c.members.Without(ctx, key)
+}
+
+// stopped returns the other servers of the last days that do not run.
+func (c *cluster) stopped(ctx context.Context) ([]store.Server, error) {
+	if c == nil || c.members == nil {
+		return nil, nil
+	}
+	return c.members.Stopped(ctx)
 }
 
 // takeTurn reports whether this server should do a job that only one server does at a time.

@@ -271,6 +271,12 @@ var Messages = []Text{
 	{"nothing would change: the labels of {n} host{s} are so already", "不会有变化：{n} 台主机的标签已经如此"},
 	{"go on: {command}", "继续：{command}"},
 	{"{n} of {hosts} host{s} online have not received the keys", "在线的 {hosts} 台主机中有 {n} 台尚未收到密钥"},
+	{
+		"server {name} does not run (last seen {time}) and lacks keys: {output}; before it starts, bring them there: " +
+			"'drover server keys export' here, 'drover server keys import' there",
+		"服务器 {name} 没有运行（最后一次在线：{time}），缺少密钥：{output}；在它启动之前把密钥带过去：" +
+			"在这里执行 'drover server keys export'，在那里执行 'drover server keys import'",
+	},
 	{"{n} of {hosts} host{s} online use these keys", "在线的 {hosts} 台主机中有 {n} 台使用这些密钥"},
 	{
 		"the server announces the next key to all hosts; once they have it, run this command again to activate it",

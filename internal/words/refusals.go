@@ -288,6 +288,7 @@ var Refusals = []Text{
 	{"list the silences", "查询静默规则"},
 	{"list the tokens", "查询令牌"},
 	{"list the users", "查询用户"},
+	{"list the servers", "查询服务器"},
 	{"look for open operations", "查询未完成的操作"},
 	{"read a selection", "读取一条选择规则"},
 	{"read revisions", "读取修订版本"},

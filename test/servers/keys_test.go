@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"drover/client"
@@ -36,6 +37,27 @@ func TestAHostJoinsAtAServerWithoutThePresentSigner(t *testing.T) {
 	if joined := harness.Enrolment(t, dir); joined.Digest != "" {
 		t.Errorf("the host counts as one that goes by the present keys: %q", joined.Digest)
 	}
+}
+
+// TestAStoppedServerLacksTheNewKeys: a rotation goes past a server that does not run, and names it until it has come
+// back with the keys.
+func TestAStoppedServerLacksTheNewKeys(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 0, 2)
+	one, two := s.servers[0], s.servers[1]
+	two.program().End(syscall.SIGKILL)
+	const named = " does not run (last seen "
+	harness.Eventually(t, "the rotation to go past the server that does not run", func() bool {
+		r := s.run("keys", "rotate", "agent-signer", "--wait", "--data-dir", one.dir)
+		if r.Code == 0 && (!strings.Contains(r.Errors, named) || !strings.Contains(r.Errors, "lacks keys: agent-signer;")) {
+			t.Fatalf("the rotation names no server: %s", r.Errors)
+		}
+		return r.Code == 0
+	})
+	two.restart()
+	harness.Eventually(t, "the server that has come back to be named no more", func() bool {
+		return !strings.Contains(s.run("keys", "list", "--data-dir", one.dir).Errors, named)
+	})
 }
 
 // signer is the present key that issues agents' tokens, as a server has it.

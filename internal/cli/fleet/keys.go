@@ -70,6 +70,11 @@ func printKeys(cmd *cobra.Command, o term.Output, keys client.Keys) error {
 		return err
 	}
 	term.Say(cmd, "%d of %s online use these keys\n", keys.Reached, process.Count(keys.Online, "host", "hosts"))
+	for _, s := range keys.StoppedServers {
+		term.Say(cmd, "server %s does not run (last seen %s) and lacks keys: %s; before it starts, bring them there: "+
+			"'drover server keys export' here, 'drover server keys import' there\n", term.Printable(s.Name),
+			term.Stamp(&s.LastSeenAt), strings.Join(s.Lacks, ", "))
+	}
 	return nil
 }
 

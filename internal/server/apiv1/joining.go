@@ -361,6 +361,8 @@ type Keys struct {
 	Reached func() (online, reached int)
 	// Without returns the names of the other servers that do not hold a key.
 	Without func(ctx context.Context, key string) ([]string, error)
+	// Stopped returns the other servers of the last days that do not run.
+	Stopped func(ctx context.Context) ([]store.Server, error)
 }
 
 // Ring replaces keys while agents run.
@@ -392,11 +394,34 @@ func (h *Handler) viewKeys(s keyring.State) v1.Keys {
 	return v
 }
 
-func (h *Handler) listKeys(_ context.Context, c *call) (reply, error) {
+// keysReply returns the keys, and the servers that do not run and lack some.
+func (h *Handler) keysReply(ctx context.Context, s keyring.State) (reply, error) {
+	v := h.viewKeys(s)
+	stopped, err := h.Keys.Stopped(ctx)
+	if err != nil {
+		return reply{}, failure("list the servers", err)
+	}
+	for _, server := range stopped {
+		one := v1.StoppedServer{Name: edge.Clip(server.Name), LastSeenAt: server.Beat.UTC()}
+		for _, kind := range keyring.Kinds() {
+			if slices.ContainsFunc(s.Keys[kind], func(k keyring.Key) bool {
+				return (k.Stage == keyring.Present || k.Stage == keyring.Next) && !slices.Contains(server.Keys, k.ID)
+			}) {
+				one.Lacks = append(one.Lacks, string(kind))
+			}
+		}
+		if len(one.Lacks) > 0 {
+			v.StoppedServers = append(v.StoppedServers, one)
+		}
+	}
+	return ok(v)
+}
+
+func (h *Handler) listKeys(ctx context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	return ok(h.viewKeys(h.Keys.Ring.State()))
+	return h.keysReply(ctx, h.Keys.Ring.State())
 }
 
 // rotateKeys advances a key rotation by one step: it announces the next key to agents, or starts to use it.
@@ -426,7 +451,7 @@ func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, keysProblem(err, kind)
 	}
-	return ok(h.viewKeys(s))
+	return h.keysReply(ctx, s)
 }
 
 // advanceKeys starts to use the next key when the online agents know it.

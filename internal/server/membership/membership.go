@@ -31,6 +31,7 @@ const (
 type Store interface {
 	BeatServer(ctx context.Context, s store.Server, within time.Duration) ([]store.Server, error)
 	DropServer(ctx context.Context, id string) error
+	ListServers(ctx context.Context) ([]store.Server, error)
 }
 
 // Config holds the parts and settings of a List.
@@ -220,4 +221,22 @@ func (l *List) Without(ctx context.Context, key string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// Stopped returns the servers of the last days that do not run, the latest run of each: those that no server of the
+// same name, which is that of the machine, has followed.
+func (l *List) Stopped(ctx context.Context) ([]store.Server, error) {
+	if err := l.look(ctx); err != nil {
+		return nil, err
+	}
+	all, err := l.cfg.Store.ListServers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(all), func(s store.Server) bool {
+		return slices.ContainsFunc(l.alive, func(a store.Server) bool { return a.ID == s.ID }) ||
+			slices.ContainsFunc(all, func(a store.Server) bool { return a.Name == s.Name && a.Started.After(s.Beat) })
+	}), nil
 }

@@ -40,6 +40,17 @@ func (t *table) BeatServer(_ context.Context, s store.Server, within time.Durati
 	return there, nil
 }
 
+func (t *table) ListServers(context.Context) (all []store.Server, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, row := range t.rows {
+		row.Beat = t.beat[id]
+		all = append(all, row)
+	}
+	slices.SortFunc(all, func(a, b store.Server) int { return a.Started.Compare(b.Started) })
+	return all, nil
+}
+
 // goAway has no call answered any more.
 func (t *table) goAway() {
 	t.mu.Lock()
@@ -241,6 +252,36 @@ func TestServerThatDied(t *testing.T) {
 		if n := strings.Count(s.log.String(), "level=WARN"); n != 1 {
 			t.Errorf("%d lines tell of the database:\n%s", n, s.log.String())
 		}
+		s.stop()
+	})
+}
+
+// TestStopped: a server that does not run is told, until one of the same name has followed.
+func TestStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite()
+		s.start(t, "a")
+		stopped := func(want ...string) {
+			t.Helper()
+			all, err := s.lists["a"].Stopped(t.Context())
+			var got []string
+			for _, one := range all {
+				got = append(got, one.ID)
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%q do not run, want %q; error %v", got, want, err)
+			}
+		}
+		stopped()
+		s.rows["b1"], s.beat["b1"] = store.Server{ID: "b1", Name: "b", Started: time.Now()}, time.Now()
+		s.parts.move("b1", 1)
+		pass(time.Minute)
+		s.rows["b2"], s.beat["b2"] = store.Server{ID: "b2", Name: "b", Started: time.Now()}, time.Now()
+		s.parts.move("b2", 1)
+		pass(time.Second)
+		stopped()
+		pass(time.Minute)
+		stopped("b2")
 		s.stop()
 	})
 }

@@ -22,6 +22,8 @@ type Cluster interface {
 	BeatServer(ctx context.Context, s Server, within time.Duration) ([]Server, error)
 	// DropServer records that a server is no longer online.
 	DropServer(ctx context.Context, id string) error
+	// ListServers returns the servers of the last 7 days, online or not, in the order of their start.
+	ListServers(ctx context.Context) ([]Server, error)
 	// DropLease returns a lease before its end if the holder has it.
 	DropLease(ctx context.Context, name, holder string) error
 }
@@ -37,6 +39,8 @@ type Hubs interface {
 type Server struct {
 	ID, Name string
 	Started  time.Time
+	// Beat is when it was online last, by the database's clock; the store sets it.
+	Beat time.Time
 	// Keys are the keys whose private halves the server holds.
 	Keys []string
 	// Agents are the agents that the server hears. It is nil while the server hears all other servers, and so all

@@ -65,7 +65,7 @@ func (db *Store) DropLease(ctx context.Context, name, holder string) error {
 }
 
 // serversKept is how long the store remembers a server that no longer reports that it is online.
-const serversKept = time.Hour
+const serversKept = 7 * 24 * time.Hour
 
 // BeatServer records that a server is online, and returns all servers that are online.
 func (db *Store) BeatServer(ctx context.Context, s store.Server,
@@ -89,7 +89,7 @@ func (db *Store) BeatServer(ctx context.Context, s store.Server,
 			return err
 		}
 		if err := tx.exec(ctx,
-			`INSERT INTO servers (id, name, started, beat, keys, agents) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id)
+			`INSERT INTO servers (id, name, started, beat, ended, keys, agents) VALUES (?, ?, ?, ?, 0, ?, ?) ON CONFLICT (id)
 				DO UPDATE
 			SET beat = excluded.beat, keys = excluded.keys, agents = excluded.agents`,
 			s.ID, s.Name, nanos(s.Started), nanos(now), string(keys),
@@ -97,7 +97,7 @@ func (db *Store) BeatServer(ctx context.Context, s store.Server,
 			return err
 		}
 		there, err = all(ctx, tx.query, scanServer,
-			`SELECT id, name, started, keys, agents FROM servers WHERE beat > ? ORDER BY started, id`,
+			selectServers+`WHERE beat > ? AND ended = 0 ORDER BY started, id`,
 			nanos(now.Add(-within)))
 		return err
 	})
@@ -105,6 +105,17 @@ func (db *Store) BeatServer(ctx context.Context, s store.Server,
 		return nil, fmt.Errorf("cannot register this server: %w", err)
 	}
 	return there, nil
+}
+
+const selectServers = `SELECT id, name, started, beat, keys, agents FROM servers `
+
+// ListServers returns the servers of the last days.
+func (db *Store) ListServers(ctx context.Context) ([]store.Server, error) {
+	list, err := all(ctx, db.query, scanServer, selectServers+`ORDER BY started, id`)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the servers: %w", err)
+	}
+	return list, nil
 }
 
 // ShareHubs records addresses by which proxies reach a server, and returns those of all servers.
@@ -135,12 +146,12 @@ func (db *Store) ShareHubs(ctx context.Context, own []string, within time.Durati
 }
 
 func scanServer(rows *sql.Rows) (s store.Server, err error) {
-	var started int64
+	var started, beat int64
 	var keys, agents []byte
-	if err := rows.Scan(&s.ID, &s.Name, &started, &keys, &agents); err != nil {
+	if err := rows.Scan(&s.ID, &s.Name, &started, &beat, &keys, &agents); err != nil {
 		return s, err
 	}
-	s.Started = moment(started)
+	s.Started, s.Beat = moment(started), moment(beat)
 	if err := json.Unmarshal(keys, &s.Keys); err != nil {
 		return s, fmt.Errorf("cannot read the keys of server %s: %w", s.ID, err)
 	}
@@ -153,10 +164,10 @@ func scanServer(rows *sql.Rows) (s store.Server, err error) {
 	return s, nil
 }
 
-// DropServer deletes the record of a server.
+// DropServer records that a server has ended.
 func (db *Store) DropServer(ctx context.Context, id string) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, `DELETE FROM servers WHERE id = ?`, id)
+		return tx.exec(ctx, `UPDATE servers SET ended = 1 WHERE id = ?`, id)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot forget server %s: %w", id, err)

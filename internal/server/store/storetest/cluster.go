@@ -41,6 +41,12 @@ func servers(t *testing.T, s store.Store) {
 		t.Helper()
 		got, err := s.BeatServer(t.Context(), one, within)
 		must(t, err)
+		for i := range got {
+			if got[i].Beat.IsZero() {
+				t.Errorf("it is not told when %s was there last", got[i].ID)
+			}
+			got[i].Beat = time.Time{}
+		}
 		same(t, "there", want, got)
 	}
 	a := store.Server{ID: "a", Name: "one", Started: epoch.Add(time.Hour), Keys: []string{"k"}}
@@ -53,6 +59,11 @@ func servers(t *testing.T, s store.Store) {
 	beat(time.Minute, a, b, a)
 	must(t, s.DropServer(t.Context(), "b"))
 	must(t, s.DropServer(t.Context(), "none"))
+	all, err := s.ListServers(t.Context())
+	must(t, err)
+	if len(all) != 2 || all[0].ID != "b" || all[0].Beat.IsZero() {
+		t.Errorf("the servers that ran are %+v", all)
+	}
 	beat(time.Minute, a, a)
 }
 

@@ -186,6 +186,8 @@ func Use(t *testing.T, db store.Store) {
 	do(err)
 	do(db.RemoveAgent(ctx, "joined", now, nil))
 	do(db.UseJoinToken(ctx, store.Agent{Key: "joined", Token: "t"}, func(store.JoinToken, bool) error { return nil }))
+	_, err = db.ListServers(ctx)
+	do(err)
 	_, err = db.StaysBetween(ctx, now, now, 1)
 	do(err)
 	_, err = db.FormerNames(ctx, 1)

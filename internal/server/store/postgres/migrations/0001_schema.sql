@@ -554,12 +554,13 @@ CREATE TABLE fleet (
     value text NOT NULL
 );
 
--- The servers that are there, each by its own word.
+-- The runs of servers of the last days, each by its own word.
 CREATE TABLE servers (
     id      text   PRIMARY KEY,
     name    text   NOT NULL,
     started bigint NOT NULL,
     beat    bigint NOT NULL, -- when it said so last
+    ended   bigint NOT NULL, -- 1 if it said that it ends
     keys    text   NOT NULL, -- a list of the keys whose private halves it holds
     agents  text             -- a list of those it hears; null while it hears all other servers
 );

@@ -559,12 +559,13 @@ CREATE TABLE fleet (
     value TEXT NOT NULL
 ) STRICT;
 
--- The servers that are there, each by its own word.
+-- The runs of servers of the last days, each by its own word.
 CREATE TABLE servers (
     id      TEXT    PRIMARY KEY,
     name    TEXT    NOT NULL,
     started INTEGER NOT NULL,
     beat    INTEGER NOT NULL, -- when it said so last
+    ended   INTEGER NOT NULL, -- 1 if it said that it ends
     keys    TEXT    NOT NULL, -- a list of the keys whose private halves it holds
     agents  TEXT              -- a list of those it hears; null while it hears all other servers
 ) STRICT;
