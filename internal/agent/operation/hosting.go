@@ -125,7 +125,7 @@ func (n *session) relimit() []string {
 }
 
 // waiting names the fields of a new spec that take effect only at the next start of a running process: those that
-// differ from what it was started with. What an older agent did not record is taken from the stored spec.
+// differ from what it was started with. What nobody recorded at the start is taken from the stored spec.
 func (n *session) waiting() string {
 	if n.subject.Record == nil || n.runtime.Process == nil {
 		return ""
@@ -152,6 +152,9 @@ func (n *session) waiting() string {
 		if f.changed {
 			fields = append(fields, f.name)
 		}
+	}
+	if n.runtime.StartDigest != is.StartDigest() { // else it was started with these fields
+		fields = append(fields, was.StartFields(is)...)
 	}
 	if len(fields) == 0 {
 		return ""

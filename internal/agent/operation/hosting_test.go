@@ -377,6 +377,15 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 			"success: pid 100 runs on unchanged; these fields wait for its next start: user, directory, start",
 		},
 		{
+			"what the program gets", process.Update, false, "root", func(s *process.Spec) {
+				s.Execution.Environment = map[string]string{"ONE": "1", "TWO": "2"}
+				s.Execution.Umask, s.Execution.StrictLimits, s.Identity.PIDPath = new(7), true, "/run/other.pid"
+				s.Commands.Start = "./run"
+			},
+			"success: pid 100 runs on unchanged; these fields wait for its next start: start_cmd, environment.ONE, " +
+				"environment.TWO, pid_path, umask",
+		},
+		{
 			"of one that is down", process.Update, true, "", func(s *process.Spec) { s.Identity.User = "nobody" },
 			"success",
 		},
@@ -409,7 +418,9 @@ func TestUpdateBackToWhatRuns(t *testing.T) {
 		s.Identity.User = "root"
 		subject.Runtime = specstore.Runtime{
 			Process: &who, Run: "run", User: "root", SetupPath: s.Identity.SetupPath, Command: s.Commands.Start,
+			StartDigest: s.StartDigest(),
 		}
+		subject.Record.Spec.Execution.Environment = map[string]string{"ONE": "1"}
 		r, err := w.operator.Operate(t.Context(), entry(process.Update, s), subject)
 		if err != nil || r.Outcome.Text != process.Success {
 			t.Errorf("%+v, %v", r.Outcome, err)
@@ -505,7 +516,8 @@ func TestRelimit(t *testing.T) {
 				map[string]string{"memory": "old"},
 			},
 			{
-				process.Update, nil, func(s *process.Spec) { s.Execution.RLimits.StackSize = new(int64(9)) }, "", "success",
+				process.Update, nil, func(s *process.Spec) { s.Execution.RLimits.StackSize = new(int64(9)) }, "",
+				"success: pid 100 runs on unchanged; these fields wait for its next start: limits.stack_size",
 				map[string]string{"tasks": "old", "memory": "old"},
 			},
 		} {

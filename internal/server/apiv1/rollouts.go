@@ -195,10 +195,11 @@ func (h *Handler) spread(hosts []rollout.Host, over string) []rollout.Host {
 	return spread
 }
 
-// common adds what the hosts of each failure have in common, and no host on which the rollout has succeeded.
+// common adds what the hosts of each failure have in common, and no host on which the rollout has succeeded. Without
+// such a host, everything that the hosts share would look like a cause.
 func (h *Handler) common(v *v1.Rollout, r *store.Rollout) {
 	traits := map[string][]string{}
-	good := map[string]bool{}
+	good, some := map[string]bool{}, false
 	for i := range r.Hosts {
 		x := &r.Hosts[i]
 		a, known := h.Directory.ByKey(x.Agent)
@@ -209,6 +210,7 @@ func (h *Handler) common(v *v1.Rollout, r *store.Rollout) {
 		case rollout.Failed:
 			traits[x.Name] = traitsOf(&a)
 		case rollout.Succeeded:
+			some = true
 			for _, trait := range traitsOf(&a) {
 				good[trait] = true
 			}
@@ -217,7 +219,7 @@ func (h *Handler) common(v *v1.Rollout, r *store.Rollout) {
 	}
 	for i := range v.Failures {
 		f := &v.Failures[i]
-		if len(f.Hosts) < 2 {
+		if len(f.Hosts) < 2 || !some {
 			continue
 		}
 		for _, trait := range traits[f.Hosts[0]] {

@@ -170,6 +170,17 @@ func TestWhichHostsComeFirst(t *testing.T) {
 	r.must(err)
 	failure := r.want(200, r.call("admin", "GET", "/rollouts/"+id, nil)).body["failures"].([]any)[0].(map[string]any)
 	same(t, "common", []any{"zone=a"}, failure["common"].([]any))
+	_, err = r.store.ChangeRollout(t.Context(), id, "", store.RolloutChange{}, func(x *rollout.Rollout) error {
+		for i := range x.Hosts {
+			if x.Hosts[i].Agent == web {
+				x.Hosts[i].State = rollout.Waiting
+			}
+		}
+		return nil
+	})
+	r.must(err)
+	failure = r.want(200, r.call("admin", "GET", "/rollouts/"+id, nil)).body["failures"].([]any)[0].(map[string]any)
+	same(t, "common without a good host", nil, failure["common"])
 }
 
 // TestPaceOfARollout: the plan that is stored is that of the last pace, and what was settled at the beginning is refused.

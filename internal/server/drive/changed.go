@@ -15,6 +15,25 @@ import (
 // leftAlone begins the outcome of a host that keeps what somebody has placed there since the beginning of the rollout.
 const leftAlone = "left as it is: "
 
+// meanwhile returns the hosts of a batch that keep what somebody has done there since the plan, and what that is. Of an
+// apply it also returns the states of the processes.
+func (d *Driver) meanwhile(ctx context.Context, r *store.Rollout, t *store.Task, steps []store.RolloutStep,
+	hosts []*rollout.Host,
+) (changed map[string]string, known map[store.ObservedKey]*process.Status, err error) {
+	if r.State == rollout.Aborted {
+		return nil, nil, nil
+	}
+	if r.Op == store.OpApply { // it reads the latest revision first
+		if changed, err = d.changedMeanwhile(ctx, r, t, steps, hosts); err != nil {
+			return nil, nil, err
+		}
+	}
+	if known, err = d.statuses(ctx, r, hosts); err != nil || r.Op == store.OpApply {
+		return changed, known, err
+	}
+	return d.stoppedMeanwhile(r, steps, hosts, known), nil, nil
+}
+
 // changedMeanwhile returns the hosts of an apply on which somebody has placed another spec since the rollout began,
 // with the change. Upkeep brings only what a file has said before. changedMeanwhile has the task depend on the revision
 // that it has read.
@@ -59,16 +78,13 @@ func (d *Driver) changedMeanwhile(ctx context.Context, r *store.Rollout, t *stor
 }
 
 // stoppedMeanwhile returns the hosts on which somebody has stopped a process since the rollout of an operation was
-// created, and the operation could start it again; and who that was.
-func (d *Driver) stoppedMeanwhile(ctx context.Context, r *store.Rollout, steps []store.RolloutStep, hosts []*rollout.Host,
-) (map[string]string, error) {
+// created, and who that was. It returns none for an operation that starts nothing.
+func (d *Driver) stoppedMeanwhile(r *store.Rollout, steps []store.RolloutStep, hosts []*rollout.Host,
+	known map[store.ObservedKey]*process.Status,
+) map[string]string {
 	stopped := map[string]string{}
 	if info := r.Op.Info(); !info.LeavesRunning() {
-		return nil, nil //nolint:nilnil // it starts nothing
-	}
-	known, err := d.statuses(ctx, r, hosts)
-	if err != nil {
-		return nil, err
+		return stopped
 	}
 	now := d.Now()
 	for _, h := range hosts {
@@ -83,7 +99,15 @@ func (d *Driver) stoppedMeanwhile(ctx context.Context, r *store.Rollout, steps [
 			}
 		}
 	}
-	return stopped, nil
+	return stopped
+}
+
+// removedMeanwhile says why a host does not have a process that it had at the time of the plan.
+func (d *Driver) removedMeanwhile(agent string) string {
+	if !d.Presence.Presence(agent, d.Now()).Joined {
+		return "the host was removed from the fleet since the plan"
+	}
+	return "was removed since the plan: stays removed"
 }
 
 // callerOf names an app and its user, or the user who called without an app.

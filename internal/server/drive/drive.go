@@ -295,21 +295,9 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 	}
 	hosts := hostsOf(r, func(h *rollout.Host) bool { return h.Batch == batch && h.State == rollout.Begun })
 	t := d.task(r, r.BatchTask(batch))
-	var known map[store.ObservedKey]*process.Status
-	var changed map[string]string
-	switch {
-	case r.State == rollout.Aborted:
-	case r.Op != store.OpApply:
-		if changed, err = d.stoppedMeanwhile(ctx, r, steps, hosts); err != nil {
-			return err
-		}
-	default:
-		if changed, err = d.changedMeanwhile(ctx, r, t, steps, hosts); err != nil {
-			return err
-		}
-		if known, err = d.statuses(ctx, r, hosts); err != nil {
-			return err
-		}
+	changed, known, err := d.meanwhile(ctx, r, t, steps, hosts)
+	if err != nil {
+		return err
 	}
 	byStep := make([][]*rollout.Host, len(steps))
 	for _, h := range hosts {
@@ -335,9 +323,7 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 				target.Outcome = &process.Outcome{Fault: process.Cancelled, Text: leftAlone + changed[h.Agent]}
 			case op == "" && !s.Removes:
 				op = s.Op
-				target.Outcome = &process.Outcome{
-					Fault: process.Cancelled, Text: "was removed since the plan: stays removed",
-				}
+				target.Outcome = &process.Outcome{Fault: process.Cancelled, Text: d.removedMeanwhile(h.Agent)}
 			case op == "":
 				op, target.Outcome = s.Op, &process.Outcome{Text: alreadyRemoved}
 			}

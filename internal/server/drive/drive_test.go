@@ -30,6 +30,8 @@ type rig struct {
 	// behind is how far the clock for people is behind.
 	behind time.Duration
 	away   map[string]bool
+	// removed are the agents that are not in the fleet any more.
+	removed map[string]bool
 	// dies makes Submit fail: before the task is stored, or after that.
 	before, after bool
 	submitted     []string
@@ -55,7 +57,7 @@ func rigOf(t *testing.T, plan v1.RolloutPlan, op process.Op, steps []store.Rollo
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	r := &rig{DB: db, t: t, now: time.Unix(1_800_000_000, 0), away: map[string]bool{}, id: "ro"}
+	r := &rig{DB: db, t: t, now: time.Unix(1_800_000_000, 0), away: map[string]bool{}, removed: map[string]bool{}, id: "ro"}
 	r.driver = drive.New(drive.Config{
 		Store: r, Engine: r, Presence: r, Happened: func() {}, Now: func() time.Time { return r.now },
 		Wall: func() time.Time { return r.now.Add(-r.behind) }, Log: slog.New(slog.DiscardHandler),
@@ -83,7 +85,7 @@ func (r *rig) must(err error) {
 }
 
 func (r *rig) Presence(key string, _ time.Time) fleet.Presence {
-	return fleet.Presence{Joined: true, Away: r.away[key]}
+	return fleet.Presence{Joined: !r.removed[key], Away: r.away[key]}
 }
 
 func (r *rig) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
@@ -385,6 +387,22 @@ func TestApplyLeavesWhatWasStopped(t *testing.T) {
 		r.step()
 	}
 	r.wants(r.step(), rollout.Done, 0, rollout.Succeeded)
+}
+
+// TestApplyOverWhatWasRemoved: the text tells a process that somebody has removed from a host that was removed.
+func TestApplyOverWhatWasRemoved(t *testing.T) {
+	former := []store.RolloutStep{{
+		Op: process.Restart, Process: nginx, Spec: &process.Spec{Contact: "new"}, Former: &process.Spec{Contact: "old"},
+	}}
+	r := rigOf(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 2}}, store.OpApply, former, "a", "b")
+	r.removed["b"] = true
+	r.step()
+	ro := r.step()
+	for i, want := range []string{"was removed since the plan: stays removed", "the host was removed from the fleet since the plan"} {
+		if h := ro.Hosts[i]; h.State != rollout.Skipped || h.Cause != rollout.CauseCancelled || h.Text != want {
+			t.Errorf("%s: %s, %s, %q, want %q", h.Name, h.State, h.Cause, h.Text, want)
+		}
+	}
 }
 
 // TestOperationLeavesWhatWasStopped: somebody has stopped a process since the rollout of a restart began. Its batch
