@@ -361,6 +361,8 @@ type Reselected struct {
 	Processes []string `json:"processes"`
 	Come      int      `json:"come"`
 	Cease     int      `json:"cease"`
+	// Ends counts those of Cease on which drover stops a process, as its file says (leave: stop).
+	Ends int `json:"ends,omitempty"`
 }
 
 // TargetGroup is a host in the form of Prometheus' HTTP service discovery.

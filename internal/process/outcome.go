@@ -158,6 +158,14 @@ const (
 	StateOperating = v1.StateOperating
 )
 
+// NeverStarted reports whether a process was registered and not started: nobody has stopped it.
+func (s *Status) NeverStarted() bool {
+	if s.Want != WantStopped || s.Running() {
+		return false
+	}
+	return s.Cause.ID == CauseNeverStarted || s.LastStartAt == 0 && s.Cause.ID == "" && s.Cause.Text == ""
+}
+
 // EndedBadly reports whether a process is over, and its single run has failed or could not begin. Of what is over,
 // drover names the cause "finished" after a success only. An operation that waits, and an agent that is away, hide what
 // the host has found.

@@ -51,7 +51,9 @@ func (s *Server) openAPI(ctx context.Context) error {
 			Store: s.receivers, Silences: s.receivers, Sender: alarmSender{s.sender, s.cluster},
 		},
 		Joining: s.joiningAPI(),
-		Keys:    apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without, Stopped: s.cluster.stopped},
+		Keys: apiv1.Keys{
+			Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without, Stopped: s.cluster.stopped,
+		},
 		Accounts: apiv1.Accounts{
 			Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets,
 			Devices: s.store, Groups: s.cfg.OIDC.groups(),

@@ -30,13 +30,14 @@ var LongServers = []Text{
 	},
 	{
 		"Labels also select hosts in process files. drover prints how many hosts come to match a selection, and " +
-			"so get its processes, and how many cease to match. --dry-run prints the same and does nothing.",
+			"so get its processes, and how many cease to match. --dry-run prints the same and does nothing. drover " +
+			"asks for confirmation if it stops processes on hosts that cease to match (leave: stop).",
 		"进程文件也按标签选择主机。drover 会显示有多少台主机开始符合选择条件（因而得到这些进程），有多少台不再符合。\n" +
-			"--dry-run 只显示，不设置标签。",
+			"--dry-run 只显示，不设置标签。如果会停止不再符合条件的主机上的进程（leave: stop），drover 先请求确认。",
 	},
 	{
-		"Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.",
-		"退出码：0 完成，2 用法错误，4 主机不存在，5 没有权限，6 无法连接。",
+		"Exit codes: 0 done, 1 you did not confirm, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.",
+		"退出码：0 完成，1 没有确认，2 用法错误，4 主机不存在，5 没有权限，6 无法连接。",
 	},
 	{
 		"Remove hosts, named by id, CLOUD:IP, pattern or key, or chosen by flags. The server disconnects each host now, " +

@@ -28,6 +28,11 @@ var Messages = []Text{
 		"nothing is to change: give --batch, --bake, --pause, --max-failures or --max-unavailable",
 		"没有要修改的内容：请给出 --batch、--bake、--pause、--max-failures 或 --max-unavailable",
 	},
+	{"set the labels, and stop processes on {n} host{s}? [y/N]", "设置标签，并停止 {n} 台主机上的进程？[y/N]"},
+	{
+		"set the labels, and stop processes on {n} host{s}: no terminal to ask for confirmation: give --yes",
+		"设置标签，并停止 {n} 台主机上的进程：没有终端可供确认，请使用 --yes",
+	},
 	{"remove {n} hosts? [y/N]", "移除 {n} 台主机？[y/N]"},
 	{"remove {n} hosts", "移除 {n} 台主机"},
 	{"{what}? Type the number {m} to confirm:", "{what}？请输入数量 {m} 以确认："},

@@ -155,7 +155,11 @@ func TestHostJoinsLate(t *testing.T) {
 	if out := f.CLI("agents", "-l", "role=web", "-o", "json"); !strings.Contains(out, late) {
 		t.Errorf("a dry run has labelled: %s", out)
 	}
-	f.CLI("agents", "label", late, "role=db")
+	if code, _, errs = f.drover("agents", "label", late, "role=db"); code != 2 ||
+		!strings.Contains(errs, "stop processes on 1 host: no terminal to ask for confirmation: give --yes") {
+		t.Errorf("labels that end a process are set without a question: exit code %d:\n%s", code, errs)
+	}
+	f.CLI("agents", "label", late, "role=db", "--yes")
 	harness.Eventually(t, "the end of the process on the host that ceases to match", func() bool {
 		return f.state(late) == ""
 	})

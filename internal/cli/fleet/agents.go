@@ -143,7 +143,7 @@ func groupColumns(key string) []term.Column[client.AgentGroup] {
 func agentsLabel() *cobra.Command {
 	var s remote.Session
 	var hosts remote.Hosts
-	dryRun := false
+	dryRun, yes := false, false
 	r := client.LabelRequest{Set: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:   "label [HOST...] KEY=VALUE|KEY-...",
@@ -156,9 +156,10 @@ label that you remove, the removal hides that label. Labels may grant rights, so
 label-agents for all namespaces on each host.
 
 Labels also select hosts in process files. drover prints how many hosts come to match a selection, and
-so get its processes, and how many cease to match. --dry-run prints the same and does nothing.
+so get its processes, and how many cease to match. --dry-run prints the same and does nothing. drover
+asks for confirmation if it stops processes on hosts that cease to match (leave: stop).
 
-Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.`,
+Exit codes: 0 done, 1 you did not confirm, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.`,
 		Example: `  drover agents label web-1 web-2 role=web zone=b
   drover agents label -l role=web,zone=b zone-
   drover agents label web-1 role=db --dry-run`,
@@ -177,6 +178,11 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 				call, text = c.PlanLabels, "%s would be labelled\n"
 				none = "nothing would change: the labels of %s are so already\n"
 			}
+			if !dryRun && !yes {
+				if err := confirmLabels(cmd, &s, c, r); err != nil {
+					return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), remote.ExitOf(err))
+				}
+			}
 			labelled, err := call(cmd.Context(), r)
 			if err != nil {
 				return cmp.Or(hosts.UnmatchedAfter(cmd.Context(), c, err), remote.ExitOf(err))
@@ -193,6 +199,7 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 	}
 	hosts.ChangeFlags(cmd, &s, "further hosts")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the changes of selections, and do nothing")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	s.Flags(cmd)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, args []string) error {
 		var twice []error
@@ -213,6 +220,21 @@ Exit codes: 0 done, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.
 		return errors.Join(append(twice, checkLabels(cmd, r, hosts.Any()))...)
 	})
 	return cmd
+}
+
+// confirmLabels asks before labels by which drover stops processes.
+func confirmLabels(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.LabelRequest) error {
+	plan, err := c.PlanLabels(cmd.Context(), r)
+	ends := 0
+	for _, one := range plan.Reselected {
+		ends += one.Ends
+	}
+	if err != nil || ends == 0 {
+		return err
+	}
+	sayReselected(cmd, plan.Reselected)
+	what := "set the labels, and stop processes on " + process.Count(ends, "host", "hosts")
+	return s.Ask(cmd, cmd.InOrStdin(), what, ends)
 }
 
 // sayReselected tells how labels change the hosts of selections.

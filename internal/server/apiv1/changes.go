@@ -542,8 +542,9 @@ func (h *Handler) reselected(ctx context.Context, c *call, agents []store.Agent,
 	if err != nil {
 		return nil, failure("read the selections", err)
 	}
-	changes := map[string]*v1.Reselected{}
+	changes, ends := map[string]*v1.Reselected{}, map[string]bool{}
 	for _, s := range standing {
+		ends[s.Selector] = ends[s.Selector] || s.Spec.Leave == process.LeaveStop
 		change := changes[s.Selector]
 		if change == nil {
 			change = &v1.Reselected{Select: s.Selector}
@@ -560,10 +561,16 @@ func (h *Handler) reselected(ctx context.Context, c *call, agents []store.Agent,
 	}
 	var hidden []v1.Reselected
 	for _, text := range slices.Sorted(maps.Keys(changes)) {
-		switch change := changes[text]; {
+		change := changes[text]
+		if ends[text] {
+			change.Ends = change.Cease
+		}
+		switch {
 		case change.Come+change.Cease == 0:
 		case len(change.Processes) == 0:
-			hidden = append(hidden, v1.Reselected{Processes: []string{}, Come: change.Come, Cease: change.Cease})
+			hidden = append(hidden, v1.Reselected{
+				Processes: []string{}, Come: change.Come, Cease: change.Cease, Ends: change.Ends,
+			})
 		default:
 			slices.Sort(change.Processes)
 			list = append(list, *change)

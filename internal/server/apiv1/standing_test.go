@@ -217,6 +217,11 @@ func TestLabelsAndSelections(t *testing.T) {
 	r.app("labeller", "label-agents on *", "query on b")
 	blind := r.want(200, r.call("labeller", "POST", "/agents/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"web"}}`)).body
 	same(t, "for who may not query it", "[map[cease:0 come:1 processes:[] select:]]", fmt.Sprint(blind["reselected"]))
+	r.want(202, r.call("admin", "PUT", "/namespaces/a",
+		`{"namespace":"a","processes":{"x":{`+daemon+`,"leave":"stop","hosts":{"select":"role=web"}}}}`))
+	ends := r.want(200, r.call("admin", "POST", "/agents/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"x"}}`)).body
+	same(t, "hosts where drover stops a process", "[map[cease:2 come:0 ends:2 processes:[a/x] select:role=web]]",
+		fmt.Sprint(ends["reselected"]))
 	r.remake(func(c *apiv1.Config) { c.Breadth = 1 })
 	label := func(status int, body string) answer {
 		t.Helper()

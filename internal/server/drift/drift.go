@@ -237,6 +237,8 @@ func (c *Case) person() []v1.Difference {
 	switch s := c.Have.Status; {
 	case slices.Contains([]string{process.StateFinished, process.StateOperating, process.StateStopping}, s.State):
 		return nil
+	case s.NeverStarted(): // what drover does not know may run
+		d.Text, d.Mend = cmp.Or(s.Cause.Text, "registered and never started"), c.on("start")+" --take-over"
 	case s.Want == process.WantStopped:
 		d.Text, d.Mend = cmp.Or(s.Cause.Text, "somebody has stopped the process"), c.on("start")
 	case c.Unwatched():

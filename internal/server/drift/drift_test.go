@@ -63,6 +63,8 @@ func TestOf(t *testing.T) {
 	old.Status.Instance.Revision = 3
 	unhosted := have(first, process.StateRunning)
 	unhosted.Status.Hosted = false
+	registered := have(first, process.StateStopped)
+	registered.Status.Cause = process.Cause{}
 	job := placed(v1.ThroughApply, spec(3, func(f *v1.Spec) { f.OnDemand = true }))
 	removed := *file
 	removed.Ended = &store.Revision{Through: v1.ThroughOperation, App: "ops", User: "ben", At: epoch}
@@ -185,6 +187,10 @@ func TestOf(t *testing.T) {
 			drift.Case{Placed: file, Filed: file, Have: have(first, process.StateStopped)},
 			[]string{"person  <nil>><nil> / drover start shop/web --hosts 'web 1'"},
 		},
+		"never started": {
+			drift.Case{Placed: file, Filed: file, Have: registered},
+			[]string{"person  <nil>><nil> / drover start shop/web --hosts 'web 1' --take-over: registered and never started"},
+		},
 		"unhosted by a person": {
 			drift.Case{Placed: file, Filed: file, Have: unhosted, Unhosted: &process.Event{
 				At: epoch.UnixMilli(), Actor: process.Actor{App: "ops", User: "ben"},
@@ -271,7 +277,7 @@ func TestOf(t *testing.T) {
 			}
 			one := fmt.Sprintf("%s %s %v>%v %s/%s %s", d.Kind, d.Field, d.Want, d.Have, d.App, d.User, d.Mend)
 			if strings.HasPrefix(d.Text, "drover could not") || strings.Contains(d.Text, "replaced") ||
-				strings.Contains(d.Text, "undo") || strings.Contains(d.Text, "new ") {
+				strings.Contains(d.Text, "undo") || strings.Contains(d.Text, "never") || strings.Contains(d.Text, "new ") {
 				one += ": " + d.Text
 			}
 			got = append(got, one)

@@ -314,9 +314,9 @@ func (d *Directory) assigned(a store.Agent) string {
 	return d.byKey[d.byAddr[addressOf(a.Cloud, a.IP)]].Assigned
 }
 
-// Assign stores an id for the agent in addition to its own and its address, from now on; an empty id removes it. It returns ErrTaken
-// for an id of another host, and ErrMisleading for an id that reads as another host's address. If the agent is not in
-// the register, it returns store.ErrNotFound.
+// Assign stores an id for the agent in addition to its own and its address, from now on; an empty id removes it. It
+// returns ErrTaken for an id of another host, and ErrMisleading for an id that reads as another host's address. If the
+// agent is not in the register, it returns store.ErrNotFound.
 func (d *Directory) Assign(ctx context.Context, key, id string, now time.Time) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()

@@ -31,7 +31,8 @@ type Sources struct {
 	ClocksOff func() int
 	// Proxies returns the number of proxies that have joined, and how many of them are online.
 	Proxies func() (known, online int)
-	// Unregistered returns the number of agents that have reported in vain lately, because they are not in the register.
+	// Unregistered returns the number of agents whose reports were rejected lately because the register does not have
+	// them.
 	Unregistered func() int
 	Now          func() time.Time
 	Log          *slog.Logger

@@ -374,6 +374,8 @@ func atRest(s *process.Status) string {
 	switch {
 	case s.State == process.StateFinished || neverBegan(s): // it is as it should be, or is started anew
 		return ""
+	case s.NeverStarted():
+		return cmp.Or(s.Cause.Text, "registered and never started") + ": stays stopped"
 	case s.Want == process.WantStopped && s.Cause.ID == process.CauseStopped && s.Cause.Text != "":
 		return s.Cause.Text + ": stays stopped" // it names the caller
 	case s.Want == process.WantStopped:

@@ -29,7 +29,7 @@ func known(name string, s *process.Spec, state string) plan.Known {
 	}
 	switch state {
 	case "stopped":
-		k.Status.Want = process.WantStopped
+		k.Status.Want, k.Status.LastStartAt = process.WantStopped, 1
 	case "running", "unhosted":
 		k.Status.State, k.Status.Instance.PID = "running", 7
 	}
@@ -57,6 +57,15 @@ func untold(k plan.Known) plan.Known {
 // unbegun is a process that does not stay up and whose first start has waited without success.
 func unbegun(k plan.Known) plan.Known {
 	k.Status.Want, k.Status.Cause.ID = process.WantRunning, process.CauseWaitsForOthers
+	return k
+}
+
+// neverStarted is a process that was only registered; the text says by whom.
+func neverStarted(k plan.Known, text string) plan.Known {
+	k.Status.LastStartAt = 0
+	if text != "" {
+		k.Status.Cause = process.Cause{ID: process.CauseNeverStarted, Text: text}
+	}
 	return k
 }
 
@@ -97,6 +106,18 @@ func TestChange(t *testing.T) {
 			[]plan.Known{known("p", same, "stopped")},
 			plan.Options{},
 			"kept; stopped: stays stopped",
+		},
+		{
+			"equal and never started", same,
+			[]plan.Known{neverStarted(known("p", same, "stopped"), "")},
+			plan.Options{},
+			"kept; registered and never started: stays stopped",
+		},
+		{
+			"equal and registered by a person", same,
+			[]plan.Known{neverStarted(known("p", same, "stopped"), "registered by ben and never started")},
+			plan.Options{},
+			"kept; registered by ben and never started: stays stopped",
 		},
 		{
 			"equal and unhosted", same,

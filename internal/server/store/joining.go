@@ -60,7 +60,8 @@ type Joining interface { //nolint:interfacebloat // one table and what hangs on 
 	RevokeJoinToken(ctx context.Context, id string, at time.Time) (JoinToken, error)
 	// UseJoinToken stores an agent as PutAgent does, counts a use of the token that the agent names, and readmits the
 	// agent if it was removed, all in one transaction. check gets the stored token, and whether this agent has joined
-	// with it before; in that case UseJoinToken counts no use. It keeps other names that the agent had before. If the agent replaces another agent, it gets that
+	// with it before; in that case UseJoinToken counts no use. It keeps other names that the agent had before. If the
+	// agent replaces another agent, it gets that
 	// agent's confirmed records, process groups and events, and UseJoinToken removes that agent. If check fails,
 	// nothing happens and UseJoinToken returns its error. It returns ErrNotFound for an unknown token, and ErrKeyUsed
 	// for a key that is or was the key of a proxy. check may run more than once and must not call the store.
