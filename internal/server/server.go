@@ -400,7 +400,8 @@ func (s *Server) drive(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "rollouts", Run: drive.New(drive.Config{
 			Store: s.store, Engine: s.engine, Presence: s.directory, Undoer: s.api, Rights: s.gate,
-			Woken: s.work.rollouts, Happened: s.engine.EventsStored, Now: s.clock.Now, Wall: s.clock.Wall, Log: s.cfg.Log,
+			Woken: s.work.rollouts, Happened: s.engine.EventsStored,
+			Now: s.clock.Now, Wall: s.clock.Wall, Log: s.cfg.Log,
 		}).Run},
 		group.Part{Name: "schedules", Run: schedule.New(schedule.Config{
 			Store: s.store, Beginner: s.api, Rights: s.gate, Hosts: s.directory, Happened: s.engine.EventsStored,

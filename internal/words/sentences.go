@@ -209,6 +209,8 @@ var Sentences = []Text{
 	{"this host lacks {output}, which counts as up", "本机没有 {output}，视为已就绪"},
 
 	// requests, runs and other managers
+	{"stopped by {user} since the plan", "在计划之后由 {user} 停止"},
+	{"left as it is", "保持原样"},
 	{"stopped by {user} ({text})", "由 {user} 停止（{text}）"},
 	{"stopped by {user}", "由 {user} 停止"},
 	{"stopped", "已停止"},

@@ -183,7 +183,7 @@ func (n *session) alreadyDown(verb string) (Result, error) {
 		r.Outcome.Text = successText("the operation under way was ended")
 	case timetable:
 		r.Outcome.Text = successText("no run was under way, and no further run follows")
-	case n.own() && n.subject.Hosted() && !n.subject.Record.Finished:
+	case n.own() && n.subject.Hosted() && !n.subject.Record.Finished && !n.subject.Record.GivenUp:
 		r.Outcome.Text = successText("it was not running, and drover does not relaunch it")
 	default:
 		r = n.failed(n.notRunning(verb, n.name()))

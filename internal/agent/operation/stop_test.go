@@ -94,17 +94,18 @@ func TestStop(t *testing.T) {
 // something, its relaunches; a stop of a process that is at rest has not.
 func TestStopBetweenTwoRuns(t *testing.T) {
 	for name, c := range map[string]struct {
-		hosted, finished bool
-		fault            process.Fault
+		hosted, finished, givenUp bool
+		fault                     process.Fault
 	}{
 		"hosted":              {hosted: true},
 		"hosted and finished": {hosted: true, finished: true, fault: process.NotRunning},
+		"hosted and given up": {hosted: true, givenUp: true, fault: process.NotRunning},
 		"not hosted":          {fault: process.NotRunning},
 	} {
 		bubble(t, func(t *testing.T, w *world) {
 			subject := hosted.subject()
 			subject.Record.Spec.Stop = &process.StopPolicy{Timeout: 1000}
-			subject.Record.Hosted, subject.Record.Finished = c.hosted, c.finished
+			subject.Record.Hosted, subject.Record.Finished, subject.Record.GivenUp = c.hosted, c.finished, c.givenUp
 			sent := subject.Record.Spec
 			order := entry(process.Stop, &sent)
 			order.Ordered = true

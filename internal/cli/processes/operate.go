@@ -76,9 +76,7 @@ on some targets only.`,
 	}
 	switch {
 	case v.Op == process.Start:
-		a.copies.flags(cmd)
-		cmd.Flags().StringVar(&a.stoppedBy, "stopped-by", "",
-			"the processes that the task or rollout with this id has stopped, instead of names")
+		a.startFlags(cmd)
 	case v.Op == process.Preflight:
 		preflightFlags(cmd, &a)
 	case process.ForcedOp(v.Op) != v.Op:
@@ -110,6 +108,13 @@ see drover rollout --help.
 Exit codes:`, 1)
 	}
 	return cmd
+}
+
+// startFlags adds what only 'drover start' has.
+func (a *operateCommand) startFlags(cmd *cobra.Command) {
+	a.copies.flags(cmd)
+	cmd.Flags().StringVar(&a.stoppedBy, "stopped-by", "",
+		"the processes that the task or rollout with this id has stopped, instead of names")
 }
 
 // exampleOf is an argument for examples.

@@ -103,12 +103,11 @@ func followRollout(cmd *cobra.Command, s *remote.Session, c *client.Client, r cl
 	if err := printRollout(cmd, s, &r); err != nil {
 		return err
 	}
-	if r.Plan.UndoOnFailure && r.State == client.RolloutAborted {
-		if err := followUndo(cmd, s, c, r.ID); err != nil {
-			return err
-		}
+	verdict := rolloutVerdict(&r)
+	if r.Plan.UndoOnFailure && r.State == client.RolloutAborted && s.Form == term.AsTable {
+		return errors.Join(verdict, followUndo(cmd, s, c, r.ID))
 	}
-	return rolloutVerdict(&r)
+	return verdict
 }
 
 // followUndo follows the undo of a rollout that has just been undone, if there is one.

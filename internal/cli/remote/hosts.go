@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -202,18 +203,13 @@ func onPresentHosts(ctx context.Context, cmd *cobra.Command, c *client.Client, a
 	return present
 }
 
-// succeededIn returns the results without a failure of all batches of a rollout.
+// succeededIn returns the results without a failure of all batches of a rollout. A host that was retried has results in
+// several batches.
 func succeededIn(ctx context.Context, c *client.Client, r *client.Rollout) (ok []client.Result, err error) {
-	var tasks []string
-	for i := range r.Hosts {
-		if task := r.Hosts[i].Operation; task != "" {
-			tasks = append(tasks, task)
-		}
-	}
-	slices.Sort(tasks)
-	for _, task := range slices.Compact(tasks) {
+	for batch := range r.Batch + 1 {
+		task := r.ID + "-" + strconv.Itoa(batch)
 		results, err := client.Collect(c.Results(ctx, task, client.ResultFilter{Outcome: client.OutcomeOK}))
-		if err != nil {
+		if err != nil && !NotFound(err) { // a batch may have had no host left
 			return nil, err
 		}
 		ok = append(ok, results...)

@@ -102,11 +102,11 @@ func Ended(by process.EventKind) []process.EventKind {
 	}
 }
 
-// ofProcess returns the kinds of alarms about a condition of a process.
+// ofProcess returns the kinds of alarms about a condition of a process on a host. A breaker is about all hosts.
 func ofProcess() []process.EventKind {
 	return []process.EventKind{
 		process.EventGivenUp, process.EventRelaunchFailed, process.EventUnhealthy, process.EventFlapping,
-		process.EventDrifted, process.EventBreakerOpened, process.EventRunFailed,
+		process.EventDrifted, process.EventRunFailed,
 	}
 }
 

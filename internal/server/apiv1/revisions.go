@@ -249,9 +249,7 @@ func (h *Handler) undo(ctx context.Context, c *call, id string, p *v1.RolloutPla
 	}
 	undo := h.newRollout(c, store.OpApply)
 	undo.Through, undo.Message, undo.Undoes = v1.ThroughUndo, "undo of "+r.ID, r.ID
-	if r.State.Active() {
-		undo.Ends = ending(r, undo.ID)
-	}
+	undo.Ends = ending(r, undo.ID)
 	h.lay(undo, p, at, steps)
 	if err := h.selectAsBefore(ctx, c, undo, known); err != nil {
 		return nil, err
@@ -259,15 +257,22 @@ func (h *Handler) undo(ctx context.Context, c *call, id string, p *v1.RolloutPla
 	return undo, h.store(ctx, c, []*store.Rollout{undo})
 }
 
-// undoing returns the change that ends a paused rollout for its undo, which has an id.
+// sameBegun reports whether the same hosts of a rollout have begun at the same times.
+func sameBegun(a, b []rollout.Host) bool {
+	return slices.EqualFunc(a, b, func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) })
+}
+
+// undoing returns the change that ends a rollout for its undo, which has an id; nil if the rollout has ended.
 type undoing func(r *store.Rollout, undo string) *store.RolloutEnd
 
 // undoneBy is the undo by a caller. It fails if the rollout has gone on since the caller read it.
 func (h *Handler) undoneBy(c *call) undoing {
-	begun := func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) }
 	return func(r *store.Rollout, _ string) *store.RolloutEnd {
+		if !r.State.Active() {
+			return nil
+		}
 		return &store.RolloutEnd{RolloutChange: h.changeBy(c), Change: func(now *rollout.Rollout) error {
-			if !slices.EqualFunc(now.Hosts, r.Hosts, begun) {
+			if !sameBegun(now.Hosts, r.Hosts) {
 				return problemf(http.StatusConflict, "rollout %s went on meanwhile: undo it again", r.ID)
 			}
 			return aborted("undone by " + c.Principal.Name())(now)
@@ -275,11 +280,11 @@ func (h *Handler) undoneBy(c *call) undoing {
 	}
 }
 
-// undoneByItself is the undo that the plan of a rollout asks for.
+// undoneByItself is the undo that the plan of a rollout asks for. It fails if somebody has changed that.
 func (h *Handler) undoneByItself(r *store.Rollout, undo string) *store.RolloutEnd {
 	by := store.RolloutChange{At: h.Now(), By: process.Actor{Kind: process.ActorPolicy}}
 	return &store.RolloutEnd{RolloutChange: by, Change: func(now *rollout.Rollout) error {
-		if !now.Undoing() {
+		if !now.Undoing() || !sameBegun(now.Hosts, r.Hosts) {
 			return problemf(http.StatusConflict, "somebody has changed rollout %s meanwhile", r.ID)
 		}
 		return aborted(now.Reason + ": undone by rollout " + undo)(now)

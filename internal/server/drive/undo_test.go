@@ -68,6 +68,29 @@ func TestUndoByItself(t *testing.T) {
 	}
 }
 
+// TestRefusedUndoWithNothingLeft: a rollout whose undo is refused does not stay open if no host waits.
+func TestRefusedUndoWithNothingLeft(t *testing.T) {
+	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 2}, UndoOnFailure: true}, "a", "b")
+	u := &undoer{rig: r, refuses: "1 process has changed"}
+	r.driver.Undoer, r.driver.Rights = u, u
+	r.step()
+	r.end(process.Failed, process.StateStopped, 0)
+	for range 3 { // as the driver does: as long as the rollout is open
+		open, _, err := r.OpenRollouts(t.Context(), r.now)
+		r.must(err)
+		if len(open) == 0 {
+			break
+		}
+		r.step()
+	}
+	ro, err := r.GetRollout(t.Context(), r.id, "")
+	r.must(err)
+	r.wants(ro, rollout.Done, 0, rollout.Failed, rollout.Failed)
+	if !strings.HasSuffix(ro.Reason, "it was not undone: 1 process has changed") {
+		t.Errorf("the rollout says %q", ro.Reason)
+	}
+}
+
 // TestUndoByItselfThatIsRefused: the rollout stays paused, says why, and the driver does not ask again.
 func TestUndoByItselfThatIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ refuses, denies, want string }{

@@ -490,7 +490,10 @@ func (d *Directory) Presence(key string, now time.Time) Presence {
 	_, joined := d.byKey[key]
 	p := d.links[key].presence(joined, d.started, now)
 	p.Untold = joined && d.untold(key)
-	p.Away = p.Away || p.Untold || d.displaced(key, now)
+	if !p.Away && d.displaced(key, now) { // nobody knows whether it was there until then
+		p.Away, p.Since = true, later(p.Since, d.rivals[key].Since)
+	}
+	p.Away = p.Away || p.Untold
 	p.Settling = now.Sub(d.linked) < SettleTime
 	return p
 }

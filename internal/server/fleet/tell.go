@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"drover/internal/idle"
@@ -89,10 +90,14 @@ func (t *Teller) Look(ctx context.Context) error {
 		}
 	}
 	t.known = known
+	gone := func(key string, away bool) bool { return away && known[key].IsZero() }
 	for key, away := range t.away {
-		if away && known[key].IsZero() { // it was removed, or another agent has got its events
-			t.away = nil
-			break
+		if gone(key, away) { // it was removed, or another agent has got its events
+			back := t.back
+			err := t.read(ctx)
+			t.back = back
+			maps.DeleteFunc(t.away, gone)
+			return err
 		}
 	}
 	return nil

@@ -82,6 +82,8 @@ type Plan struct {
 	// AgainWhenLost also goes on after a host that may have begun it and is not connected.
 	OneOf         bool `json:"one_of,omitempty"`
 	AgainWhenLost bool `json:"again_when_lost,omitempty"`
+	// NotUndone tells that the undo that the plan asks for was refused. The reason of the rollout says why.
+	NotUndone bool `json:"not_undone,omitempty"`
 }
 
 // NoHost is a Breadth.
@@ -221,9 +223,11 @@ func Step(r Rollout, facts map[string]Fact, now time.Time) Rollout {
 	}
 	next, more := r.nextBatch()
 	resting := r.count(Begun)+r.count(Baking) == 0
-	undone := r.Plan.UndoOnFailure && r.TooManyFailed()
-	if resting && !more && !undone { // also a paused one: it has nothing left to go on with
-		r.State, r.Reason = Done, ""
+	if resting && !more && !r.undone() { // also a paused one: it has nothing left to go on with
+		if !r.Plan.NotUndone {
+			r.Reason = ""
+		}
+		r.State = Done
 		return r
 	}
 	if r.State == Paused {
@@ -487,16 +491,24 @@ func (r *Rollout) Resume() error {
 // Undoing reports whether the rollout waits for its undo by itself, as its plan says: it is paused, and more hosts have
 // failed than may fail. The undo begins once no host is under way.
 func (r *Rollout) Undoing() bool {
-	return r.Plan.UndoOnFailure && r.State == Paused && r.TooManyFailed()
+	return r.undone() && r.State == Paused
 }
 
-// NotUndone has a paused rollout wait for a person, because nothing can undo it by itself.
+// undone reports whether the plan asks for the undo of what has happened so far.
+func (r *Rollout) undone() bool {
+	return r.Plan.UndoOnFailure && !r.Plan.NotUndone && r.TooManyFailed()
+}
+
+// NotUndone has a rollout wait for a person, because nothing can undo it by itself. If no host waits, it is done.
 func (r *Rollout) NotUndone(why string) error {
-	if r.State != Paused {
-		return &StateError{r.State, "a paused rollout"}
+	if !r.Undoing() {
+		return &StateError{r.State, "a rollout that waits for its undo"}
 	}
-	r.Plan.UndoOnFailure = false
+	r.Plan.NotUndone = true
 	r.Reason += "; it was not undone: " + why
+	if r.count(Waiting)+r.count(Begun)+r.count(Baking) == 0 {
+		r.State = Done
+	}
 	return nil
 }
 

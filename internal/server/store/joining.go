@@ -61,10 +61,10 @@ type Joining interface { //nolint:interfacebloat // one table and what hangs on 
 	// UseJoinToken stores an agent as PutAgent does, counts a use of the token that the agent names, and readmits the
 	// agent if it was removed, all in one transaction. check gets the stored token, and whether this agent has joined
 	// with it before; in that case UseJoinToken counts no use. It keeps other names that the agent had before. If the
-	// agent replaces another agent, it gets that
-	// agent's confirmed records, process groups and events, and UseJoinToken removes that agent. If check fails,
-	// nothing happens and UseJoinToken returns its error. It returns ErrNotFound for an unknown token, and ErrKeyUsed
-	// for a key that is or was the key of a proxy. check may run more than once and must not call the store.
+	// agent replaces another agent, it gets that agent's confirmed records, process groups and events, and UseJoinToken
+	// removes that agent. If check fails, nothing happens and UseJoinToken returns its error. It returns ErrNotFound
+	// for an unknown token, and ErrKeyUsed for a key that is or was the key of a proxy. check may run more than once
+	// and must not call the store.
 	UseJoinToken(ctx context.Context, a Agent, check func(t JoinToken, again bool) error) error
 	// RemoveAgent deletes an agent with its observations, confirmed records and process groups, records the removal,
 	// and stores its last events, all in one transaction. Tasks and events stay. It returns ErrNotFound for an unknown

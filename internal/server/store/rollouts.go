@@ -285,9 +285,9 @@ type Rollouts interface {
 	OpenRollouts(ctx context.Context, now time.Time) (open []string, next time.Time, err error)
 	// ChangeRollout reads a rollout, calls change, and stores the state, the plan and the hosts that differ, all in one
 	// transaction. An error of change is returned and stores nothing. If a rollout becomes active again,
-	// ChangeRollout may return *RolloutBusyError. When the rollout is done for the first time, its Selections come into
-	// force, but for entries whose selections are not those of Former any more: a later apply has changed them.
-	// A change of the state stores the event of it (Rollout.Event).
+	// ChangeRollout may return *RolloutBusyError. When the rollout is done for the first time without too many
+	// failures, its Selections come into force, but for entries whose selections are not those of Former any more: a
+	// later apply has changed them. A change of the state stores the event of it (Rollout.Event).
 	ChangeRollout(ctx context.Context, id, app string, by RolloutChange, change func(r *rollout.Rollout) error,
 	) (*Rollout, error)
 	// PruneRollouts removes up to limit rollouts that have ended and were created before the given time, oldest

@@ -50,9 +50,9 @@ func cookieName(r *http.Request) string {
 	return "drover-" + cmp.Or(port, "80")
 }
 
-// sessionSecret is the secret of the session of a call: the cookie, and the account of this machine that sends it. A cookie
-// knows no ports, so a browser sends it to every server of the same host. Another account that has got a cookie in this
-// way has no session. Without a cookie the secret is empty.
+// sessionSecret is the secret of the session of a call: the cookie, and the account of this machine that sends it. A
+// cookie knows no ports, so a browser sends it to every server of the same host. Another account that has got a cookie
+// in this way has no session. Without a cookie the secret is empty.
 func sessionSecret(r *http.Request) string {
 	c, err := r.Cookie(cookieName(r))
 	if err != nil {
@@ -61,13 +61,10 @@ func sessionSecret(r *http.Request) string {
 	return secretOf(r, c.Value)
 }
 
-// secretOf is the secret of a session with a cookie. A caller of another machine has the cookie alone.
+// secretOf is the secret of a session with a cookie, for the account of a caller. No cookie has a NUL byte, so that no
+// cookie with one account gives the secret of another cookie with another account.
 func secretOf(r *http.Request, cookie string) string {
-	account := edge.Account(r.Context())
-	if account == "" {
-		return cookie
-	}
-	return cookie + " of account " + account
+	return edge.Account(r.Context()) + "\x00" + cookie
 }
 
 // languageCookie holds the language that a person has chosen, backCookie the page to return to after the sign-in: a

@@ -85,7 +85,9 @@ func (db *Store) BeatServer(ctx context.Context, s store.Server,
 		if err != nil {
 			return err
 		}
-		if err := tx.exec(ctx, `DELETE FROM servers WHERE beat < ?`, nanos(now.Add(-serversKept))); err != nil {
+		// Of the earlier runs of this server the last word of each tells nothing any more.
+		if err := tx.exec(ctx, `DELETE FROM servers WHERE beat < ? OR beat < ? AND name = ? AND id <> ?`,
+			nanos(now.Add(-serversKept)), nanos(now.Add(-within)), s.Name, s.ID); err != nil {
 			return err
 		}
 		if err := tx.exec(ctx,

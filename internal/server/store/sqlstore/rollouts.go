@@ -446,6 +446,7 @@ func (db *Store) OpenRollouts(ctx context.Context, now time.Time) (open []string
 	}, `SELECT id, 0 FROM rollouts WHERE state = 'running'
 		UNION SELECT id, begins FROM rollouts WHERE state = 'scheduled'
 		UNION SELECT id, 0 FROM rollouts WHERE state = 'paused' AND plan LIKE '%"undo_on_failure":true%'
+			AND plan NOT LIKE '%"not_undone":true%' AND EXISTS (SELECT 1 FROM rollout_hosts h WHERE h.rollout = rollouts.id AND h.state = 'failed')
 		UNION SELECT rollout, 0 FROM rollout_hosts WHERE state IN ('begun', 'baking')`)
 	if err != nil {
 		return nil, next, fmt.Errorf("cannot list open rollouts: %w", err)
@@ -486,7 +487,7 @@ func (db *Store) changeRollout(ctx context.Context, tx tx, events *arrivals, id,
 			return fail(err)
 		}
 	}
-	if r.State == rollout.Done && before.State != rollout.Done {
+	if r.State == rollout.Done && before.State != rollout.Done && !r.TooManyFailed() {
 		if err := db.selectByRollout(ctx, tx, id); err != nil {
 			return fail(err)
 		}

@@ -418,10 +418,10 @@ func rollouts(t *testing.T, s store.Store) {
 // rolloutsUndone: a paused rollout whose plan may undo it is open, and ends with its undo, or not at all.
 func rolloutsUndone(t *testing.T, s store.Store) {
 	pause := func(r *rollout.Rollout) error {
-		r.State, r.Reason = rollout.Paused, "one has failed"
+		r.State, r.Reason, r.Hosts[0].State = rollout.Paused, "one has failed", rollout.Failed
 		return nil
 	}
-	for _, undo := range []bool{true, false} {
+	for _, undo := range []bool{true, false} { // a host has failed
 		r := newRollout(fmt.Sprint("ro-", undo), fmt.Sprint("of-", undo))
 		r.Plan.UndoOnFailure = undo
 		must(t, createRollout(t.Context(), s, r, store.AuditRow{}))
