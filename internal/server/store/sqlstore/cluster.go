@@ -85,9 +85,7 @@ func (db *Store) BeatServer(ctx context.Context, s store.Server,
 		if err != nil {
 			return err
 		}
-		// Of the earlier runs of this server the last word of each tells nothing any more.
-		if err := tx.exec(ctx, `DELETE FROM servers WHERE beat < ? OR beat < ? AND name = ? AND id <> ?`,
-			nanos(now.Add(-serversKept)), nanos(now.Add(-within)), s.Name, s.ID); err != nil {
+		if err := tx.exec(ctx, `DELETE FROM servers WHERE beat < ?`, nanos(now.Add(-serversKept))); err != nil {
 			return err
 		}
 		if err := tx.exec(ctx,
