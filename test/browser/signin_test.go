@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -215,12 +217,12 @@ func TestLinkExpires(t *testing.T) {
 	b.signInBy(young)
 }
 
-// session returns the token of the browser's session.
+// session returns the secret of the browser's session: the cookie, and the account of the browser.
 func session(b *tab) string {
 	b.t.Helper()
 	for _, c := range call(b, network.GetCookies, network.GetCookiesParams{}).Cookies {
 		if strings.HasPrefix(c.Name, "drover-") && c.Name != "drover-language" {
-			return c.Value
+			return strconv.Itoa(os.Getuid()) + "\x00" + c.Value
 		}
 	}
 	b.t.Fatal("the browser has no session")

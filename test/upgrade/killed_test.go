@@ -100,10 +100,9 @@ func TestKilledAmidUpgrade(t *testing.T) {
 				case state == "failed" && strings.Contains(message, "the agent or the host ended during its trial"),
 					state == "failed" && victim == server && strings.Contains(message, "did not prove itself"),
 					state == "failed" && victim == power && strings.Contains(message, "the host rebooted"):
-					o.CLI("rollout", "abort", id)
 					o.upgraded("1.1.0", "")
 				case state == "failed" && victim == power && strings.Contains(message, "not connected at the end of the bake"):
-					o.CLI("rollout", "abort", id) // it has the version, and was away when the rollout looked
+					// it has the version, and was away when the rollout looked
 				case state != "ok":
 					t.Errorf("the upgrade ended as %s: %s", state, message)
 				}
