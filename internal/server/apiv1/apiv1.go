@@ -43,6 +43,8 @@ type Directory interface {
 	LookupID(id string) (store.Agent, bool)
 	ByKey(key string) (store.Agent, bool)
 	Presence(key string, now time.Time) fleet.Presence
+	// Untold returns the agents that have not told the database all that they have.
+	Untold() []string
 	// Remarked returns the problem that makes an agent unusable. Rival reports whether a second host uses its key.
 	Remarked(key string) string
 	Rival(key string, now time.Time) (fleet.Rival, bool)

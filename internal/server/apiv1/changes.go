@@ -128,15 +128,16 @@ func (q *changesQuery) asks(id process.ID) bool {
 // compare walks the processes that have changed.
 func (q *changesQuery) compare(ctx context.Context) error {
 	for after := (store.ObservedKey{}); ; {
+		was := q.h.heard()
 		rows, next, err := q.h.Timeline.StatesBetween(ctx, q.filter, q.from, q.to, after, comparedAtOnce)
 		if err != nil {
 			return failure("compare the processes", err)
 		}
-		first, err := q.h.runsAt(ctx, rows, q.from)
+		first, err := q.h.runsAt(ctx, rows, q.from, was)
 		if err != nil {
 			return err
 		}
-		second, err := q.h.runsAt(ctx, rows, q.to)
+		second, err := q.h.runsAt(ctx, rows, q.to, was)
 		if err != nil {
 			return err
 		}

@@ -127,12 +127,13 @@ func (h *Handler) known(ctx context.Context, c *call, namespace string) (all []p
 	if err != nil {
 		return nil, err
 	}
+	was := h.heard()
 	err = h.eachObserved(ctx, store.ObservedFilter{Namespace: namespace, Spec: true}, func(o *store.Observed) {
 		agent, found := h.Directory.ByKey(o.Agent)
 		if found && o.Spec != nil && o.Process.Namespace == namespace && reach.Covers(gate.Host(agent)) {
 			all = append(all, plan.Known{
 				Process: o.Process, Agent: o.Agent, Host: nameOf(agent), Spec: o.Spec, Status: o.Status,
-				Untold: h.Directory.Presence(o.Agent, h.Now()).Untold,
+				Untold: was.untold[o.Agent],
 			})
 		}
 	})

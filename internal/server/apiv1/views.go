@@ -82,11 +82,12 @@ func (q *pastQuery) page(ctx context.Context, after store.ObservedKey, limit int
 	if q.filter.Agents, err = q.chosenEver(ctx, q.hosts); err != nil {
 		return nil, after, false, err
 	}
+	was := q.h.heard()
 	rows, more, err := q.h.Timeline.StatesAt(ctx, q.filter, q.past.At, after, limit)
 	if err != nil {
 		return nil, after, false, failure("list the processes of the past", err)
 	}
-	runs, err := q.h.runsAt(ctx, rows, q.past.At)
+	runs, err := q.h.runsAt(ctx, rows, q.past.At, was)
 	if err != nil {
 		return nil, after, false, err
 	}
@@ -150,9 +151,26 @@ func (h *Handler) kept(ctx context.Context, p *v1.Past) error {
 // startsApart is how far the start of a run and its first record may be apart, in milliseconds.
 const startsApart = 1500
 
+// heard is what the servers have heard of the agents at a moment before rows are read. An agent may tell a restored
+// database what it has while they are read: then the rows still are of the time of the copy.
+type heard struct {
+	at     time.Time
+	untold map[string]bool
+}
+
+func (h *Handler) heard() heard {
+	was := heard{at: h.Now(), untold: map[string]bool{}}
+	for _, key := range h.Directory.Untold() {
+		was.untold[key] = true
+	}
+	return was
+}
+
 // runsAt returns the runs of the agents of some rows. A run that goes on has lived until the agent's last message, or
-// until now if the agent is online.
-func (h *Handler) runsAt(ctx context.Context, rows []store.RecordedState, at time.Time) (map[string]*past.Run, error) {
+// until the rows were read if the agent is online. was was taken before that.
+func (h *Handler) runsAt(ctx context.Context, rows []store.RecordedState, at time.Time, was heard) (
+	map[string]*past.Run, error,
+) {
 	var agents []string
 	seen := map[string]bool{}
 	for i := range rows {
@@ -166,9 +184,9 @@ func (h *Handler) runsAt(ctx context.Context, rows []store.RecordedState, at tim
 		return nil, failure("read the runs of agents", err)
 	}
 	for key, run := range runs {
-		p := h.Directory.Presence(key, h.Now())
+		p := h.Directory.Presence(key, was.at)
 		later := !p.Facts.Started.IsZero() && p.Facts.Started.UnixMilli() > run.Began+startsApart
-		if alive := p.Alive(h.Now()); run.Latest && !later && !alive.IsZero() && !p.Untold {
+		if alive := p.Alive(was.at); run.Latest && !later && !alive.IsZero() && !p.Untold && !was.untold[key] {
 			run.Last = max(run.Last, alive.UnixMilli())
 		}
 	}
