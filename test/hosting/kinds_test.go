@@ -9,6 +9,15 @@ import (
 	"drover/internal/test/harness"
 )
 
+// ran waits until a process has a condition in its so manyth run, and returns its status.
+func (p *proc) ran(times int, condition string) object {
+	p.t.Helper()
+	return p.await(fmt.Sprintf("to be %s in run %d", condition, times), func(s object) bool {
+		list := runs(s)
+		return cond(s) == condition && len(list) == times && (list[0]["ended_at"] != nil) == (condition == "finished")
+	})
+}
+
 func TestSingleRun(t *testing.T) {
 	together(t, map[string]func(*testing.T, *harness.Server){
 		"a daemon that ends later": func(t *testing.T, s *harness.Server) {
@@ -18,11 +27,9 @@ func TestSingleRun(t *testing.T) {
 				t.Errorf("start is answered %+v", r)
 			}
 			pid := p.pid()
-			if status := p.becomes("running"); len(runs(status)) != 1 || runs(status)[0]["ended_at"] != nil {
-				t.Errorf("runs %v", runs(status))
-			}
+			p.ran(1, "running")
 			harness.Signal(t, pid, syscall.SIGUSR1)
-			status := p.becomes("finished")
+			status := p.ran(1, "finished")
 			if exit := part(status, "last_exit"); exit["known"] != true || exit["code"] != 5.0 {
 				t.Errorf("it ended with %v", exit)
 			}
@@ -45,9 +52,9 @@ func TestSingleRun(t *testing.T) {
 			}
 			// It can be run once more, and killed from outside.
 			p.must(0, 0)
+			p.ran(2, "running") // it was finished before
 			harness.Signal(t, p.pid(), syscall.SIGKILL)
-			p.becomes("finished")
-			if list := runs(p.Status()); len(list) != 2 || part(list[0], "exit")["signal"] != 9.0 {
+			if list := runs(p.ran(2, "finished")); part(list[0], "exit")["signal"] != 9.0 {
 				t.Errorf("runs %v", list)
 			}
 			if harness.Starts(t, p.dir) != 2 {

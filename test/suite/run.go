@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,7 +106,7 @@ func (r *run) first(ctx context.Context, s stage) error {
 		case !p.Failed:
 		case p.Certain != "":
 			sure = true
-			r.say("FAILED %s %s: %s\n", short(p.Package), strings.Join(p.names(), ", "), p.Certain)
+			r.say("FAILED %s %s: %s\n%s", short(p.Package), strings.Join(p.names(), ", "), p.Certain, said(p.Output))
 		default:
 			r.say("FELL %s %s: runs once more, alone, at the end\n", short(p.Package),
 				strings.Join(p.names(), ", "))
@@ -166,8 +167,8 @@ func (r *run) again(ctx context.Context) error {
 		for _, p := range results {
 			r.passed += p.Passed
 			if p.Failed && p.Package == f.Package {
-				r.say("FAILED %s %s, after %s\n", short(p.Package), strings.Join(p.names(), ", "),
-					strings.Join(f.names(), ", "))
+				r.say("FAILED %s %s, after %s\n%s%s", short(p.Package), strings.Join(p.names(), ", "),
+					strings.Join(f.names(), ", "), said(p.Output), said(f.Output))
 				return errFailed
 			}
 		}
@@ -183,10 +184,15 @@ func (r *run) again(ctx context.Context) error {
 	return nil
 }
 
+// kept is the file that keeps what a package wrote when it fell.
+func (r *run) kept(pkg string) string {
+	return filepath.Join(r.dir, "flaked-"+strings.ReplaceAll(pkg, "/", "-")+".log")
+}
+
 // keep keeps what a package wrote when it fell, and adds it to those of this run and of the one before that uses the
 // same records.
 func (r *run) keep(f fall) error {
-	path := filepath.Join(r.dir, "flaked-"+strings.ReplaceAll(short(f.Package), "/", "-")+".log")
+	path := r.kept(short(f.Package))
 	if err := os.WriteFile(path, []byte(f.Output), 0o644); err != nil {
 		return err
 	}
@@ -236,6 +242,11 @@ func (r *run) judge() error {
 	}
 	for _, line := range r.flaked {
 		r.say("FLAKED %s\n", line)
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(packages)) {
+		if output, err := os.ReadFile(r.kept(pkg)); err == nil {
+			r.say("%s", said(string(output)))
+		}
 	}
 	if len(r.flaked) > 0 {
 		r.say("Each line FLAKED needs a row in test/flaked.md: when, cause and mend.\n")

@@ -128,6 +128,20 @@ func TestTheSecondTry(t *testing.T) {
 	}
 }
 
+// TestTheEndSaysWhy: the last lines have what a test said, also if a program of the test wrote much.
+func TestTheEndSaysWhy(t *testing.T) {
+	t.Parallel()
+	fall := `t.Error("why it fell"); for range 200 { t.Log(os.Args); println("much") }`
+	for name, body := range map[string]string{"flaked": "once:" + fall, "failed": fall} {
+		root, packages := write(t, map[string]string{"a": body})
+		r, out := runs(t, root)
+		_ = r.do(t.Context(), []stage{{Packages: packages}})
+		if last := strings.Join(lines(out, 15), "\n"); !strings.Contains(last, ": why it fell") {
+			t.Errorf("%s: the last lines are\n%s", name, last)
+		}
+	}
+}
+
 // TestFlakesAreFew: more than three flaked packages fail a run, also if they fell in the run before that has the same
 // records; and so does a test that flakes again and has not been mended.
 func TestFlakesAreFew(t *testing.T) {

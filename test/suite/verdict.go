@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // never is what a test prints if its fall cannot be luck: a command that ran twice, or something that leaks.
 const never = "NEVER A FLAKE"
@@ -38,4 +41,28 @@ func certain(p *running, output string) string {
 		}
 	}
 	return ""
+}
+
+// byTest matches what a test itself says, with its file and line.
+var byTest = regexp.MustCompile(`^ +\w+_test\.go:\d+: `)
+
+// mostSaid is how many lines of a test are repeated at the end, and mostOfLine how many bytes of each.
+const mostSaid, mostOfLine = 6, 400
+
+// said returns the first lines that the tests themselves have written. The logs of the programs that they ran are long,
+// and whoever reads only the end of a run should see why it failed.
+func said(output string) string {
+	var lines strings.Builder
+	n := 0
+	for line := range strings.Lines(output) {
+		if !byTest.MatchString(line) {
+			continue
+		}
+		if n++; n > mostSaid {
+			break
+		}
+		line = strings.TrimRight(line, "\n")
+		lines.WriteString(line[:min(len(line), mostOfLine)] + "\n")
+	}
+	return lines.String()
 }
