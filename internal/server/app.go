@@ -21,7 +21,7 @@ const firstAppCode = "drover-admin"
 // SignInLink returns a link that signs the operator of this machine in to the console, once and within ten minutes.
 func (s *Server) SignInLink(ctx context.Context) (string, error) {
 	who := access.LocalAdmin(uint32(os.Geteuid())) //nolint:gosec // an account is not negative
-	link, err := s.api.SignIn(ctx, &who, "")
+	link, err := s.api.Accounts.SignIn(ctx, &who, "")
 	if err != nil {
 		return "", fmt.Errorf("cannot make a link to the console: %w", err)
 	}

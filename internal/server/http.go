@@ -14,7 +14,10 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api"
+	"drover/internal/server/api/accounts"
+	"drover/internal/server/api/alarms"
+	"drover/internal/server/api/install"
 	"drover/internal/server/edge"
 	"drover/internal/server/httpapi"
 	"drover/internal/server/provider"
@@ -35,7 +38,7 @@ func (s *Server) openAPI(ctx context.Context) error {
 		Now: s.clock.Wall,
 	}
 	telling := s.telling()
-	s.api = apiv1.New(apiv1.Config{
+	s.api = api.New(api.Config{
 		Config: s.edge, CursorSecret: s.cursors,
 		Arrivals: s.engine, Directory: s.directory, Labels: s.directory, Listing: s.store,
 		Picture: rollup.New(rollup.Config{
@@ -47,14 +50,14 @@ func (s *Server) openAPI(ctx context.Context) error {
 		Cancels:  s.engine,
 		Rollouts: telling, Schedules: telling, Breadth: s.cfg.Breadth,
 		Breakers: telling,
-		Receivers: apiv1.Receivers{
+		Receivers: alarms.Receivers{
 			Store: s.receivers, Silences: s.receivers, Sender: alarmSender{s.sender, s.cluster},
 		},
 		Joining: s.joiningAPI(),
-		Keys: apiv1.Keys{
+		Keys: install.Keys{
 			Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without, Stopped: s.cluster.stopped,
 		},
-		Accounts: apiv1.Accounts{
+		Records: accounts.Records{
 			Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets,
 			Devices: s.store, Groups: s.cfg.OIDC.groups(),
 		},
@@ -86,7 +89,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	})
 	handler := s.metrics.Counted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The compatible paths are matched by their ends, and a mux would redirect a path that is not clean.
-		if apiv1.Owns(r.URL.Path) {
+		if api.Owns(r.URL.Path) {
 			own.ServeHTTP(w, r)
 			return
 		}

@@ -11,7 +11,7 @@ import (
 
 	"drover/internal/group"
 	"drover/internal/pki"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api/install"
 	"drover/internal/server/enrol"
 	"drover/internal/server/metrics"
 	"drover/internal/server/store"
@@ -142,8 +142,8 @@ func (j *joining) fingerprint(t store.JoinToken) string {
 }
 
 // joiningAPI returns the part of the API for joining.
-func (s *Server) joiningAPI() apiv1.Joining {
-	offered := apiv1.Joining{Store: s.store}
+func (s *Server) joiningAPI() install.Joining {
+	offered := install.Joining{Store: s.store}
 	if s.joining != nil {
 		offered.Enroller, offered.Proxies = s.joining.enroller, s.joining.proxies
 	}

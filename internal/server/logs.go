@@ -95,7 +95,7 @@ var (
 	errSlow = fmt.Errorf("the host has not answered within %v", logTime)
 )
 
-// Ask implements apiv1.Logs.
+// Ask implements processes.Logs.
 func (l agentLogs) Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error) {
 	if q.Grep != "" {
 		of := l.searches
@@ -115,7 +115,7 @@ func (l agentLogs) Ask(ctx context.Context, agent string, q wire.LogQuestion) (w
 	return wire.ReadLogAnswer(answer, q.Limit)
 }
 
-// Live implements apiv1.Logs.
+// Live implements processes.Logs.
 func (l agentLogs) Live(ctx context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error) {
 	answer, err := l.ask(ctx, agent, wire.Question{Live: &q})
 	if err != nil {
@@ -124,7 +124,7 @@ func (l agentLogs) Live(ctx context.Context, agent string, q wire.LiveQuestion) 
 	return wire.ReadLiveAnswer(answer, q)
 }
 
-// Usage implements apiv1.Logs.
+// Usage implements processes.Logs.
 func (l agentLogs) Usage(ctx context.Context, agent string, q wire.UsageQuestion) (wire.UsageAnswer, error) {
 	answer, err := l.ask(ctx, agent, wire.Question{Usage: &q})
 	if err != nil {

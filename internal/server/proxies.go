@@ -17,7 +17,7 @@ import (
 	"drover/internal/config/settings"
 	"drover/internal/fabric/broker"
 	"drover/internal/idle"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api/hosts"
 	"drover/internal/server/keyring"
 	"drover/internal/server/pairs"
 	"drover/internal/server/store"
@@ -275,16 +275,16 @@ func (p *proxies) ownHubs() []string {
 	return hubs
 }
 
-// List implements apiv1.Proxies.
-func (p *proxies) List() []apiv1.Proxy {
+// List implements hosts.Proxies.
+func (p *proxies) List() []hosts.Proxy {
 	now := p.s.clock.Now()
 	list := p.all()
-	views := make([]apiv1.Proxy, len(list))
+	views := make([]hosts.Proxy, len(list))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, one := range list {
 		last := p.beats[one.Key]
-		views[i] = apiv1.Proxy{
+		views[i] = hosts.Proxy{
 			Proxy: one, Online: !last.at.IsZero() && now.Sub(last.at) < proxyAwayAfter,
 			LastSeen: last.at, Agents: last.Agents,
 		}

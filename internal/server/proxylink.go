@@ -13,7 +13,7 @@ import (
 	"drover/internal/depot"
 	"drover/internal/fabric"
 	"drover/internal/frame"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api/install"
 	"drover/internal/server/audit"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
@@ -286,7 +286,7 @@ func (l *proxyLink) join(ctx context.Context, q question) (any, error) {
 		l.s.cfg.Log.WarnContext(ctx, "cannot accept a join request from a proxy", "proxy", p.Name, "error", err)
 		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusServiceUnavailable}, nil
 	}
-	ctx = apiv1.WithRelay(ctx, enrol.Relay{Key: p.Key, Area: p.Area})
+	ctx = install.WithRelay(ctx, enrol.Relay{Key: p.Key, Area: p.Area})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, wire.JoinPath, bytes.NewReader(r.Request))
 	if err != nil { // not reached: both are constants
 		return nil, err

@@ -19,7 +19,7 @@ import (
 	"drover/internal/group"
 	"drover/internal/httpd"
 	"drover/internal/server/access"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api"
 	"drover/internal/server/audit"
 	"drover/internal/server/breaker"
 	"drover/internal/server/caretaker"
@@ -125,7 +125,7 @@ type Server struct {
 	pulse     *pulse.Pulse
 	// edge is what both HTTP APIs use, and api is drover's own.
 	edge edge.Config
-	api  *apiv1.Handler
+	api  *api.Handler
 	listeners
 	keys    *keyring.Ring
 	tickets *keyring.Tickets // nil as joining, and with external brokers
@@ -399,12 +399,12 @@ func (s *Server) raise(ctx context.Context) error {
 func (s *Server) drive(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "rollouts", Run: drive.New(drive.Config{
-			Store: s.store, Engine: s.engine, Presence: s.directory, Undoer: s.api, Rights: s.gate,
+			Store: s.store, Engine: s.engine, Presence: s.directory, Undoer: s.api.Operations, Rights: s.gate,
 			Woken: s.work.rollouts, Happened: s.engine.EventsStored,
 			Now: s.clock.Now, Wall: s.clock.Wall, Log: s.cfg.Log,
 		}).Run},
 		group.Part{Name: "schedules", Run: schedule.New(schedule.Config{
-			Store: s.store, Beginner: s.api, Rights: s.gate, Hosts: s.directory, Happened: s.engine.EventsStored,
+			Store: s.store, Beginner: s.api.Operations, Rights: s.gate, Hosts: s.directory, Happened: s.engine.EventsStored,
 			Woken: s.work.schedules, Now: s.clock.Wall, Clock: s.clock.Now, Log: s.cfg.Log,
 		}).Run},
 	)

@@ -14,7 +14,7 @@ import (
 
 	"drover/internal/idle"
 	"drover/internal/server/access"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api/call"
 )
 
 // maxSocketPath is the kernel's longest path of a socket, in bytes.
@@ -126,7 +126,7 @@ func (s *Server) operator(ctx context.Context, conn net.Conn) context.Context {
 		s.cfg.Log.WarnContext(ctx, "unknown user at the socket, treating the call as a remote call", "uid", uid)
 		return ctx
 	}
-	return apiv1.WithOperator(ctx, access.LocalAdmin(uid))
+	return call.WithOperator(ctx, access.LocalAdmin(uid))
 }
 
 // peer returns the account of the process at the other end of a connection.

@@ -99,7 +99,7 @@ func value(verb byte, arg ast.Expr, glued bool) string {
 		return "--x"
 	case name != nil && name.Name == "what":
 		return "stop 7 processes on 7 hosts"
-	case call != nil && slices.Contains([]string{"oneOf", "Join", "OrList"}, called(call)):
+	case call != nil && slices.Contains([]string{"OneOf", "Join", "OrList"}, called(call)):
 		return "x or x"
 	case call != nil && called(call) == "expected":
 		return "a number"
@@ -157,14 +157,14 @@ func TestTheCommandLineSpeaksChinese(t *testing.T) {
 // TestRefusalsInChinese: whatever the API of the server says when it refuses a call is in Refusals or FieldFaults, as
 // far as the source says it in one place.
 func TestRefusalsInChinese(t *testing.T) {
-	formats := map[string]int{"problemf": 1, "invalid": 1, "busy": 0, "failure": 0, "stored": 1}
-	// What these say is looked at where somebody calls failure and stored.
+	formats := map[string]int{"Problemf": 1, "Invalid": 1, "Busy": 0, "Failure": 0, "Stored": 1}
+	// What these say is looked at where somebody calls Failure and Stored.
 	said := map[string]bool{
 		"cannot %s: try again later": true, "cannot %s: the server's database is away; try again later": true, "there is no %s %q": true, "%s %q exists already": true,
 		"cannot %s: %v; free space there; until then drover accepts only stop, kill and unhost": true,
 	}
 	seen := 0
-	parsed(t, "../server/apiv1", func(place string, n ast.Node) {
+	parsed(t, "../server/api", func(place string, n ast.Node) {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return
@@ -180,9 +180,9 @@ func TestRefusalsInChinese(t *testing.T) {
 		seen++
 		refusal := example(format, call.Args[at+1:])
 		switch called(call) {
-		case "failure":
+		case "Failure":
 			refusal = "cannot " + refusal + ": try again later"
-		case "stored":
+		case "Stored":
 			refusal = "there is no " + format + ` "x"`
 		}
 		if _, whole := words.Sentence(refusal, words.Chinese); !whole {

@@ -96,8 +96,8 @@ func actionsIn(n ast.Node) []ast.Expr {
 				return field(n, "Action")
 			}
 		case *ast.Ident:
-			if typed.Name == "route" {
-				return field(n, "name")
+			if typed.Name == "Route" {
+				return field(n, "Name")
 			}
 		case nil: // a row of a list
 			for i, e := range n.Elts[:min(2, len(n.Elts))] {

@@ -21,7 +21,8 @@ import (
 	"drover/internal/agent/uplink"
 	"drover/internal/process"
 	"drover/internal/server/access"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api"
+	"drover/internal/server/api/call"
 	"drover/internal/server/edge"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
@@ -48,7 +49,7 @@ type world struct {
 type server struct {
 	db      *sqlite.DB
 	engine  *engine.Engine
-	handler *apiv1.Handler
+	handler *api.Handler
 }
 
 func newWorld(t *testing.T) *world {
@@ -74,7 +75,7 @@ func (w *world) start() {
 	w.must(directory.Load(w.t.Context()))
 	w.must(directory.Join(w.t.Context(), store.Agent{Key: agentKey, IP: "10.0.0.1", Created: time.Now()}, time.Now()))
 	s := &server{db: db, engine: engine.New(engine.Config{Store: db, Directory: directory, Log: w.log})}
-	s.handler = apiv1.New(apiv1.Config{
+	s.handler = api.New(api.Config{
 		Config:   edge.Config{Engine: s.engine, Audit: noAudit{}, Log: w.log},
 		Arrivals: s.engine, Directory: directory, Events: db, Fullness: db,
 	})
@@ -127,7 +128,7 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, "no server", http.StatusBadGateway)
 		return
 	}
-	s.handler.ServeHTTP(rw, r.WithContext(apiv1.WithOperator(r.Context(), access.LocalAdmin(0))))
+	s.handler.ServeHTTP(rw, r.WithContext(call.WithOperator(r.Context(), access.LocalAdmin(0))))
 }
 
 // live is one life of an agent: it tells of events until stop is called, which gives it no time to end well.

@@ -83,7 +83,7 @@ var later = map[string]string{
 var (
 	longest = []string{
 		"internal/server/store/postgres", "test/contract", "internal/cli", "internal/fabric/broker",
-		"internal/server/apiv1", "test/console", "internal/server/store/sqlite", "test/daemons",
+		"internal/server/api", "test/console", "internal/server/store/sqlite", "test/daemons",
 		"internal/server/engine", "test/fleet", "internal/agent", "test/callers", "internal/agent/logs", "test/quickstart",
 		"internal/server/provider", "test/readiness", "internal/server/httpapi", "internal/server/webui",
 		"internal/server/rollout", "internal/agent/host",
@@ -245,7 +245,7 @@ var alone = map[string][]string{
 	"internal/agent/supervisor": {"TestBudget", "TestI4_TenThousandCrashes"},
 	"internal/agent/timetable":  {"TestAThousandProcesses"},
 	"internal/cli":              {"TestHelp", "TestHelpInChinese"},
-	"internal/server/apiv1": {
+	"internal/server/api": {
 		"TestAPageOfLargeProcessesIsShort", "TestAPageOfLongResultsIsShort", "TestLargeOperation",
 	},
 	"internal/server/engine": {

@@ -12,7 +12,7 @@ import (
 
 	"drover/client"
 	"drover/internal/cli/term"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api"
 )
 
 // check is a check of the command line of a command.
@@ -27,7 +27,7 @@ func tellRequest(first check, request func(args []string) (body any, told []stri
 		}
 		body, told := request(args)
 		faults := []error{err}
-		for _, f := range apiv1.Faults(body, time.Now()) {
+		for _, f := range api.Faults(body, time.Now()) {
 			if !slices.ContainsFunc(told, func(begin string) bool { return strings.HasPrefix(f.Field, begin) }) {
 				f = inFlag(flags, f)
 				faults = append(faults, term.Usagef("%s: %s", f.Field, f.Detail))

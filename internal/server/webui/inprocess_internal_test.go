@@ -15,7 +15,7 @@ import (
 	"drover/client"
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api"
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
@@ -64,7 +64,7 @@ func (schedules) ListSchedules(context.Context, string) ([]store.Schedule, error
 func TestReadsAreAudited(t *testing.T) {
 	now, audit := time.Unix(1_800_000_000, 0), &rows{}
 	log := slog.New(slog.DiscardHandler)
-	api := apiv1.New(apiv1.Config{
+	api := api.New(api.Config{
 		Config:    edge.Config{Gate: open{}, Audit: audit, Log: log, Rooms: admission.New(), Now: func() time.Time { return now }},
 		Schedules: schedules{}, Fullness: schedules{},
 	})

@@ -16,7 +16,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/process"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api/call"
 	"drover/internal/server/edge"
 	"drover/internal/words"
 )
@@ -414,7 +414,7 @@ func (v *view) followLog(ctx context.Context) error {
 
 // stream sends a stream of /api/v1 to w.
 func (v *view) stream(ctx context.Context, w http.ResponseWriter, route string, q url.Values) error {
-	ctx, cancel := context.WithCancel(apiv1.WithConsole(apiv1.WithOperator(ctx, v.who), ""))
+	ctx, cancel := context.WithCancel(call.WithConsole(call.WithOperator(ctx, v.who), ""))
 	defer cancel()
 	go v.unlessChanged(ctx, cancel)
 	method, at, _ := strings.Cut(route, " ")

@@ -17,7 +17,10 @@ import (
 
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api"
+	"drover/internal/server/api/accounts"
+	"drover/internal/server/api/hosts"
+	"drover/internal/server/api/install"
 	"drover/internal/server/audit"
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
@@ -63,11 +66,11 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 	clock := func() time.Time { return r.now }
 	g := gate.New(gate.Config{Store: reading{s, r}, Now: clock})
 	records := audit.New(s, log)
-	api := apiv1.New(apiv1.Config{
-		Config:   edge.Config{Gate: g, Audit: records, Tasks: s, Rooms: admission.New(), Log: log, Now: clock},
-		Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
+	api := api.New(api.Config{
+		Config:  edge.Config{Gate: g, Audit: records, Tasks: s, Rooms: admission.New(), Log: log, Now: clock},
+		Records: accounts.Records{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
 		Directory: r.fleet, Labels: r.fleet, Listing: s, Held: s, Events: s, Rollouts: s, Revisions: s, Logs: quiet{},
-		Standing: s, Upkeep: s, Timeline: s, Joining: apiv1.Joining{Store: s, Enroller: oneToken{}, Proxies: oneProxy{}},
+		Standing: s, Upkeep: s, Timeline: s, Joining: install.Joining{Store: s, Enroller: oneToken{}, Proxies: oneProxy{}},
 		Picture: rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: clock}),
 	})
 	console, err := webui.New(webui.Config{
@@ -89,7 +92,7 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 }
 
 // oneToken makes the same token each time.
-type oneToken struct{ apiv1.Enroller }
+type oneToken struct{ install.Enroller }
 
 func (oneToken) NewToken(_ context.Context, t store.JoinToken, _ time.Duration) (store.JoinToken, string, error) {
 	return t, "token-1", nil
@@ -98,8 +101,8 @@ func (oneToken) NewToken(_ context.Context, t store.JoinToken, _ time.Duration) 
 // oneProxy is a register with a proxy of area 3.
 type oneProxy struct{}
 
-func (oneProxy) List() []apiv1.Proxy {
-	return []apiv1.Proxy{{Proxy: store.Proxy{Name: "dmz-1", Area: 3}, Agents: 1}}
+func (oneProxy) List() []hosts.Proxy {
+	return []hosts.Proxy{{Proxy: store.Proxy{Name: "dmz-1", Area: 3}, Agents: 1}}
 }
 
 // quiet are hosts whose processes are as their specs say. They have written one line each, and measured nothing.

@@ -23,7 +23,8 @@ import (
 
 	"drover/client"
 	"drover/internal/server/access"
-	"drover/internal/server/apiv1"
+	"drover/internal/server/api/accounts"
+	"drover/internal/server/api/call"
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
@@ -201,9 +202,9 @@ func New(c Config) (*Handler, error) {
 		"POST /ui/operate":                                       (*view).operate,
 		"POST /ui/tasks/{id}/cancel":                             (*view).cancelTask,
 		"POST /ui/rollouts/{id}/{action}":                        (*view).changeRollout,
-		"GET " + apiv1.DevicePath:                                recently((*view).devicePage),
-		"POST " + apiv1.DevicePath:                               recently((*view).deviceShown),
-		"POST " + apiv1.DevicePath + "/answer":                   recently((*view).deviceAnswer),
+		"GET " + accounts.DevicePath:                             recently((*view).devicePage),
+		"POST " + accounts.DevicePath:                            recently((*view).deviceShown),
+		"POST " + accounts.DevicePath + "/answer":                recently((*view).deviceAnswer),
 		"GET /ui/apply":                                          only((*view).pageOfApply, "ns"),
 		"POST /ui/apply":                                         (*view).apply,
 		"GET /ui/audit":                                          (*view).audit,
@@ -424,13 +425,13 @@ type inProcess struct {
 // RoundTrip implements http.RoundTripper.
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	reply := newReply(r)
-	ctx := apiv1.WithConsole(apiv1.WithOperator(r.Context(), t.who), t.page.PostForm.Get("reason"))
+	ctx := call.WithConsole(call.WithOperator(r.Context(), t.who), t.page.PostForm.Get("reason"))
 	read := ""
 	if session := sessionOf(t.page); session != "" && r.Method == http.MethodGet {
 		read = session + " " + r.URL.RequestURI()
 	}
 	if read != "" && t.page.Header.Get(renews) != "" && t.h.reads.again(read, t.h.Now()) {
-		ctx = apiv1.WithRenewal(ctx)
+		ctx = call.WithRenewal(ctx)
 	}
 	call := r.WithContext(ctx)
 	call.RemoteAddr, call.RequestURI = t.page.RemoteAddr, r.URL.RequestURI()

@@ -1,0 +1,29 @@
+// Package accounts answers the calls about callers: apps, users, their rights, their tokens and their sign-ins.
+package accounts
+
+import (
+	"drover/internal/server/api/call"
+	"drover/internal/server/api/hosts"
+	"drover/internal/server/gate"
+)
+
+// Config is what the calls about callers need.
+type Config struct {
+	*call.Kernel
+	Records
+	Directory hosts.Directory
+	// Console returns the URL of the console, which ends with a slash; empty if there is none.
+	Console func() string
+}
+
+// Handler answers the calls about callers.
+type Handler struct {
+	Config
+	// devices are the sign-ins of command lines that an address began, and lost those that it asked for in vain.
+	devices, lost *gate.Failures
+}
+
+// New returns the handler.
+func New(c Config) *Handler {
+	return &Handler{Config: c, devices: gate.NewFailures(), lost: gate.NewFailures()}
+}

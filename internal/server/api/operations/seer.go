@@ -1,0 +1,120 @@
+package operations
+
+import (
+	"context"
+	"errors"
+
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/api/call"
+	"drover/internal/server/store"
+)
+
+// mostWalked is how many tasks, rollouts and results one list reads to find those that the caller sees.
+const mostWalked = call.MaxItems
+
+// Seer tells which tasks and rollouts of a sight a caller sees. A person whose rights are for some hosts only sees
+// those on these hosts.
+type Seer struct {
+	h       *Handler
+	own     string
+	limited bool
+	reaches *access.Reaches
+	// left is what remains of mostWalked.
+	Left int
+}
+
+// NewSeer returns what tells which tasks and rollouts a caller sees.
+func (h *Handler) NewSeer(c *call.Call) *Seer {
+	return &Seer{
+		h: h, own: c.App(), limited: c.Principal.Limited(access.OperationOf(process.Query)),
+		reaches: access.NewReaches(c.Principal), Left: mostWalked,
+	}
+}
+
+// everywhere reports whether the caller may query each process of a namespace.
+func (s *Seer) everywhere(namespace string) bool {
+	return !s.limited || s.reaches.On(access.OperationOf(process.Query), namespace).Everywhere()
+}
+
+// Task reports whether the caller sees a task of its sight.
+func (s *Seer) Task(ctx context.Context, t *store.TaskSummary) (bool, error) {
+	if s.Left--; t.App == s.own || !s.limited || t.Requests == 1 && s.everywhere(t.Process.Namespace) {
+		return true, nil
+	}
+	s.Left -= t.Keys
+	return s.results(ctx, t.ID)
+}
+
+// results reports whether the caller may query each process of a task. Of a task without results it may not.
+func (s *Seer) results(ctx context.Context, id string) (sees bool, err error) {
+	hidden := errors.New("a process is hidden")
+	query := access.OperationOf(process.Query)
+	err = s.h.Tasks.TaskItems(ctx, id, "", func(v store.ItemView) error {
+		if sees = s.reaches.On(query, v.Process.Namespace).Covers(s.h.hosts.HostOf(v)); !sees {
+			return hidden
+		}
+		return nil
+	})
+	if errors.Is(err, hidden) || errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return sees, err
+}
+
+// Rollout reports whether the caller sees a rollout of its sight.
+func (s *Seer) Rollout(ctx context.Context, r *store.Rollout) (bool, error) {
+	if s.Left--; r.App == s.own || !s.limited {
+		return true, nil
+	}
+	s.Left -= r.Total
+	whole, err := s.h.Rollouts.GetRollout(ctx, r.ID, "")
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && s.h.onAll(whole, s.reads), err
+}
+
+// reads reports whether the caller may read of a step on a host.
+func (s *Seer) reads(step *store.RolloutStep, host access.Host) bool {
+	return s.reaches.MayRead(step.Op, step.Process.Namespace, host)
+}
+
+// seen reads rows of a list after a place until the caller sees enough of them. next is the place where the list goes
+// on; 0 at its end. A list with much that the caller does not see goes on although it has fewer rows than the limit.
+func seen[T any](s *Seer, after int64, limit int, list func(after int64) ([]T, error), place func(*T) int64,
+	sees func(*T) (bool, error),
+) (rows []T, next int64, err error) {
+	for {
+		page, err := list(after)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range page {
+			after = place(&page[i])
+			yes, err := sees(&page[i])
+			if err != nil {
+				return nil, 0, err
+			}
+			if yes {
+				rows = append(rows, page[i])
+			}
+			if (len(rows) == limit || s.Left <= 0) && (i+1 < len(page) || len(page) == limit) {
+				return rows, after, nil
+			}
+		}
+		if len(page) < limit {
+			return rows, 0, nil
+		}
+	}
+}
+
+// seenPage is the page of rows that seen has returned.
+func seenPage[T, V any](c *call.Call, rows []T, next int64, view func(T) V) (call.Reply, error) {
+	c.Audit.Targets = len(rows)
+	var last any
+	if next != 0 {
+		last = next
+	}
+	return call.OK(call.PageOf(c, call.Viewed(rows, view), last))
+}

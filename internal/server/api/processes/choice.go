@@ -1,0 +1,70 @@
+package processes
+
+import (
+	"slices"
+	"strings"
+
+	"drover/internal/process"
+	"drover/internal/processfile"
+	"drover/internal/selector"
+	"drover/internal/server/api/call"
+	"drover/internal/server/store"
+	"drover/internal/wildcard"
+)
+
+// Choice selects processes by their own labels, their version and their state. The zero choice selects all.
+type Choice struct {
+	Labels selector.Selector
+	// version is a pattern.
+	version string
+	states  []string
+}
+
+// ChoiceOf reads the parameters that select processes.
+func ChoiceOf(p *call.Params) Choice {
+	return Choice{Labels: p.Selector("process_selector"), version: p.Text("version"), states: StatesOf(p)}
+}
+
+// StatesOf reads the states of processes; nil for all.
+func StatesOf(p *call.Params) []string {
+	states := p.List("state")
+	for _, s := range states {
+		if !slices.Contains(process.States(), s) {
+			p.Fail(call.Invalid("state", "is %.40q: expected %s", s, strings.Join(process.States(), ", ")))
+		}
+	}
+	return states
+}
+
+// Any reports whether the choice has every process.
+func (s *Choice) Any() bool { return s.Labels.IsZero() && s.version == "" && len(s.states) == 0 }
+
+// Narrow adds to a filter of the database what the choice needs. The caller calls matches for each row.
+func (s *Choice) Narrow(f *store.ObservedFilter) {
+	f.States, f.Spec = s.states, f.Spec || !s.Labels.IsZero()
+}
+
+// Matches reports whether the choice has a process. Only a running process has a version.
+func (s *Choice) Matches(o *store.Observed) bool {
+	if s.version != "" &&
+		(!o.Status.Running() || o.Status.Instance.Version == "" || !wildcard.Match(s.version, o.Status.Instance.Version)) {
+		return false
+	}
+	if s.Labels.IsZero() {
+		return true
+	}
+	if o.Spec == nil {
+		return false
+	}
+	labels := processfile.FromSpec(o.Spec).Labels
+	return s.Labels.Matches(func(key string) (value string, found bool) {
+		value, found = labels[key]
+		return value, found
+	})
+}
+
+// BaseOf returns the name of the process that a name is a copy of, or the name.
+func BaseOf(name string) string {
+	base, _ := process.CutCopy(name)
+	return base
+}

@@ -1,0 +1,19 @@
+package processes
+
+import (
+	"drover/internal/process"
+	"drover/internal/server/api/call"
+)
+
+// MaxTargets is how many processes a request may name.
+const MaxTargets = 10_000
+
+// TargetRequest is v1.Target with lists that stop decoding at their limits.
+type TargetRequest struct {
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	Hosts     call.List[string] `json:"hosts"`
+}
+
+// ID returns the id of the process.
+func (t *TargetRequest) ID() process.ID { return process.ID{Namespace: t.Namespace, Name: t.Name} }
