@@ -51,9 +51,9 @@ lint: prose ## check the rules of the code and of the English
 	cd tools/pack && $(TOOL) golangci-lint run ./...
 
 # Vale has parsers in C, so go needs gcc to build it; the first time this takes about half a minute.
-prose: ## check the English of README.md, docs/ and changes/ by STYLE.md (needs gcc)
+prose: ## check the English of README.md, CHANGELOG.md, docs/ and changes/ by STYLE.md (needs gcc)
 	@if command -v gcc >/dev/null; then \
-		CGO_ENABLED=1 $(TOOL) vale --output=line --glob='!docs/zh/**' README.md CONTRIBUTING.md SECURITY.md docs changes; \
+		CGO_ENABLED=1 $(TOOL) vale --output=line --glob='!docs/zh/**' README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs changes; \
 	else echo "LEFT OUT: the check of the English, which needs gcc" >&2; fi
 
 fmt: ## format the code
@@ -138,7 +138,7 @@ agent-size: ## tell what the packaged agents consist of
 	@tools/agent-size.sh amd64
 	@tools/agent-size.sh arm64
 
-release: ## make a release: CHANGELOG.md out of changes/unreleased, commit, tag, 'make package', signature by KEY; VERSION=1.2.3 KEY=FILE
+release: ## make a release: the notes of changes/unreleased go into CHANGELOG.md, commit, tag, 'make package', signature by KEY; VERSION=1.2.3 KEY=FILE
 	tools/release.sh --key '$(abspath $(KEY))' '$(VERSION)'
 
 clean: ## remove what was built

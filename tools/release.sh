@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes a release of the commit that is checked out: the notes in changes/unreleased become a section of CHANGELOG.md, the commit and its
-# tag follow, then all files of the release with their checksums, signed, in dist/. It pushes nothing. `git reset --hard HEAD~1; git tag -d
-# vVERSION` takes it back.
+# Makes a release of the commit that is checked out. The section "Unreleased" of CHANGELOG.md, if there is one, and the notes in
+# changes/unreleased become the section of the version. The commit and its tag follow, then all files of the release with their checksums,
+# signed, in dist/. It pushes nothing. `git reset --hard HEAD~1; git tag -d vVERSION` takes it back.
 set -eu
 
 usage() {
@@ -37,7 +37,8 @@ fi
 [ -z "$(git status --porcelain)" ] || fail "there are changes that are not committed: commit or remove them first"
 ! git rev-parse --quiet --verify "refs/tags/v$version" >/dev/null || fail "the tag v$version exists"
 set -- changes/unreleased/*.md
-[ -e "$1" ] || fail "changes/unreleased has no notes: there is nothing to release"
+[ -e "$1" ] || set --
+[ $# -gt 0 ] || grep -qs '^## Unreleased' CHANGELOG.md || fail "changes/unreleased has no notes: there is nothing to release"
 for note in "$@"; do
 	line=""
 	IFS= read -r line <"$note" || : # a note may have one line without an end
@@ -49,27 +50,36 @@ done
 
 [ -z "$packages" ] || go run ./internal/zhdocs --all || fail "the Chinese pages must be up to date"
 
-section=$(mktemp)
-trap 'rm -f "$section"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+touch "$work/written" "$work/older" # the text of the section "Unreleased", and all other sections
+[ ! -e CHANGELOG.md ] || awk -v work="$work" '
+	NR == 1 { next }
+	/^## / { written = /^## Unreleased/; if (written) next }
+	{ print >(work (written ? "/written" : "/older")) }' CHANGELOG.md
 {
 	printf '## %s (%s)\n' "$version" "$(date -u +%Y-%m-%d)"
-	for kind in Security Added Changed Fixed Removed; do
+	[ ! -s "$work/written" ] || printf '%s\n' "$(cat "$work/written")" # without the empty lines at its end
+	[ $# -eq 0 ] || for kind in Security Added Changed Fixed Removed; do
 		# The first line is the beginning of a list item, the others belong to it. Links start at the top of the repository.
 		awk -v kind="$kind" '
 			FNR == 1 { ours = sub("^" kind ": ", "- ") }
 			ours && !printed++ { printf "\n### %s\n\n", kind }
 			ours { gsub(/\]\(\.\.\/\.\.\//, "]("); print (FNR > 1 && $0 != "" ? "  " : "") $0 }' "$@"
 	done
-} >"$section"
+} >"$work/section"
 {
 	echo "# Changelog"
 	echo
-	cat "$section"
-	[ ! -e CHANGELOG.md ] || sed 1d CHANGELOG.md
+	cat "$work/section"
+	if grep -q . "$work/older"; then
+		echo
+		sed '/./,$!d' "$work/older"
+	fi
 } >CHANGELOG.new
 mv CHANGELOG.new CHANGELOG.md
 git add CHANGELOG.md
-git rm -q "$@"
+[ $# -eq 0 ] || git rm -q "$@"
 git commit -q -m "release: $version"
 git tag -a -m "drover $version" "v$version"
 if [ -n "$packages" ]; then

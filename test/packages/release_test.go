@@ -10,8 +10,8 @@ import (
 	"drover/internal/test/harness"
 )
 
-// TestRelease makes a release in a clone: each note is in the changelog once, nothing is left to release, and what
-// cannot be released is refused before anything changes.
+// TestRelease makes releases in a clone: the section that was written by hand and each note are in the changelog once,
+// nothing is left to release, and what cannot be released is refused before anything changes.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	clone := filepath.Join(t.TempDir(), "clone")
@@ -34,6 +34,9 @@ func TestRelease(t *testing.T) {
 	}
 	note := filepath.Join(clone, "changes", "unreleased", "a-note-of-the-test.md")
 	must(t, os.WriteFile(note, []byte("Fixed: the first line.\nThe second ([page](../../docs/cli.md)).\n"), 0o644))
+	changelog := filepath.Join(clone, "CHANGELOG.md")
+	must(t, os.WriteFile(changelog, []byte("# Changelog\n\n## Unreleased: the test\n\nWritten.\n\n### A thing\n\n- by hand.\n\n"+
+		"## 0.1.0 (2026-01-02)\n\n### Added\n\n- older.\n"), 0o644))
 	refused := func(why string, args ...string) {
 		t.Helper()
 		if out, err := inClone("tools/release.sh", args...); err == nil ||
@@ -56,13 +59,15 @@ func TestRelease(t *testing.T) {
 	if out, err := inClone("tools/release.sh", "--no-packages", "1.2.3"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	text, err := os.ReadFile(filepath.Join(clone, "CHANGELOG.md"))
+	text, err := os.ReadFile(changelog)
 	must(t, err)
-	if !strings.HasPrefix(string(text), "# Changelog\n\n## 1.2.3 (") ||
-		!strings.Contains(string(text), "\n- the first line.\n  The second ([page](docs/cli.md)).\n") {
-		t.Errorf("the changelog begins with\n%.300s", text)
+	if !strings.HasPrefix(string(text), "# Changelog\n\n## 1.2.3 (") || strings.Contains(string(text), "Unreleased") ||
+		!strings.Contains(string(text), ")\n\nWritten.\n\n### A thing\n\n- by hand.\n\n### ") ||
+		!strings.Contains(string(text), "\n- the first line.\n  The second ([page](docs/cli.md)).\n") ||
+		!strings.HasSuffix(string(text), "\n\n## 0.1.0 (2026-01-02)\n\n### Added\n\n- older.\n") {
+		t.Errorf("the changelog is\n%.2000s", text)
 	}
-	if items := strings.Count(string(text), "\n- "); items < len(notes) {
+	if items := strings.Count(string(text), "\n- "); items != len(notes)+2 {
 		t.Errorf("%d items of %d notes", items, len(notes))
 	}
 	if out, err := inClone("git", "describe", "--exact-match"); err != nil || out != "v1.2.3" {
@@ -73,6 +78,18 @@ func TestRelease(t *testing.T) {
 	}
 	refused("the tag v1.2.3 exists", "--no-packages", "1.2.3")
 	refused("nothing to release", "--no-packages", "1.2.4")
+
+	// A section that was written by hand is enough.
+	must(t, os.WriteFile(changelog, []byte("# Changelog\n\n## Unreleased: more\n\n- by hand.\n"), 0o644))
+	if out, err := inClone("git", "commit", "--quiet", "-a", "-m", "a section"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := inClone("tools/release.sh", "--no-packages", "1.2.4"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if text, err := os.ReadFile(changelog); err != nil || !strings.HasSuffix(string(text), ")\n\n- by hand.\n") {
+		t.Errorf("%v: the changelog is\n%.300s", err, text)
+	}
 }
 
 // TestSignature: OpenSSH verifies the signature of the checksums by the public key alone. Another key, another purpose,
