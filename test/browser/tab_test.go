@@ -25,7 +25,7 @@ import (
 )
 
 // chromiumPath is the browser: Debian's package chromium-headless-shell, which draws pages as chromium does and has no
-// window of its own to draw (docs/adr/0087).
+// window of its own to draw (docs/adr/0035).
 const chromiumPath = "/usr/bin/chromium-headless-shell"
 
 // chromium starts the browser of all tests, which ends with their pid namespace. No name but *.example resolves, so that
