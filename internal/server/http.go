@@ -38,7 +38,7 @@ func (s *Server) openAPI(ctx context.Context) error {
 		Now: s.clock.Wall,
 	}
 	telling := s.telling()
-	s.api = api.New(api.Config{
+	s.api = api.New(api.Config{ //nolint:contextcheck // Stop ends what waits
 		Config: s.edge, CursorSecret: s.cursors,
 		Arrivals: s.engine, Directory: s.directory, Labels: s.directory, Listing: s.store,
 		Picture: rollup.New(rollup.Config{

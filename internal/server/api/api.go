@@ -1,4 +1,5 @@
-// Package api is drover's own API: one table of all routes below v1.Prefix, whose calls a package for each noun answers.
+// Package api is drover's own API: one table of all routes below v1.Prefix, whose calls a package for each noun
+// answers.
 package api
 
 import (
@@ -71,7 +72,8 @@ type Config struct {
 // Handler serves the API. It starts nothing and is safe for concurrent use.
 type Handler struct {
 	Config
-	// Accounts and Operations are for parts of the server that sign people in, begin runs of schedules and undo rollouts.
+	// Accounts and Operations are for parts of the server that sign people in, begin runs of schedules and undo
+	// rollouts.
 	Accounts   *accounts.Handler
 	Operations *operations.Handler
 
@@ -150,7 +152,7 @@ const (
 
 // table lists every path below v1.Prefix.
 //
-//nolint:funlen // one row a route
+//nolint:funlen,revive // one row a route
 func (h *Handler) table() []route {
 	return []route{
 		{v1.RouteListProcesses, "processes.list", anyone, h.processes.List},

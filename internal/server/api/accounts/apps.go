@@ -25,7 +25,9 @@ func viewApp(a store.App) v1.App {
 		Secrets: []v1.Secret{}, CreatedAt: a.Created, ChangedAt: a.Changed,
 	}
 	for _, s := range a.Secrets {
-		v.Secrets = append(v.Secrets, v1.Secret{ID: s.ID, CreatedAt: s.Created, ExpiresAt: call.OptionalTime(s.Expires)})
+		v.Secrets = append(v.Secrets, v1.Secret{
+			ID: s.ID, CreatedAt: s.Created, ExpiresAt: call.OptionalTime(s.Expires),
+		})
 	}
 	return v
 }

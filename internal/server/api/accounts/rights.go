@@ -64,7 +64,9 @@ func (h *Handler) CheckRight(ctx context.Context, c *call.Call) (call.Reply, err
 }
 
 // asked returns the caller, or the user that an administrator names. A person may name the person, too.
-func (h *Handler) asked(ctx context.Context, c *call.Call, name string) (who access.Principal, disabled bool, err error) {
+func (h *Handler) asked(
+	ctx context.Context, c *call.Call, name string,
+) (who access.Principal, disabled bool, err error) {
 	p := c.Principal
 	if name == "" || p.Proven && p.User == name && p.App == access.PersonApp(name) {
 		return p, false, nil

@@ -14,8 +14,8 @@ import (
 
 func viewToken(t store.Token) v1.Token {
 	return v1.Token{
-		ID: t.ID, Kind: string(t.Kind), User: t.User, Note: t.Note, CreatedAt: t.Created, SeenAt: call.OptionalTime(t.Seen),
-		ExpiresAt: call.OptionalTime(t.Expires),
+		ID: t.ID, Kind: string(t.Kind), User: t.User, Note: t.Note, CreatedAt: t.Created,
+		SeenAt: call.OptionalTime(t.Seen), ExpiresAt: call.OptionalTime(t.Expires),
 	}
 }
 

@@ -87,7 +87,8 @@ func (h *Handler) CreateUser(ctx context.Context, c *call.Call) (call.Reply, err
 	if err := h.Users.CreateUser(ctx, u); err != nil {
 		return call.Reply{}, call.Stored(err, "user", u.Name)
 	}
-	return call.Reply{Status: http.StatusCreated, Body: h.viewUser(u), Location: "/users/" + url.PathEscape(u.Name)}, nil
+	location := "/users/" + url.PathEscape(u.Name)
+	return call.Reply{Status: http.StatusCreated, Body: h.viewUser(u), Location: location}, nil
 }
 
 // ListUsers lists the users.

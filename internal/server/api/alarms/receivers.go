@@ -61,8 +61,8 @@ func (h *Handler) viewReceiver(ctx context.Context, s store.Subscription) (v1.Re
 		Subject: w.Subject, Body: w.Body, Note: w.Note,
 		CreatedAt: w.Created, ChangedAt: w.Changed,
 		Delivery: v1.Delivery{
-			Lag: due, DeliveredAt: call.OptionalTime(d.Delivered), Failures: d.Failures, FailingSince: call.OptionalTime(d.Failing),
-			Error: d.Error, NextAt: call.OptionalTime(d.Next),
+			Lag: due, DeliveredAt: call.OptionalTime(d.Delivered), Failures: d.Failures,
+			FailingSince: call.OptionalTime(d.Failing), Error: d.Error, NextAt: call.OptionalTime(d.Next),
 		},
 	}
 	if v.Namespaces == nil {
@@ -307,7 +307,9 @@ func (h *Handler) receiverNamed(ctx context.Context, c *call.Call) (store.Subscr
 }
 
 // receiverReply returns a receiver, with its secret if the secret is new.
-func (h *Handler) receiverReply(ctx context.Context, status int, s store.Subscription, secret string) (call.Reply, error) {
+func (h *Handler) receiverReply(
+	ctx context.Context, status int, s store.Subscription, secret string,
+) (call.Reply, error) {
 	v, err := h.viewReceiver(ctx, s)
 	if err != nil {
 		return call.Reply{}, err

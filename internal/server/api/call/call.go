@@ -16,19 +16,20 @@ import (
 type Route struct {
 	Pattern string
 	// name is the action in the audit log.
-	Name string
-	// need is what a caller must be.
-	Need  need
-	Serve endpoint
+	Name  string
+	Need  Need
+	Serve Endpoint
 }
 
-// need is what a caller must be.
-type need uint8
+// Need is what a caller must be.
+type Need uint8
 
 const (
-	// noApp is for a call that checks its own proof.
-	NoApp need = iota + 1
+	// NoApp is for a call that checks its own proof.
+	NoApp Need = iota + 1
+	// Anyone is for callers with credentials: the endpoint checks their rights.
 	Anyone
+	// Admin is for administrators.
 	Admin
 )
 
@@ -68,8 +69,8 @@ const (
 	mostHeavy = 8
 )
 
-// endpoint answers one call with a reply, or with the reason to reject it.
-type endpoint func(ctx context.Context, c *Call) (Reply, error)
+// Endpoint answers one call with a reply, or with the reason to reject it.
+type Endpoint func(ctx context.Context, c *Call) (Reply, error)
 
 // OK is the reply 200 with a body.
 func OK(body any) (Reply, error) { return Reply{Status: http.StatusOK, Body: body}, nil }

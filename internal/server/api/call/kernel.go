@@ -1,5 +1,5 @@
-// Package call is what all calls of drover's own API share: it identifies and limits the caller, reads the query and the
-// body, turns faults into problems, seals cursors and records the call.
+// Package call is what all calls of drover's own API share: it identifies and limits the caller, reads the query and
+// the body, turns faults into problems, seals cursors and records the call.
 package call
 
 import (

@@ -73,7 +73,8 @@ const (
 func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 	p := &c.Params
 	q := changesQuery{
-		h: h, Reader: h.events.Reader(&c.Principal), c: c, from: h.processes.Moment(p, "from"), to: h.processes.Moment(p, "to"),
+		h: h, Reader: h.events.Reader(&c.Principal), c: c,
+		from: h.processes.Moment(p, "from"), to: h.processes.Moment(p, "to"),
 		named: p.List("process"), limit: p.Limit(), groups: map[v1.ChangeGroup]*changeGroup{}, rolled: map[string]bool{},
 		filter: store.ObservedFilter{Copies: true},
 	}
@@ -177,9 +178,11 @@ func (q *changesQuery) add(r *store.RecordedState, agent store.FormerAgent, a, b
 		return
 	}
 	q.out.Changed++
-	q.out.Past.ClockSeconds = processes.WorseClock(q.out.Past.ClockSeconds, q.h.Directory.Presence(r.Agent, q.h.Now()).Ahead)
+	ahead := q.h.Directory.Presence(r.Agent, q.h.Now()).Ahead
+	q.out.Past.ClockSeconds = processes.WorseClock(q.out.Past.ClockSeconds, ahead)
 	row := v1.ProcessChange{
-		Namespace: r.Process.Namespace, Name: r.Process.Name, From: key.From, To: key.To, Unknown: processes.ViewUnknown(&b),
+		Namespace: r.Process.Namespace, Name: r.Process.Name, From: key.From, To: key.To,
+		Unknown: processes.ViewUnknown(&b),
 	}
 	if row.Unknown == nil {
 		row.Unknown = processes.ViewUnknown(&a)

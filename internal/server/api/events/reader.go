@@ -102,7 +102,8 @@ func (r *Reader) ChosenEver(ctx context.Context, s hosts.Choice) ([]string, erro
 	for i := range r.Names {
 		n := &r.Names[i]
 		agent := r.Ever(n.Key).Agent
-		if len(s.Names) > 0 && hosts.AnyMatches(s.Names, n.Agent) && s.Selects(&agent) && !slices.Contains(keys, n.Key) {
+		if len(s.Names) > 0 && hosts.AnyMatches(s.Names, n.Agent) && s.Selects(&agent) &&
+			!slices.Contains(keys, n.Key) {
 			keys = append(keys, n.Key)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package files answers the calls about process files: what a namespace has, a plan and an apply, the revisions, and how
-// far hosts have drifted from their files.
+// Package files answers the calls about process files: what a namespace has, a plan and an apply, the revisions, and
+// how far hosts have drifted from their files.
 package files
 
 import (

@@ -51,7 +51,8 @@ func (h *Handler) Get(ctx context.Context, c *call.Call) (call.Reply, error) {
 
 // shownFile replies with processes as a file for the caller. A process that a host has by a selection in force is shown
 // as the selection has it: a host that differs is a deviation from the file.
-func (h *Handler) shownFile(c *call.Call, namespace string, known []plan.Known, standing []store.Selection, revision int64,
+func (h *Handler) shownFile(
+	c *call.Call, namespace string, known []plan.Known, standing []store.Selection, revision int64,
 ) (call.Reply, error) {
 	set := c.Principal.Sets(namespace)
 	placed := make([]processfile.Placed, 0, len(known))

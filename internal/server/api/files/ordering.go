@@ -168,11 +168,12 @@ func (o *ordering) near(ctx context.Context, id, of process.ID, whole bool) ([]s
 	}
 	if id.Namespace != of.Namespace {
 		reach := o.c.Principal.On(access.OperationOf(process.Query), id.Namespace)
-		err := o.h.processes.EachObserved(ctx, store.ObservedFilter{Namespace: id.Namespace}, func(row *store.Observed) {
-			if agent, joined := o.h.Directory.ByKey(row.Agent); joined && reach.Covers(gate.Host(agent)) {
-				add(row.Process)
-			}
-		})
+		err := o.h.processes.EachObserved(ctx, store.ObservedFilter{Namespace: id.Namespace},
+			func(row *store.Observed) {
+				if agent, joined := o.h.Directory.ByKey(row.Agent); joined && reach.Covers(gate.Host(agent)) {
+					add(row.Process)
+				}
+			})
 		if err != nil {
 			return nil, err
 		}

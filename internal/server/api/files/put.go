@@ -337,7 +337,9 @@ func (h *Handler) wanted(c *call.Call, namespace string, docs []processfile.Docu
 }
 
 // apply stores the operation that carries out the steps.
-func (h *Handler) apply(ctx context.Context, c *call.Call, t *store.Task, answer v1.Plan, steps []plan.Step) (call.Reply, error) {
+func (h *Handler) apply(
+	ctx context.Context, c *call.Call, t *store.Task, answer v1.Plan, steps []plan.Step,
+) (call.Reply, error) {
 	requests, ops := operations.RequestsFor(steps)
 	if err := h.operations.CheckBreadth(operations.HostsIn(requests), store.OpApply); err != nil {
 		return call.Reply{}, err

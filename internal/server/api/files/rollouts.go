@@ -42,7 +42,9 @@ func (h *Handler) foresee(ctx context.Context, c *call.Call, p *v1.Plan, steps [
 }
 
 // rollouts returns the rollouts that carry out the steps of an apply; none if no process has a rollout.
-func (h *Handler) rollouts(c *call.Call, t *store.Task, o *operations.PlanOptions, steps []plan.Step) ([]*store.Rollout, error) {
+func (h *Handler) rollouts(
+	c *call.Call, t *store.Task, o *operations.PlanOptions, steps []plan.Step,
+) ([]*store.Rollout, error) {
 	parts, err := plan.Split(steps, o.Plan)
 	if faults, ok := errors.AsType[processfile.Faults](err); ok {
 		return nil, call.InvalidFile("", faults)
@@ -84,7 +86,9 @@ func (h *Handler) share(list []*store.Rollout) {
 }
 
 // rollOut stores the rollouts that carry out an apply.
-func (h *Handler) rollOut(ctx context.Context, c *call.Call, answer v1.Plan, list []*store.Rollout) (call.Reply, error) {
+func (h *Handler) rollOut(
+	ctx context.Context, c *call.Call, answer v1.Plan, list []*store.Rollout,
+) (call.Reply, error) {
 	switch err := h.operations.Store(ctx, c, list); {
 	case errors.Is(err, store.ErrRevised):
 		return call.Reply{}, changedMeanwhile(answer.Namespace)

@@ -101,8 +101,8 @@ func (h *Handler) RotateKeys(ctx context.Context, c *call.Call) (call.Reply, err
 	keep := time.Duration(req.KeepSeconds) * time.Second
 	if req.KeepSeconds != 0 && (req.KeepSeconds < int64(leastKeep/time.Second) ||
 		req.KeepSeconds > int64(mostKeep/time.Second)) {
-		return call.Reply{}, call.Invalid("keep_seconds", "is %d: expected %d to %d, or 0 for the default", req.KeepSeconds,
-			int64(leastKeep/time.Second), int64(mostKeep/time.Second))
+		return call.Reply{}, call.Invalid("keep_seconds", "is %d: expected %d to %d, or 0 for the default",
+			req.KeepSeconds, int64(leastKeep/time.Second), int64(mostKeep/time.Second))
 	}
 	if keep == 0 {
 		keep = keyring.Keep
@@ -169,7 +169,8 @@ func (h *Handler) DropKey(ctx context.Context, c *call.Call) (call.Reply, error)
 		}
 		return call.Reply{Status: http.StatusNoContent}, nil
 	}
-	return call.Reply{}, call.Problemf(http.StatusNotFound, "there is no %s key %q", edge.Clip(string(kind)), edge.Clip(id))
+	return call.Reply{}, call.Problemf(http.StatusNotFound, "there is no %s key %q",
+		edge.Clip(string(kind)), edge.Clip(id))
 }
 
 func keysProblem(err error, kind keyring.Kind) error {

@@ -91,7 +91,8 @@ func (h *Handler) UpgradeAgents(ctx context.Context, c *call.Call) (call.Reply, 
 		for i := range r.Hosts {
 			target.Hosts, keys[i] = append(target.Hosts, r.Hosts[i].Name), r.Hosts[i].Agent
 		}
-		return h.operations.PlanRollout(ctx, v1.OperationPlan{Targets: []v1.Target{target}, Away: h.hosts.Away(keys)}, r)
+		p := v1.OperationPlan{Targets: []v1.Target{target}, Away: h.hosts.Away(keys)}
+		return h.operations.PlanRollout(ctx, p, r)
 	}
 	if err := h.operations.Store(ctx, c, []*store.Rollout{r}); err != nil {
 		return call.Reply{}, err

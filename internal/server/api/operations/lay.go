@@ -24,7 +24,9 @@ import (
 )
 
 // PlanRollout answers a plan with its rollout.
-func (h *Handler) PlanRollout(ctx context.Context, p v1.OperationPlan, r *store.Rollout) (answer call.Reply, err error) {
+func (h *Handler) PlanRollout(
+	ctx context.Context, p v1.OperationPlan, r *store.Rollout,
+) (answer call.Reply, err error) {
 	planned := []*store.Rollout{r}
 	p.Rollout = &ViewPlanned(planned)[0]
 	if p.Reason, p.Refused, err = h.Hindrance(ctx, nil, planned); err != nil {

@@ -179,7 +179,8 @@ func Accepting(err error) error {
 func (r *Request) validate(now time.Time) error {
 	var faults []error
 	if !r.known() {
-		faults = append(faults, call.Invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(call.Supported(), ", ")))
+		faults = append(faults, call.Invalid("op", "is %.40q: expected one of %s", r.Op,
+			strings.Join(call.Supported(), ", ")))
 	}
 	faults = append(faults, r.readProcesses(), r.readTargets())
 	if r.Select != nil {
@@ -192,7 +193,8 @@ func (r *Request) validate(now time.Time) error {
 		faults = append(faults, call.Invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout))
 	}
 	// The first of these completes the operation.
-	return call.Together(append(faults, r.readSignal(), r.readSpec(), r.readPlan(now), r.readBeside(), r.readForce())...)
+	faults = append(faults, r.readSignal(), r.readSpec(), r.readPlan(now), r.readBeside(), r.readForce())
+	return call.Together(faults...)
 }
 
 // known reports whether the operation is one of this API. Of another one nobody knows what belongs to it.
@@ -261,7 +263,8 @@ func (r *Request) readSignal() error {
 		faults = append(faults, call.Invalid("signal", "is %.40q: expected the name of a signal, such as HUP or USR1", r.Signal))
 	}
 	if r.Scope != "" && r.Scope != v1.ScopeProcess && r.Scope != v1.ScopeTree {
-		faults = append(faults, call.Invalid("scope", "is %.40q: expected %s or %s", r.Scope, v1.ScopeProcess, v1.ScopeTree))
+		faults = append(faults, call.Invalid("scope", "is %.40q: expected %s or %s", r.Scope, v1.ScopeProcess,
+			v1.ScopeTree))
 	}
 	if len(faults) == 0 && r.known() {
 		r.Op = process.SignalOp(name, r.Scope == v1.ScopeTree)

@@ -184,9 +184,10 @@ func (h *Handler) boundBy(ctx context.Context, who *access.Principal, req *Reque
 	if len(keys) == 0 {
 		return bound, nil
 	}
-	err := h.processes.EachObserved(ctx, store.ObservedFilter{Process: id, Agents: keys, Spec: true}, func(o *store.Observed) {
-		bound[o.Agent] = o.Spec.Same(req.Spec)
-	})
+	err := h.processes.EachObserved(ctx, store.ObservedFilter{Process: id, Agents: keys, Spec: true},
+		func(o *store.Observed) {
+			bound[o.Agent] = o.Spec.Same(req.Spec)
+		})
 	return bound, err
 }
 

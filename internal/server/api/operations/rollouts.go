@@ -179,7 +179,9 @@ func (h *Handler) seenRollout(ctx context.Context, c *call.Call, id string) (*st
 }
 
 // changeRollout changes a rollout as its app or an administrator asks.
-func (h *Handler) changeRollout(ctx context.Context, c *call.Call, change func(*rollout.Rollout) error) (call.Reply, error) {
+func (h *Handler) changeRollout(
+	ctx context.Context, c *call.Call, change func(*rollout.Rollout) error,
+) (call.Reply, error) {
 	id := c.Subject("id")
 	if err := c.Params.Done(); err != nil {
 		return call.Reply{}, err
@@ -201,7 +203,9 @@ func (h *Handler) onlyOwn(ctx context.Context, c *call.Call, id string, err erro
 }
 
 // change changes a rollout of an app; an empty app is any.
-func (h *Handler) change(ctx context.Context, c *call.Call, id, app string, do func(*rollout.Rollout) error) (call.Reply, error) {
+func (h *Handler) change(
+	ctx context.Context, c *call.Call, id, app string, do func(*rollout.Rollout) error,
+) (call.Reply, error) {
 	r, err := h.Rollouts.ChangeRollout(ctx, id, app, h.ChangeBy(c), do)
 	if err != nil {
 		return call.Reply{}, RefusedRollout(err, id)

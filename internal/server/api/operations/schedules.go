@@ -154,8 +154,8 @@ func (h *Handler) strangers(who *access.Principal, names []string) error {
 			!reach.Covers(hosts.NamedHost(name)) || len(faults) == call.MostFaults {
 			continue
 		}
-		faults = append(faults, call.Invalid(fmt.Sprintf("request.hosts[%d]", i), "is %.100q: there is no such host%s", name,
-			h.hosts.SameAddress(names[i:i+1], reach)))
+		faults = append(faults, call.Invalid(fmt.Sprintf("request.hosts[%d]", i),
+			"is %.100q: there is no such host%s", name, h.hosts.SameAddress(names[i:i+1], reach)))
 	}
 	return call.Together(faults...)
 }
@@ -287,7 +287,8 @@ func (h *Handler) ListSchedules(ctx context.Context, c *call.Call) (call.Reply, 
 		return call.Reply{}, call.Failure("list the schedules", err)
 	}
 	c.Audit.Targets = len(list)
-	return call.OK(call.PageOf(c, call.Viewed(list, func(s store.Schedule) v1.OperationSchedule { return h.viewSchedule(&s) }), nil))
+	return call.OK(call.PageOf(c, call.Viewed(list,
+		func(s store.Schedule) v1.OperationSchedule { return h.viewSchedule(&s) }), nil))
 }
 
 // scheduleNamed returns the schedule of a path. The schedule of another app does not exist for the caller.

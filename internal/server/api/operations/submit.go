@@ -103,7 +103,7 @@ func (h *Handler) Create(ctx context.Context, c *call.Call) (call.Reply, error) 
 	}
 	n, err := h.came(ctx, &c.Principal, s)
 	if err != nil { // the number only informs
-		h.Log.InfoContext(ctx, "cannot count what a selection leaves out", "selection", s.Id, "error", err)
+		h.Log.InfoContext(ctx, "cannot count what a selection leaves out", "selection", s.ID, "error", err)
 	}
 	answer.Body = leavingOut(answer.Body, n)
 	return answer, nil
@@ -172,7 +172,8 @@ func (h *Handler) expand(ctx context.Context, who *access.Principal, req *Reques
 		err := h.processes.EachObserved(ctx, f, func(o *store.Observed) {
 			a, known := h.Directory.ByKey(o.Agent)
 			key := store.ObservedKey{Agent: o.Agent, Process: o.Process}
-			if !known || seen[key] || items > call.MaxItems || !r.At(o.Process).Covers(gate.Host(a)) || !which.Matches(o) {
+			if !known || seen[key] || items > call.MaxItems || !r.At(o.Process).Covers(gate.Host(a)) ||
+				!which.Matches(o) {
 				return
 			}
 			seen[key] = true
@@ -181,7 +182,9 @@ func (h *Handler) expand(ctx context.Context, who *access.Principal, req *Reques
 			if !met {
 				at = len(req.Targets)
 				place[o.Process] = at
-				req.Targets = append(req.Targets, processes.TargetRequest{Namespace: o.Process.Namespace, Name: o.Process.Name})
+				req.Targets = append(req.Targets, processes.TargetRequest{
+					Namespace: o.Process.Namespace, Name: o.Process.Name,
+				})
 			}
 			req.Targets[at].Hosts = append(req.Targets[at].Hosts, hosts.NameOf(a))
 		})

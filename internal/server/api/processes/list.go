@@ -55,8 +55,8 @@ func (h *Handler) viewProcess(o store.Observed, host v1.Host) v1.Process {
 	}
 	if i := o.Status.Instance; o.Status.Running() {
 		v.Instance = &v1.Instance{
-			PID: i.PID, Cmdline: i.Cmdline, StartedAt: call.UnixTime(i.StartedAt), CPU: i.CPU, Mem: i.Mem, RSS: i.RSS << 10,
-			Threads: i.Threads, Version: i.Version, Health: i.Health, Revision: i.Revision,
+			PID: i.PID, Cmdline: i.Cmdline, StartedAt: call.UnixTime(i.StartedAt), CPU: i.CPU, Mem: i.Mem,
+			RSS: i.RSS << 10, Threads: i.Threads, Version: i.Version, Health: i.Health, Revision: i.Revision,
 		}
 	}
 	return v
@@ -129,7 +129,9 @@ func (h *Handler) Get(ctx context.Context, c *call.Call) (call.Reply, error) {
 	id := process.ID{Namespace: c.Request.PathValue("namespace"), Name: c.Request.PathValue("name")}
 	c.Audit.Target = edge.Clip(id.String())
 	if c.Principal.On(access.OperationOf(process.Query), id.Namespace).Nowhere() {
-		return call.Reply{}, call.Forbidden(access.Missing{Operation: access.OperationOf(process.Query), Subject: id.String()})
+		return call.Reply{}, call.Forbidden(access.Missing{
+			Operation: access.OperationOf(process.Query), Subject: id.String(),
+		})
 	}
 	answer, err := h.processPage(ctx, c, store.ObservedFilter{Process: id, Copies: true, Spec: true})
 	if found, ok := answer.Body.(v1.Page[v1.Process]); ok && err == nil && len(found.Items) == 0 &&

@@ -32,8 +32,8 @@ type Picture interface {
 	Overview(ctx context.Context, q *rollup.Query) (v1.Overview, error)
 }
 
-// fleetFilter is the filter of a list of processes as the query of a call has it.
-type fleetFilter struct {
+// Filter is the filter of a list of processes as the query of a call has it.
+type Filter struct {
 	rollup.Query
 	hosts hosts.Choice
 	// selection is the id of a held selection; empty for all processes.
@@ -41,8 +41,8 @@ type fleetFilter struct {
 }
 
 // FilterOf reads the parameters that select processes in the picture.
-func FilterOf(p *call.Params) fleetFilter {
-	f := fleetFilter{hosts: hosts.ChoiceOf(p), selection: p.Text("selection"), Query: rollup.Query{
+func FilterOf(p *call.Params) Filter {
+	f := Filter{hosts: hosts.ChoiceOf(p), selection: p.Text("selection"), Query: rollup.Query{
 		Namespace: p.Text("namespace"), Name: p.Text("name"), Search: strings.ToLower(p.Text("search")),
 		Stale: p.Flag("stale"), Hosted: p.Flag("hosted"),
 	}}
@@ -60,7 +60,7 @@ func FilterOf(p *call.Params) fleetFilter {
 
 // Ready completes the query of a filter for a caller. causes is set if the answer tells causes. Call it after all
 // parameters were read.
-func (h *Handler) Ready(ctx context.Context, who *access.Principal, f *fleetFilter, causes bool) (
+func (h *Handler) Ready(ctx context.Context, who *access.Principal, f *Filter, causes bool) (
 	*rollup.Query, error,
 ) {
 	if causes || len(f.Causes) > 0 { // nothing else depends on the open operations

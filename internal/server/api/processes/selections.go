@@ -153,7 +153,7 @@ func (h *Handler) GetSelection(ctx context.Context, c *call.Call) (call.Reply, e
 
 // Selected is a held selection as this server uses it. It never changes.
 type Selected struct {
-	Id, app, user string
+	ID, app, user string
 	until         time.Time
 	Targets       []TargetRequest
 	Filter        heldFilter
@@ -175,7 +175,7 @@ func (r *recentSelections) find(id string, who *access.Principal, now time.Time)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = slices.DeleteFunc(r.all, func(s *Selected) bool { return !now.Before(s.until) })
-	i := slices.IndexFunc(r.all, func(s *Selected) bool { return s.Id == id && s.app == who.App && s.user == who.User })
+	i := slices.IndexFunc(r.all, func(s *Selected) bool { return s.ID == id && s.app == who.App && s.user == who.User })
 	if i < 0 {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (h *Handler) HeldSelection(ctx context.Context, who *access.Principal, id s
 	if err != nil {
 		return nil, call.Stored(err, "selection", edge.Clip(id))
 	}
-	s := &Selected{Id: row.ID, app: row.App, user: row.User, until: row.Until}
+	s := &Selected{ID: row.ID, app: row.App, user: row.User, until: row.Until}
 	if err = json.Unmarshal(row.Targets, &s.Targets); err == nil {
 		err = json.Unmarshal([]byte(row.Filter), &s.Filter)
 	}
@@ -218,7 +218,8 @@ func (h *Handler) HeldSelection(ctx context.Context, who *access.Principal, id s
 }
 
 // selectNow returns the processes of a selection, one target for each process, and describes them in v.
-func (h *Handler) selectNow(ctx context.Context, c *call.Call, q *rollup.Query, req *selectionRequest, v *v1.Selection) (
+func (h *Handler) selectNow(ctx context.Context, c *call.Call, q *rollup.Query, req *selectionRequest,
+	v *v1.Selection) (
 	[]TargetRequest, error,
 ) {
 	named, except := Picked(req.Targets), Picked(req.Except)
@@ -283,7 +284,8 @@ func sample(all []v1.SelectedProcess) []v1.SelectedProcess {
 func (r *selectionRequest) check() error {
 	var faults []error
 	if r.Op != "" && !r.Op.Info().OwnAPI {
-		faults = append(faults, call.Invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(call.Supported(), ", ")))
+		faults = append(faults, call.Invalid("op", "is %.40q: expected one of %s", r.Op,
+			strings.Join(call.Supported(), ", ")))
 	}
 	// To take an empty list as none would select everything for a program that has found nothing.
 	if r.Targets != nil && len(r.Targets) == 0 {

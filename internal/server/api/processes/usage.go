@@ -30,7 +30,8 @@ func (h *Handler) ReadUsage(ctx context.Context, c *call.Call) (call.Reply, erro
 	if reach.Nowhere() {
 		return call.Reply{}, call.Forbidden(access.Missing{Operation: query, Subject: id.String()})
 	}
-	unknown := call.Problemf(http.StatusNotFound, "the host %.80q knows no process %q", c.Request.PathValue("host"), id.String())
+	unknown := call.Problemf(http.StatusNotFound, "the host %.80q knows no process %q", c.Request.PathValue("host"),
+		id.String())
 	agent, joined := h.Directory.LookupID(c.Request.PathValue("host"))
 	if !joined || !reach.Covers(gate.Host(agent)) {
 		return call.Reply{}, unknown

@@ -174,7 +174,8 @@ func (q *WhyQuery) judge(id process.ID, agent store.Agent, joined bool, status *
 	}
 	host := q.h.hosts.View(agent)
 	v := q.catalogue.Judge(why.Facts{
-		Process: id, Host: host.ID, Now: q.now, Agent: hosts.AgentFacts(joined, q.h.Directory.Presence(agent.Key, q.now)),
+		Process: id, Host: host.ID, Now: q.now, Agent: hosts.AgentFacts(joined, q.h.Directory.Presence(agent.Key,
+			q.now)),
 		Status: status, Operations: operations,
 	})
 	if status != nil {
