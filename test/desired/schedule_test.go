@@ -33,7 +33,7 @@ func (f *fleet) schedule(name, cron string, operation ...string) {
 	}
 }
 
-// TestEveryNightAtThree follows docs/steering-a-fleet.md, with a night each minute. A host that joins later is part of the
+// TestEveryNightAtThree follows docs/schedules.md, with a night each minute. A host that joins later is part of the
 // next run, and the server dies in the middle of a run.
 func TestEveryNightAtThree(t *testing.T) {
 	t.Parallel()
@@ -161,7 +161,7 @@ func (f *oneOf) elsewhere(name string) {
 	}
 }
 
-// TestOnceInTheFleet follows docs/steering-a-fleet.md: a job runs on the first connected host, on the next one while the
+// TestOnceInTheFleet follows docs/schedules.md: a job runs on the first connected host, on the next one while the
 // first is cut off, and never again on the first one.
 func TestOnceInTheFleet(t *testing.T) {
 	t.Parallel()

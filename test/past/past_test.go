@@ -269,7 +269,7 @@ func TestEveryMomentIsAsItWas(t *testing.T) {
 	}
 }
 
-// TestWhatHappenedAtTen follows docs/steering-a-fleet.md: a release whose process does not start.
+// TestWhatHappenedAtTen follows docs/past.md: a release whose process does not start.
 func TestWhatHappenedAtTen(t *testing.T) {
 	t.Parallel()
 	w := &world{Fleet: harness.NewFleet(t, binaries.drover, binaries.agent)}
