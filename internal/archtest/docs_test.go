@@ -50,6 +50,26 @@ func TestNotesOfChangesHaveAKind(t *testing.T) {
 	}
 }
 
+// TestEveryPageIsListed: docs/README.md leads to each page beside it, so that a reader finds the page in one place.
+func TestEveryPageIsListed(t *testing.T) {
+	for _, dir := range []string{"docs", "docs/zh"} {
+		list, err := os.ReadFile(filepath.Join(root(), dir, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages, err := filepath.Glob(filepath.Join(root(), dir, "*.md"))
+		if err != nil || len(pages) < 10 {
+			t.Fatalf("%s: %d pages, %v", dir, len(pages), err)
+		}
+		for _, page := range pages {
+			name := filepath.Base(page)
+			if name != "README.md" && !strings.Contains(string(list), "("+name+")") {
+				t.Errorf("%s/README.md has no link to %s", dir, name)
+			}
+		}
+	}
+}
+
 // TestPathsInDocumentsExist: a document names no file, directory or page that is not in the repository.
 func TestPathsInDocumentsExist(t *testing.T) {
 	named := regexp.MustCompile("`(" + strings.Join(tops(t), "|") + ")(/[^`\\s]*)?`")
