@@ -127,7 +127,7 @@ func (q *Queue) run() {
 		if len(q.queued) > 0 {
 			next = q.queued[0]
 		}
-		closed, untold := q.closed, q.untold
+		closed := q.closed
 		q.mu.Unlock()
 		if next == nil {
 			if closed {
@@ -142,6 +142,7 @@ func (q *Queue) run() {
 		if err != nil {
 			q.lose()
 		}
+		untold := q.untold
 		q.mu.Unlock()
 		if err == nil && untold > 0 && q.writeAll(fmt.Appendf(nil, lostLine, untold)) == nil {
 			q.mu.Lock()
