@@ -405,7 +405,8 @@ func (s *Server) drive(ctx context.Context) error {
 		}).Run},
 		group.Part{Name: "schedules", Run: schedule.New(schedule.Config{
 			Store: s.store, Beginner: s.api.Operations, Rights: s.gate, Hosts: s.directory,
-			Happened: s.engine.EventsStored, Woken: s.work.schedules, Now: s.clock.Wall, Clock: s.clock.Now, Log: s.cfg.Log,
+			Happened: s.engine.EventsStored, Woken: s.work.schedules, Now: s.clock.Wall, Clock: s.clock.Now,
+			Log: s.cfg.Log,
 		}).Run},
 	)
 }
