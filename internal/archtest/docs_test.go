@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -100,6 +101,52 @@ func TestPathsInDocumentsExist(t *testing.T) {
 	if checked < 200 {
 		t.Errorf("only %d paths were found", checked)
 	}
+}
+
+// TestAnchorsInDocumentsExist: a link to a part of a page names a heading of that page.
+func TestAnchorsInDocumentsExist(t *testing.T) {
+	linked := regexp.MustCompile(`\]\(([^)#:\s]*)#([^)\s]+)\)`)
+	checked := 0
+	for _, doc := range documents(t) {
+		for _, m := range linked.FindAllStringSubmatch(prose(t, doc), -1) {
+			page := doc
+			if m[1] != "" {
+				page = path.Join(path.Dir(doc), m[1])
+			}
+			if checked++; path.Ext(page) == ".md" && !slices.Contains(anchors(prose(t, page)), m[2]) {
+				t.Errorf("%s has a link to %s#%s, but no heading of that page has this anchor", doc, page, m[2])
+			}
+		}
+	}
+	if checked < 200 {
+		t.Errorf("only %d anchors were found", checked)
+	}
+}
+
+// prose returns a document without its blocks of code.
+func prose(t *testing.T, doc string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(), doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile("(?ms)^ *```.*?^ *```").ReplaceAllString(string(text), "")
+}
+
+// anchors returns the anchors that GitHub gives the headings of a page: lower case, no punctuation, hyphens for spaces.
+func anchors(text string) []string {
+	link, dropped := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`), regexp.MustCompile(`[^\pL\pN _-]`)
+	var list []string
+	times := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^#{1,6} (.*)`).FindAllStringSubmatch(text, -1) {
+		name := dropped.ReplaceAllString(strings.ToLower(link.ReplaceAllString(m[1], "$1")), "")
+		name = strings.ReplaceAll(name, " ", "-")
+		if times[name]++; times[name] > 1 {
+			name += "-" + strconv.Itoa(times[name]-1)
+		}
+		list = append(list, name)
+	}
+	return list
 }
 
 // tops returns the directories at the top of the module, as regular expressions.
