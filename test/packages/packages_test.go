@@ -90,8 +90,10 @@ func TestPackages(t *testing.T) {
 		t.Error("the process runs after the stop of the unit")
 	}
 	m.run("systemctl restart drover-agent")
-	harness.Eventually(t, "the process to run again",
-		func() bool { return strings.Contains(m.try("drover ps --no-headers").out, "running") })
+	harness.Eventually(t, "the process to run again", func() bool {
+		now := strings.TrimSpace(m.try("cat /run/sleeper.pid").out) // ps may still tell of the run before
+		return now != pid && strings.Contains(m.try("drover ps --no-headers").out, " "+now+" ")
+	})
 	_, lives = l.pidOfSleeper(m)
 	m.run("dpkg --purge drover-agent drover")
 	lives("the purge")
