@@ -332,8 +332,10 @@ func mayImport() map[string][]string {
 		"internal/importer":        {"api/v1", "internal/process", "internal/processfile"},
 		"internal/importer/onhost": {"internal/importer"},
 		"internal/cli": {
-			"internal/cli/accounts", "internal/cli/fleet", "internal/cli/processes", "internal/cli/servers",
-			"internal/cli/inspect", "internal/cli/receivers", "internal/cli/term", "internal/cli/ui", "internal/command",
+			"internal/cli/accounts", "internal/cli/events", "internal/cli/files", "internal/cli/fleet",
+			"internal/cli/inspect", "internal/cli/list", "internal/cli/logs", "internal/cli/operations",
+			"internal/cli/receivers", "internal/cli/servers", "internal/cli/term", "internal/cli/ui",
+			"internal/cli/why", "internal/command",
 		},
 		"internal/cli/inspect": {
 			"client", "internal/agent/logs", "internal/cli/remote", "internal/cli/term", "internal/command",
@@ -348,9 +350,37 @@ func mayImport() map[string][]string {
 			"api/v1", "client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/idle", "internal/process",
 			"internal/selector",
 		},
-		"internal/cli/processes": {
-			"client", "docs/why", "docs/zh/why", "internal/words", "internal/cli/remote", "internal/cli/term", "internal/clip", "internal/command",
-			"internal/config", "internal/importer", "internal/importer/onhost", "internal/pattern", "internal/process", "internal/processfile", "internal/spelling", "internal/why", "internal/wildcard",
+		"internal/cli/events": {
+			"api/v1", "client", "internal/cli/remote", "internal/cli/selection", "internal/cli/term",
+			"internal/command", "internal/process", "internal/why", "internal/wildcard", "internal/words",
+		},
+		"internal/cli/files": {
+			"api/v1", "client", "internal/cli/events", "internal/cli/operations", "internal/cli/remote",
+			"internal/cli/selection", "internal/cli/term", "internal/command", "internal/config",
+			"internal/importer", "internal/importer/onhost", "internal/process", "internal/processfile",
+			"internal/spelling", "internal/wildcard", "internal/words",
+		},
+		"internal/cli/list": {
+			"client", "internal/cli/events", "internal/cli/remote", "internal/cli/selection", "internal/cli/term",
+			"internal/command", "internal/process", "internal/why", "internal/words",
+		},
+		"internal/cli/logs": {
+			"client", "internal/cli/list", "internal/cli/remote", "internal/cli/selection", "internal/cli/term",
+			"internal/cli/why", "internal/command", "internal/pattern", "internal/process",
+		},
+		"internal/cli/operations": {
+			"client", "internal/cli/events", "internal/cli/remote", "internal/cli/selection", "internal/cli/term",
+			"internal/clip", "internal/command", "internal/process", "internal/processfile", "internal/why",
+			"internal/words",
+		},
+		"internal/cli/selection": {
+			"client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/process",
+			"internal/wildcard",
+		},
+		"internal/cli/why": {
+			"client", "docs/why", "docs/zh/why", "internal/cli/events", "internal/cli/list", "internal/cli/remote",
+			"internal/cli/selection", "internal/cli/term", "internal/command", "internal/process",
+			"internal/spelling", "internal/wildcard", "internal/words",
 		},
 		"internal/cli/remote": {
 			"client", "internal/cli/term", "internal/command", "internal/config", "internal/durable",

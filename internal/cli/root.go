@@ -8,13 +8,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/internal/cli/accounts"
+	"drover/internal/cli/events"
+	"drover/internal/cli/files"
 	"drover/internal/cli/fleet"
 	"drover/internal/cli/inspect"
-	"drover/internal/cli/processes"
+	"drover/internal/cli/list"
+	"drover/internal/cli/logs"
+	"drover/internal/cli/operations"
 	"drover/internal/cli/receivers"
 	"drover/internal/cli/servers"
 	"drover/internal/cli/term"
 	"drover/internal/cli/ui"
+	"drover/internal/cli/why"
 	"drover/internal/command"
 )
 
@@ -58,16 +63,16 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 		&cobra.Group{ID: groupAccess, Title: "Access:"},
 		&cobra.Group{ID: groupServer, Title: "Servers:"},
 	)
-	grouped(root, groupProcesses, processes.NewPs(), inspect.NewTop(), processes.NewStatus(),
-		processes.NewIsActive(), processes.NewIsFailed(), processes.NewWhy(), processes.NewLogs(),
-		processes.NewWait(), ui.New())
-	grouped(root, groupProcesses, processes.NewOperations()...)
-	grouped(root, groupProcesses, processes.NewRegister(), processes.NewApply(), processes.NewDiff(),
-		processes.NewGet(), processes.NewExplain(), processes.NewEdit(),
-		processes.NewImport())
-	grouped(root, groupRecords, processes.NewTask(), processes.NewRollout(), processes.NewSchedule(),
-		processes.NewEvents(), processes.NewHistory(), processes.NewChanges(), processes.NewRevisions(),
-		processes.NewDrift(),
+	grouped(root, groupProcesses, list.NewPs(), inspect.NewTop(), list.NewStatus(),
+		list.NewIsActive(), list.NewIsFailed(), why.NewWhy(), logs.NewLogs(),
+		list.NewWait(), ui.New())
+	grouped(root, groupProcesses, operations.NewOperations()...)
+	grouped(root, groupProcesses, files.NewRegister(), files.NewApply(), files.NewDiff(),
+		files.NewGet(), files.NewExplain(), files.NewEdit(),
+		files.NewImport())
+	grouped(root, groupRecords, operations.NewTask(), operations.NewRollout(), operations.NewSchedule(),
+		events.NewEvents(), events.NewHistory(), events.NewChanges(), files.NewRevisions(),
+		files.NewDrift(),
 		agents(), accounts.NewAudit())
 	grouped(root, groupAccess, accounts.NewLogin(), accounts.NewLogout(), accounts.NewContext(),
 		accounts.NewApp(), accounts.NewUser(), accounts.NewCan())
@@ -85,7 +90,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or somethi
 // agents returns the commands about hosts: an upgrade is a rollout.
 func agents() *cobra.Command {
 	cmd := fleet.NewAgents()
-	cmd.AddCommand(processes.NewUpgrade())
+	cmd.AddCommand(operations.NewUpgrade())
 	return cmd
 }
 

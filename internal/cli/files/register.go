@@ -1,0 +1,204 @@
+package files
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/operations"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/selection"
+	"drover/internal/cli/term"
+	"drover/internal/processfile"
+)
+
+// NewRegister returns 'drover register'.
+func NewRegister() *cobra.Command {
+	var a operations.Command
+	var hosts remote.Hosts
+	var file string
+	var revision int64
+	var standing, replace bool
+	cmd := &cobra.Command{
+		Use:   "register NAMESPACE/NAME --hosts HOST,... --file FILE|--revision N|--selection",
+		Short: "Register a process and its spec on hosts",
+		Long: `Register a process on hosts. Its spec says how to start, stop and find the process.
+The command neither starts nor watches the process; 'drover start' does both. If a host knows the
+process already, the command fails there; --replace changes the spec.
+
+The file is YAML or JSON with the fields of one process, as in the files of 'drover apply'; - reads
+stdin. 'drover explain' describes every field. An example:
+
+` + indented(specExample) + `
+With --revision the spec is the one that the process has on the host by that revision of its
+namespace. With --selection the spec is that of the selection in force that the host matches. Both
+bring one host back to its file, and leave other hosts and selections as they are.
+
+'drover ps -o json' shows hosts; 'drover status NAMESPACE/NAME -o yaml' shows the spec of a process.`,
+		Example: `  drover register web/nginx --hosts 0:10.0.0.1,0:10.0.0.2 --file nginx.yaml
+  drover register web/nginx --hosts '0:10.0.*' --file nginx.yaml --replace --yes
+  drover register web/nginx --hosts 0:10.0.0.1 --revision 16 --replace
+  drover register web/nginx --hosts 0:10.0.0.1 --selection --replace`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, name, wrong := term.SplitID(args[0])
+			var spec *client.Spec
+			if file != "" {
+				var faults error
+				spec, faults = readSpec(cmd.InOrStdin(), file)
+				wrong = errors.Join(wrong, faults)
+			}
+			found, c, err := a.HostsOf(cmd, &hosts, wrong)
+			if err != nil {
+				return err
+			}
+			switch {
+			case revision != 0:
+				spec, err = revised(cmd.Context(), c, namespace, name, revision, found)
+			case standing:
+				spec, err = inForce(cmd.Context(), c, namespace, name, found)
+			}
+			if err != nil {
+				return err
+			}
+			targets := make([]selection.ProcessRef, len(found))
+			for i, h := range found {
+				targets[i] = selection.ProcessRef{Namespace: namespace, Name: name, Host: h}
+			}
+			a.Op, a.Selector = "register", hosts.Selector
+			if replace {
+				a.Op = "update"
+			}
+			return a.CarryOut(cmd, c, targets, spec)
+		},
+		Args:              term.Args,
+		ValidArgsFunction: remote.First(selection.CompleteProcesses(&a.Session)),
+	}
+	hosts.ChangeFlags(cmd, &a.Session, "hosts to register the process on")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec; - reads stdin")
+	revisionFlag(cmd, &revision, "take the spec from this revision of the namespace, instead of a file")
+	cmd.Flags().BoolVar(&standing, "selection", false,
+		"take the spec from the selection in force that the hosts match, instead of a file")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(cmd *cobra.Command, _ []string) error { return oneSpec(cmd, &hosts) })
+	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
+	a.OperateFlags(cmd)
+	return cmd
+}
+
+// oneSpec rejects a command line without hosts, or without exactly one flag that says where the spec comes from.
+func oneSpec(cmd *cobra.Command, hosts *remote.Hosts) error {
+	given := slices.DeleteFunc([]string{"selection", "revision", "file"}, func(flag string) bool {
+		return !cmd.Flags().Changed(flag) || cmd.Flags().Lookup(flag).Value.String() == "false"
+	})
+	var faults []error
+	if len(given) == 0 || hosts.Any() {
+		faults = append(faults, term.Usagef("%s: --hosts or --selector, and --file, --revision or --selection are needed",
+			cmd.CommandPath()))
+	}
+	for i := 1; i < len(given); i++ {
+		faults = append(faults, term.Usagef("--%s and --%s exclude each other", given[0], given[i]))
+	}
+	return errors.Join(faults...)
+}
+
+// revised returns the spec that a process has on some hosts by a revision of its namespace.
+func revised(ctx context.Context, c *client.Client, namespace, name string, revision int64, hosts []string,
+) (*client.Spec, error) {
+	file, err := c.FileAt(ctx, namespace, revision)
+	if err != nil {
+		return nil, remote.ExitOf(err)
+	}
+	of := map[string]*client.Spec{}
+	for _, d := range processfile.Documents(file) {
+		for _, one := range operations.Chosen(d.Processes, name) {
+			for _, host := range one.Hosts.Names {
+				spec := one.Spec
+				spec.Hosts = client.Hosts{}
+				of[host] = &spec
+			}
+		}
+	}
+	id := namespace + "/" + name
+	return common(of, hosts, func(host string) error {
+		return term.NoSuchf("revision %d of %s has no %s on %s", revision, namespace, id, host)
+	}, term.Usagef("revision %d of %s has different specs of %s on these hosts: name the hosts of one spec", revision,
+		namespace, id))
+}
+
+// inForce returns the spec of the selection in force of a process that some hosts match.
+func inForce(ctx context.Context, c *client.Client, namespace, name string, hosts []string) (*client.Spec, error) {
+	file, _, err := c.File(ctx, namespace)
+	if err != nil {
+		return nil, remote.ExitOf(err)
+	}
+	of := map[string]*client.Spec{}
+	for _, d := range processfile.Documents(file) {
+		for _, one := range operations.Chosen(d.Processes, name) {
+			if one.Hosts.Select == "" {
+				continue
+			}
+			spec := one.Spec
+			spec.Hosts = client.Hosts{}
+			for part := range slices.Chunk(hosts, remote.MostAsked) {
+				for a, err := range c.Agents(ctx, client.AgentFilter{Hosts: part, Selector: one.Hosts.Select}) {
+					if err != nil {
+						return nil, remote.ExitOf(err)
+					}
+					if of[a.ID] == nil {
+						of[a.ID] = &spec
+					}
+				}
+			}
+		}
+	}
+	id := namespace + "/" + name
+	return common(of, hosts, func(host string) error {
+		return term.NoSuchf("no selection in force of %s matches %s", id, host)
+	}, term.Usagef("the selections in force have different specs of %s on these hosts: name the hosts of one spec", id))
+}
+
+// common returns the spec of all hosts; differ is the error if they have several.
+func common(of map[string]*client.Spec, hosts []string, missing func(host string) error, differ error,
+) (*client.Spec, error) {
+	var found *client.Spec
+	for _, host := range hosts {
+		spec := of[host]
+		switch {
+		case spec == nil:
+			return nil, missing(host)
+		case found != nil && !reflect.DeepEqual(found, spec):
+			return nil, differ
+		}
+		found = spec
+	}
+	return found, nil
+}
+
+// indented indents each line of a text.
+func indented(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
+}
+
+// specExample is a spec with every field that one spec can have.
+//
+//go:embed spec.yaml
+var specExample string
+
+// readSpec reads a spec. It rejects a misspelt name, because the field would silently have its default.
+func readSpec(in io.Reader, file string) (*client.Spec, error) {
+	data, err := operations.ReadFile(in, file)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := processfile.ReadSpec(file, data)
+	if err != nil {
+		return nil, term.Usagef("%s is not a valid spec:\n  %s", file, strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	}
+	return &spec, nil
+}

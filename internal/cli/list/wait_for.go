@@ -1,0 +1,261 @@
+package list
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/selection"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/process"
+)
+
+// The states that a caller can wait for.
+const (
+	untilRunning = "running"
+	UntilReady   = "ready"
+	UntilStopped = "stopped"
+)
+
+const (
+	// waitLook is the time between two looks at the processes; an event brings the next look forward.
+	waitLook = time.Second
+	// waitSure is how long hosts have to tell what has happened before the question. An agent tells of an end at once.
+	waitSure = time.Second
+	// waitTime is how long 'drover wait' waits.
+	waitTime = 5 * time.Minute
+)
+
+// NewWait returns 'drover wait'.
+func NewWait() *cobra.Command {
+	var s remote.Session
+	var sel selection.Selection
+	var until string
+	cmd := &cobra.Command{
+		Use:   "wait NAMESPACE/NAME...",
+		Short: "Wait until processes are running, ready or stopped",
+		Long: `Wait until each of the processes, on each host that knows it, is in a state:
+  running  it runs, ready or not
+  ready    it runs, and it is ready as 'ready' in its process file says
+  stopped  nothing runs, and drover does not start it by itself before its timetable does
+
+While an operation on the processes is open, the wait goes on. It lasts at least a second: then hosts
+have told what happened before it. A --timeout of a second or less ends with what the last look has
+seen. The command waits 5 minutes unless --timeout says otherwise.
+'drover task watch' follows a task.
+
+Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, or its single run
+has failed, 4 no such process, 6 unreachable or not within the timeout.`,
+		Example: `  drover wait shop/api --for ready
+  drover wait 'shop/*' --for stopped --timeout 30s`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("timeout") {
+				s.Timeout = waitTime
+			}
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			if err := sel.ResolveFew(cmd.Context(), c); err != nil {
+				return err
+			}
+			w := StateWait{Session: &s, Client: c, Args: args, Sel: &sel, Until: until}
+			return w.Run(cmd.Context())
+		},
+		ValidArgsFunction: selection.CompleteProcesses(&s),
+	}
+	cmd.Flags().StringVar(&until, "for", UntilReady, "state to wait for: running, ready or stopped")
+	sel.Hosts.ChangeFlags(cmd, &s, "only on these hosts")
+	sel.LabelFlag(cmd)
+	term.Complete(cmd, "for", untilRunning, UntilReady, UntilStopped)
+	s.WaitingFlags(cmd)
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		return term.OneOf("--for", until, untilRunning, UntilReady, UntilStopped)
+	})
+	return cmd
+}
+
+// StateWait waits for a state of processes.
+type StateWait struct {
+	Session *remote.Session
+	Client  *client.Client
+	Args    []string
+	Sel     *selection.Selection
+	Until   string
+}
+
+// Run looks again and again, and returns the exit code as an error. It survives a restart of the server. The first look
+// alone ends no wait before its time: what it sees may be older than the question, as after a kill.
+func (w *StateWait) Run(ctx context.Context) error {
+	asked, pause := time.Now(), waitLook
+	if t := w.Session.Timeout; t > 0 {
+		pause = min(pause, t/4)
+	}
+	news := w.follow(ctx)
+	left := "nothing is known yet"
+	var seen bool // whether the last look could have ended the wait, and verdict is how
+	var verdict error
+	late := func() error {
+		if seen && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return verdict
+		}
+		return w.late(ctx, left)
+	}
+	for {
+		sure := time.Since(asked) >= waitSure
+		found, err := w.Sel.Choose(ctx, w.Client, w.Args, false)
+		if exit, ok := errors.AsType[*command.ExitError](err); ok && exit.Code == command.NoSuch &&
+			w.begins(ctx) {
+			found, err = nil, nil
+		}
+		_, away := errors.AsType[*client.UnreachableError](err)
+		switch {
+		case ctx.Err() != nil:
+			return late()
+		case err != nil && !away:
+			return err
+		case err != nil:
+			left, seen = err.Error(), false
+		case len(found) > 0:
+			lacking := slices.DeleteFunc(found, w.Holds)
+			left, verdict = describe(lacking), w.Hopeless(lacking)
+			seen = (len(lacking) == 0 || verdict != nil) && !w.isBusy(ctx) && ctx.Err() == nil
+			if seen && sure {
+				return verdict
+			}
+		default:
+			seen = false
+		}
+		select {
+		case <-time.After(pause):
+		case <-news:
+		case <-ctx.Done():
+			return late()
+		}
+	}
+}
+
+// follow returns a channel that gets a value after events of the namespaces, at most a few times a second.
+func (w *StateWait) follow(ctx context.Context) <-chan struct{} {
+	news := make(chan struct{})
+	var f client.EventFilter
+	for _, arg := range w.Args {
+		namespace, _, _ := strings.Cut(arg, "/")
+		f.Namespaces = append(f.Namespaces, namespace)
+	}
+	go func() {
+		for _, err := range w.Client.FollowEvents(ctx, f) {
+			if err != nil {
+				return // the looks go on without it
+			}
+			select {
+			case news <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			select { // the state arrives with the event or just after it
+			case <-time.After(waitLook / 4):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return news
+}
+
+// begins reports whether the first operation on processes that no host knows yet is under way.
+func (w *StateWait) begins(ctx context.Context) bool {
+	return !slices.ContainsFunc(w.Args, func(arg string) bool { return !w.isOpen(ctx, arg) })
+}
+
+// isBusy reports whether an operation on the processes is open: their states may be from before it.
+func (w *StateWait) isBusy(ctx context.Context) bool {
+	return slices.ContainsFunc(w.Args, func(arg string) bool { return w.isOpen(ctx, arg) })
+}
+
+// isOpen reports whether an operation on a process is queued or under way.
+func (w *StateWait) isOpen(ctx context.Context, arg string) bool {
+	namespace, name, err := term.SplitID(arg)
+	if err != nil {
+		return false
+	}
+	found, err := w.Client.Why(ctx, client.WhyFilter{
+		Namespace: namespace, Name: name, Hosts: w.Sel.Names, Selector: w.Sel.Selector, All: true,
+	})
+	return err == nil && slices.ContainsFunc(found.Findings, func(f client.Finding) bool {
+		return f.Cause.ID == string(process.CauseOperating) || f.Cause.ID == string(process.CauseQueued)
+	})
+}
+
+// Holds reports whether a process is in the state. What its host said before it went away does not count.
+func (w *StateWait) Holds(p client.Process) bool {
+	if p.Stale {
+		return false
+	}
+	switch w.Until {
+	case UntilStopped:
+		failed := p.State == process.StateFinished && hasFailed(&p)
+		return p.Instance == nil && !failed && slices.Contains([]string{
+			process.StateStopped, process.StateFinished, process.StateGivenUp, process.StateScheduled,
+		}, p.State)
+	case UntilReady:
+		return runs(p) && !isUnready(p)
+	}
+	return runs(p)
+}
+
+// runs reports whether a process runs and no operation holds it.
+func runs(p client.Process) bool {
+	return p.Instance != nil && p.State != process.StateOperating && p.State != process.StateStopping
+}
+
+// isUnready reports whether a process that runs is not ready. Another state may hide that.
+func isUnready(p client.Process) bool {
+	is := func(c client.Cause) bool { return c.ID == string(process.CauseNotReady) }
+	return p.State == process.StateNotReady || p.Cause != nil && is(*p.Cause) || slices.ContainsFunc(p.Further, is)
+}
+
+// Hopeless returns an error if a process cannot get to the state by itself, or if its single run has failed.
+func (w *StateWait) Hopeless(lacking []client.Process) error {
+	over := slices.DeleteFunc(slices.Clone(lacking), func(p client.Process) bool {
+		return p.Stale || !hasFailed(&p) || w.Until == UntilStopped && p.State == process.StateGivenUp
+	})
+	if len(over) == 0 {
+		return nil
+	}
+	return &command.ExitError{Code: command.Failed, Err: errors.New(describe(over))}
+}
+
+// late is the error of a wait that ended before its state.
+func (w *StateWait) late(ctx context.Context, left string) error {
+	exit := &command.ExitError{Code: command.Unreachable}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		exit.Err = fmt.Errorf("not %s within %s: %s", w.Until, w.Session.Timeout, left)
+	}
+	return exit
+}
+
+// describe names the first of the processes with its state and message.
+func describe(lacking []client.Process) string {
+	if len(lacking) == 0 {
+		return "an operation is open"
+	}
+	p := lacking[0]
+	text := fmt.Sprintf("%s/%s on %s is %s", p.Namespace, p.Name, p.Host.ID, stateOf(p))
+	if p.Message != "" {
+		text += ": " + p.Message
+	}
+	if more := len(lacking) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return term.Printable(text)
+}

@@ -1,0 +1,627 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/events"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/process"
+	"drover/internal/why"
+	"drover/internal/words"
+)
+
+// rollOut begins a rollout and follows it.
+func (a *Command) rollOut(cmd *cobra.Command, c *client.Client, request client.Request) error {
+	r, err := Uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
+		return c.RollOut(ctx, request)
+	}, a.Again("rollout list"))
+	if err != nil {
+		return err
+	}
+	return Attend(cmd, &a.Session, c, r, a.NoWait)
+}
+
+// SayOrder says that none of the hosts of a rollout has the label or fact that sorts them.
+func SayOrder(cmd *cobra.Command, c *client.Client, r *client.Rollout) {
+	if r.Plan.Order == "" {
+		return
+	}
+	f := client.AgentFilter{Selector: r.Plan.Order, Limit: 1}
+	for i := range r.Hosts {
+		f.Hosts = append(f.Hosts, r.Hosts[i].Host)
+	}
+	if len(f.Hosts) > remote.MostAsked {
+		f.Hosts = nil
+	}
+	// Without an answer, as for a person who may not read hosts, there is nothing to say.
+	if found, err := client.Collect(c.Agents(cmd.Context(), f)); err == nil && len(found) == 0 {
+		term.Say(cmd, "--order %s sorts nothing: no host has this label or fact\n", r.Plan.Order)
+	}
+}
+
+// Attend follows a rollout that has just begun. With noWait it prints the id. Nobody waits for a scheduled rollout.
+func Attend(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.Rollout, noWait bool) error {
+	SayOrder(cmd, c, &r)
+	switch {
+	case noWait:
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.ID)
+		return err
+	case r.State == client.RolloutScheduled:
+		term.Say(cmd, "%s\nend it: %s\n", rolloutLine(&r), s.Again("rollout abort %s", r.ID))
+		if s.Form != term.AsTable {
+			return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
+		}
+		return nil
+	}
+	return followRollout(cmd, s, c, r)
+}
+
+// followRollout prints the progress of a rollout until it is done, aborted or paused, or waits for an approval.
+func followRollout(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.Rollout) error {
+	ctx := cmd.Context()
+	view := rolloutView{cmd: cmd, rewrite: term.Rewritable(cmd.ErrOrStderr())}
+	heard := time.Now()
+	for {
+		view.show(&r, time.Now())
+		if r.State != client.RolloutRunning && r.State != client.RolloutScheduled && !r.Undoing {
+			break
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+		}
+		next, err := c.Rollout(ctx, r.ID)
+		if err == nil {
+			r, heard = next, time.Now()
+			continue
+		}
+		if _, away := errors.AsType[*client.UnreachableError](err); away && ctx.Err() == nil &&
+			time.Since(heard) < patience {
+			continue
+		}
+		term.Say(cmd, "%s continues; follow it with: %s\n", r.ID, s.Again("rollout watch %s", r.ID))
+		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf("not done within %s", s.Timeout)}
+		case ctx.Err() != nil:
+			return &command.ExitError{Code: command.Unreachable}
+		default:
+			return remote.ExitOf(err)
+		}
+	}
+	if err := printRollout(cmd, s, &r); err != nil {
+		return err
+	}
+	verdict := rolloutVerdict(&r)
+	if r.Plan.UndoOnFailure && r.State == client.RolloutAborted && s.Form == term.AsTable {
+		return errors.Join(verdict, followUndo(cmd, s, c, r.ID))
+	}
+	return verdict
+}
+
+// followUndo follows the undo of a rollout that has just been undone, if there is one.
+func followUndo(cmd *cobra.Command, s *remote.Session, c *client.Client, id string) error {
+	recent, err := c.RolloutPage(cmd.Context(), client.RolloutFilter{Limit: 50}, "")
+	if err != nil {
+		return remote.ExitOf(err)
+	}
+	for _, undo := range recent.Items {
+		if undo.Undoes == id {
+			return followRollout(cmd, s, c, undo)
+		}
+	}
+	return nil
+}
+
+// rolloutView shows the progress of a rollout: lines that it rewrites, or one line for each change.
+type rolloutView struct {
+	cmd     *cobra.Command
+	rewrite bool
+	last    string
+	// drawn is the number of lines on the terminal that it rewrites.
+	drawn int
+}
+
+// The sizes of lanes: the characters of a bar, the lanes at a time, and the characters of a line.
+const (
+	barWidth  = 20
+	mostLanes = 6
+	lineWidth = 79
+)
+
+func (v *rolloutView) show(r *client.Rollout, now time.Time) {
+	if !v.rewrite {
+		if line := rolloutLine(r); line != v.last {
+			term.Say(v.cmd, "%s\n", line)
+			v.last = line
+		}
+		return
+	}
+	head := fmt.Sprintf("%s: %s, %d/%d ok, %d failed%s", r.ID, r.State, r.Counts.OK, r.Counts.Hosts, r.Counts.Failed,
+		pace(r, now))
+	lines := append([]string{head}, lanes(r)...)
+	if r.Reason != "" {
+		lines = append(lines, "  "+term.Printable(r.Reason))
+	}
+	if r.Active() { // the result has them, too
+		for _, f := range r.Failures {
+			lines = append(lines, "  "+failureLine(&f))
+		}
+	}
+	var text strings.Builder
+	if v.drawn > 0 {
+		fmt.Fprintf(&text, "\x1b[%dA\r\x1b[J", v.drawn)
+	}
+	for _, l := range lines {
+		text.WriteString(shortened(l, lineWidth) + "\n")
+	}
+	v.drawn = len(lines)
+	term.Say(v.cmd, "%s", text.String())
+}
+
+// shortened cuts a line, so that it takes one line of a terminal.
+func shortened(line string, most int) string {
+	if runes := []rune(line); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return line
+}
+
+// pace returns the hosts a minute so far and the time that is left at this rate; empty if nobody can know.
+func pace(r *client.Rollout, now time.Time) string {
+	begun := r.CreatedAt
+	if r.At != nil {
+		begun = *r.At
+	}
+	n := r.Counts
+	over, left := n.OK+n.Failed+n.Skipped, n.Waiting+n.Begun+n.Baking
+	passed := now.Sub(begun)
+	if r.State != client.RolloutRunning || over == 0 || left == 0 || passed <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f hosts/min, about %s left", float64(over)/passed.Minutes(),
+		why.Age(passed*time.Duration(left)/time.Duration(over)))
+}
+
+// lanes returns a line with a bar for each batch around the present one.
+func lanes(r *client.Rollout) (lines []string) {
+	states := map[int]map[string]int{}
+	for _, h := range r.Hosts {
+		if states[h.Batch] == nil {
+			states[h.Batch] = map[string]int{}
+		}
+		states[h.Batch][h.State]++
+	}
+	batches := slices.Sorted(maps.Keys(states))
+	present := max(0, slices.Index(batches, r.Batch))
+	first := max(0, min(present-mostLanes/2, len(batches)-mostLanes))
+	for _, batch := range batches[first:min(first+mostLanes, len(batches))] {
+		lines = append(lines, fmt.Sprintf("  batch %-4d %s", batch+1, lane(states[batch])))
+	}
+	if hidden := len(batches) - first - len(lines); hidden > 0 {
+		lines = append(lines, "  and "+process.Count(hidden, "more batch", "more batches"))
+	}
+	return lines
+}
+
+// lane returns the bar of a batch and its hosts by state.
+func lane(states map[string]int) string {
+	total := 0
+	for _, n := range states {
+		total += n
+	}
+	bar, seen := "", 0
+	var words []string
+	for _, s := range []struct{ state, mark, word string }{
+		{client.RolloutHostOK, "#", "ok"},
+		{client.RolloutHostFailed, "!", "failed"},
+		{client.RolloutHostSkipped, "-", "skipped"},
+		{client.RolloutHostBaking, "=", "baking"},
+		{client.RolloutHostBegun, ">", "under way"},
+		{client.RolloutHostWaiting, ".", "waiting"},
+	} {
+		n := states[s.state]
+		seen += n
+		bar += strings.Repeat(s.mark, seen*barWidth/total-len(bar))
+		if n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, s.word))
+		}
+	}
+	return "[" + bar + "] " + strings.Join(words, ", ")
+}
+
+// rolloutLine is the progress of a rollout in one line.
+func rolloutLine(r *client.Rollout) string {
+	n := r.Counts
+	text := fmt.Sprintf("%s: %s, batch %d, %d/%d ok, %d failed, %d skipped, %d under way, %d baking, %d waiting", r.ID,
+		r.State, r.Batch+1, n.OK, n.Hosts, n.Failed, n.Skipped, n.Begun, n.Baking, n.Waiting)
+	if r.State == client.RolloutScheduled && r.At != nil {
+		text += ": begins at " + r.At.Local().Format(time.RFC3339)
+	}
+	if r.Reason != "" {
+		text += ": " + term.Printable(r.Reason)
+	}
+	return text
+}
+
+// failureLine names a group of failed hosts.
+func failureLine(f *client.RolloutFailure) string {
+	line := fmt.Sprintf("%d failed, %s: %s (%s)", len(f.Hosts), term.Printable(f.Cause), term.Printable(briefly(f.Message)),
+		FirstOf(f.Hosts, 3))
+	if len(f.Common) > 0 {
+		line += ", all with " + FirstOf(f.Common, 3)
+	}
+	return line
+}
+
+// FirstOf names at most a number of a list, and counts the others.
+func FirstOf(names []string, most int) string {
+	text := term.Printable(strings.Join(names[:min(most, len(names))], ", "))
+	if left := len(names) - most; left > 0 {
+		text += fmt.Sprintf(" and %d more", left)
+	}
+	return text
+}
+
+// rolloutLines say how a rollout is, its failures by cause, and what else concerns its processes.
+func rolloutLines(r *client.Rollout) []string {
+	lines := []string{rolloutLine(r)}
+	if r.Undoes != "" {
+		lines = append(lines, "  undoes "+r.Undoes)
+	}
+	if len(r.ApprovedBy) > 0 {
+		lines = append(lines, "  approved by "+term.Printable(strings.Join(r.ApprovedBy, ", ")))
+	}
+	for _, f := range r.Failures {
+		lines = append(lines, "  "+failureLine(&f))
+	}
+	lines = append(lines, skippedLines(r)...)
+	for _, o := range r.Others {
+		lines = append(lines, fmt.Sprintf("  beside it: %s %s by %s at %s (%s)", o.Op, term.Printable(o.Subject),
+			term.Printable(term.Caller(o.App, o.User)), term.Stamp(&o.CreatedAt), o.ID))
+	}
+	const shown = 3
+	left := leftAlone(r)
+	for _, h := range left[:min(shown, len(left))] {
+		lines = append(lines, fmt.Sprintf("  %s: %s", term.Printable(h.Host), term.Printable(briefly(h.Message))))
+	}
+	if more := len(left) - shown; more > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more that the rollout leaves alone", more))
+	}
+	return lines
+}
+
+// answerLines prints lines that are the answer of a command, in the language of the person.
+func answerLines(cmd *cobra.Command, lines []string) error {
+	w := cmd.OutOrStdout()
+	_, err := fmt.Fprintln(w, term.Told(cmd, w, strings.Join(lines, "\n")))
+	return err
+}
+
+// printRollout prints what a command that acts on a rollout has come to, and what a person can do next.
+func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) error {
+	if s.Form != term.AsTable {
+		return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
+	}
+	for _, line := range rolloutLines(r)[1:] { // the command has said the first one
+		term.Say(cmd, "%s\n", line)
+	}
+	sayNext(cmd, s, r)
+	return nil
+}
+
+// sayNext says what a person can do next.
+func sayNext(cmd *cobra.Command, s *remote.Session, r *client.Rollout) {
+	if len(r.Failures) > 0 || r.State == client.RolloutHeld {
+		sayPage(cmd, s, "rollouts/"+r.ID)
+	}
+	if r.State == client.RolloutHeld {
+		term.Say(cmd, "another person approves it: %s; end it: %s\n", s.Again("rollout approve %s", r.ID),
+			s.Again("rollout abort %s", r.ID))
+	}
+	if r.State == "paused" {
+		term.Say(cmd, "go on: %s; end it: %s\n", s.Again("rollout resume %s", r.ID), s.Again("rollout abort %s", r.ID))
+	}
+	if n := skippedAway(r); n > 0 && r.Op == client.OpApply {
+		sayFollow(cmd)
+	} else if n > 0 {
+		term.Say(cmd, "repeat on the hosts that were away: %s\n", s.Again("rollout retry %s --away", r.ID))
+	}
+	if r.State == client.RolloutDone && r.Op == client.OpApply && meddled(r) {
+		term.Say(cmd, "apply the file again to bring it to the hosts that somebody has changed\n")
+	}
+	if r.Counts.Failed > 0 && r.State != "running" && r.State != "aborted" {
+		term.Say(cmd, "repeat on the failed hosts: %s\n", s.Again("rollout retry %s", r.ID))
+		if r.Op == client.OpApply {
+			term.Say(cmd, "take it back: %s\n", s.Again("rollout undo %s", r.ID))
+		}
+	}
+}
+
+// NewRollout returns 'drover rollout'.
+func NewRollout() *cobra.Command {
+	return term.Noun("rollout", "List, follow, pause, undo and end rollouts",
+		`List, follow, pause, undo and end rollouts. A rollout is an operation or an apply with --batch: the
+server begins it on a batch of hosts, and on the next batch after the processes of the first have
+stayed well. It pauses itself when too many hosts fail.`,
+		newRolloutList(), newRolloutStatus(), newRolloutWatch(), newRolloutRetry(),
+		newRolloutChange("pause", "Begin no further batch", `Begin no further batch. The hosts of the present batch go on.`,
+			(*client.Client).PauseRollout),
+		newRolloutChange("resume", "Go on with a paused rollout",
+			`Go on with a paused rollout. The hosts that have failed so far no longer count.`,
+			(*client.Client).ResumeRollout),
+		newRolloutChange("abort", "End a rollout", `End a rollout. It begins no further batch. In the present batch, an operation that has not begun on
+its host never begins.`, (*client.Client).AbortRollout),
+		newRolloutChange("approve", "Approve a rollout that waits for a person",
+			`Approve a rollout that waits for a person: after its canaries with --canary-approval, or before it
+reaches more hosts than one person may change by the server's --approval-above. Only a person may
+approve, proven by a token or by the server's socket, and not the person who began the rollout.`,
+			(*client.Client).ApproveRollout),
+		newRolloutPace(), newRolloutUndo())
+}
+
+func newRolloutList() *cobra.Command {
+	var s remote.Session
+	var f client.RolloutFilter
+	var hosts remote.Hosts
+	cmd := remote.List[client.Rollout]{
+		Use: "list", Short: "List rollouts, newest first", None: "no rollouts",
+		ID: func(r client.Rollout) string { return r.ID },
+		Columns: []term.Column[client.Rollout]{
+			{Head: "ROLLOUT", Cell: func(r client.Rollout) string { return r.ID }},
+			{Head: "STATE", Cell: func(r client.Rollout) string { return words.Result(r.State, r.Counts.Failed) }, State: true},
+			{Head: "OPERATION", Cell: func(r client.Rollout) string { return r.Op }},
+			{Head: "PROCESS", Cell: func(r client.Rollout) string { return processesOf(r.Processes) }},
+			{Head: "HOSTS", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Hosts) }},
+			{Head: "OK", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.OK) }},
+			{Head: "FAILED", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Failed) }},
+			{Head: "SKIPPED", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Skipped) }},
+			{Head: "WAITING", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Waiting) }},
+			{Head: "AGE", Cell: func(r client.Rollout) string { return term.Since(&r.CreatedAt) }},
+			{Head: "BY", Cell: func(r client.Rollout) string { return term.Caller(r.App, r.User) }},
+			{Head: "SCHEDULE", Wide: true, Cell: func(r client.Rollout) string { return r.Schedule }},
+			{Head: "UNDOES", Wide: true, Cell: func(r client.Rollout) string { return r.Undoes }},
+			{Head: "REASON", Wide: true, Cell: func(r client.Rollout) string { return r.Reason }},
+		},
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Rollout, error) {
+			f.Hosts, f.Selector = hosts.Names, hosts.Selector
+			rows, err := client.Collect(c.Rollouts(ctx, f))
+			if err == nil && len(rows) == 0 {
+				err = hosts.Unmatched(ctx, c)
+			}
+			return rows, err
+		},
+	}.Command(&s)
+	flags := cmd.Flags()
+	flags.StringVar(&f.State, "state", "",
+		"only rollouts in this state: scheduled, running, held, paused, done or aborted; active is all but the last two")
+	flags.StringVarP(&f.Namespace, "namespace", "n", "", "only rollouts with a process of this namespace, or of a pattern")
+	hosts.Flags(cmd, &s, "only rollouts that have one of these hosts")
+	flags.IntVar(&f.Limit, "limit", 20, "list at most this number of rollouts; 0 lists all")
+	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error { return events.Limited(f.Limit) })
+	term.Complete(cmd, "state", "active", "scheduled", "running", "held", "paused", "done", "aborted")
+	return cmd
+}
+
+// processesOf names the first process, and counts the others.
+func processesOf(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	if len(names) > 1 {
+		return names[0] + " and " + process.Count(len(names)-1, "other", "others")
+	}
+	return names[0]
+}
+
+// rolloutNamed returns the client of a session, and the rollout with that id.
+func rolloutNamed(cmd *cobra.Command, s *remote.Session, id string) (*client.Client, client.Rollout, error) {
+	c, err := s.Client(cmd)
+	if err != nil {
+		return nil, client.Rollout{}, err
+	}
+	r, err := onRollout(cmd.Context(), c, id, func(id string) (client.Rollout, error) {
+		return c.Rollout(cmd.Context(), id)
+	})
+	return c, r, err
+}
+
+func newRolloutStatus() *cobra.Command {
+	var s remote.Session
+	cmd := &cobra.Command{
+		Use:   "status ROLLOUT",
+		Short: "Show a rollout, its failures by cause and each host",
+		Args:  term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, r, err := rolloutNamed(cmd, &s, args[0])
+			if err != nil {
+				return err
+			}
+			if s.Form == term.AsTable {
+				if err := answerLines(cmd, rolloutLines(&r)); err != nil {
+					return err
+				}
+				name := func(h client.RolloutHost) string { return h.Host }
+				if err := term.PrintList(cmd, s.Output, r.Hosts, hostColumns(), name); err != nil {
+					return err
+				}
+				sayNext(cmd, &s, &r)
+				return nil
+			}
+			return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
+		},
+		ValidArgsFunction: completeRollouts(&s),
+	}
+	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
+	return cmd
+}
+
+func hostColumns() []term.Column[client.RolloutHost] {
+	return []term.Column[client.RolloutHost]{
+		{Head: "HOST", Cell: func(h client.RolloutHost) string { return h.Host }},
+		{Head: "BATCH", Cell: func(h client.RolloutHost) string { return strconv.Itoa(h.Batch + 1) }},
+		{Head: "STATE", Cell: func(h client.RolloutHost) string { return h.State }, State: true},
+		{Head: "CAUSE", Cell: func(h client.RolloutHost) string { return h.Cause }},
+		{Head: "MESSAGE", Cell: func(h client.RolloutHost) string { return h.Message }},
+		{Head: "TASK", Wide: true, Cell: func(h client.RolloutHost) string { return h.Operation }},
+	}
+}
+
+func newRolloutWatch() *cobra.Command {
+	var s remote.Session
+	cmd := &cobra.Command{
+		Use:   "watch ROLLOUT",
+		Short: "Follow a rollout until it is done or paused",
+		Long: `Follow a rollout until it is done, aborted or paused, or waits for an approval. Ctrl-C ends the command,
+not the rollout.
+
+Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some hosts only, paused, or held for
+an approval.`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, r, err := rolloutNamed(cmd, &s, args[0])
+			if err != nil {
+				return err
+			}
+			return followRollout(cmd, &s, c, r)
+		},
+		ValidArgsFunction: completeRollouts(&s),
+	}
+	s.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
+	return cmd
+}
+
+// newRolloutChange returns a command that changes a rollout.
+func newRolloutChange(verb, short, long string,
+	change func(c *client.Client, ctx context.Context, id string) (client.Rollout, error),
+) *cobra.Command {
+	var s remote.Session
+	cmd := &cobra.Command{
+		Use:   verb + " ROLLOUT",
+		Short: short,
+		Long:  long,
+		Args:  term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.Client(cmd)
+			if err != nil {
+				return err
+			}
+			r, err := onRollout(cmd.Context(), c, args[0], func(id string) (client.Rollout, error) {
+				return change(c, cmd.Context(), id)
+			})
+			if err != nil {
+				return err
+			}
+			if s.Form != term.AsTable {
+				return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
+			}
+			term.Say(cmd, "%s\n", rolloutLine(&r))
+			return nil
+		},
+		ValidArgsFunction: completeRollouts(&s),
+	}
+	s.Flags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
+	return cmd
+}
+
+func newRolloutRetry() *cobra.Command {
+	var away bool
+	cmd := newRolloutChange("retry", "Repeat the operation on the failed hosts",
+		`Repeat the operation on the failed hosts of a paused or done rollout, in new batches. With --away
+only on the hosts that were not connected. A rollout that is done becomes active again.`,
+		func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
+			return c.RetryRollout(ctx, id, away)
+		})
+	cmd.Flags().BoolVar(&away, "away", false, "only hosts that were not connected, failed or skipped")
+	return cmd
+}
+
+func newRolloutPace() *cobra.Command {
+	var plan RolloutFlags
+	cmd := newRolloutChange("pace", "Speed a rollout up, or slow it down",
+		`Speed a rollout up, or slow it down. The hosts that wait get batches of the new size, and every bake and
+pause is as long as the flags say from now on. What the flags do not name stays. The canaries and the order
+of the hosts stay.`,
+		func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
+			return c.PaceRollout(ctx, id, plan.Fields())
+		})
+	plan.pace(cmd)
+	return cmd
+}
+
+func newRolloutUndo() *cobra.Command {
+	var a Command
+	var plan RolloutFlags
+	cmd := &cobra.Command{
+		Use:   "undo [ROLLOUT]",
+		Short: "Take the rollout of an apply back",
+		Long: `Take the rollout of an apply back. The hosts that it has reached get the specs that they had when it was
+accepted; a process that it has brought is stopped and removed. The undo goes to all hosts at once and
+needs no approval, whatever plan the rollout had; --batch, --bake and so on slow it down. It skips hosts
+that are away; they follow when they return. A paused rollout ends. Nothing undoes the rollout of an
+operation. Without ROLLOUT drover takes the last apply back, if that made one rollout.
+
+Exit codes: 0 done, 1 failed or declined, 2 no rollout of an apply, 6 unreachable or timed out, 7 done on
+some hosts only, paused, or held for an approval.`,
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, r, err := toUndo(cmd, &a.Session, args)
+			if err != nil {
+				return err
+			}
+			if r.Op != client.OpApply {
+				return term.Usagef("%s is a rollout of the operation %s, which nothing undoes: expected the rollout of an apply",
+					r.ID, r.Op)
+			}
+			reached := process.Count(reachedBy(&r), "host", "hosts")
+			if !a.Yes {
+				if err := a.AskFirst(cmd, "undo "+r.ID+" on "+reached, reachedBy(&r)); err != nil {
+					return err
+				}
+			}
+			slower := plan.Fields()
+			if plan.At != "" {
+				slower["at"] = plan.At
+			}
+			undo, err := Uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
+				return c.UndoRollout(ctx, r.ID, slower)
+			}, a.Again("rollout list"))
+			if err != nil {
+				return err
+			}
+			return Attend(cmd, &a.Session, c, undo, a.NoWait)
+		},
+		ValidArgsFunction: completeRollouts(&a.Session),
+	}
+	cmd.Flags().BoolVarP(&a.Yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&a.NoWait, "no-wait", false, "print the id of the new rollout and do not wait for it")
+	plan.flags(cmd, true)
+	a.WaitingFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
+	return cmd
+}
+
+// reachedBy returns the number of hosts whose operation has begun.
+func reachedBy(r *client.Rollout) int {
+	return r.Counts.Hosts - r.Counts.Waiting - r.Counts.Skipped
+}
+
+// completeRollouts completes the id of a rollout.
+func completeRollouts(s *remote.Session) remote.Completer {
+	return remote.First(remote.Completing(s, func(ctx context.Context, c *client.Client, _ string) []string {
+		return remote.Words(c.Rollouts(ctx, client.RolloutFilter{Limit: 50}), func(r client.Rollout) string {
+			return r.ID + "\t" + r.Op + " " + term.Printable(processesOf(r.Processes))
+		})
+	}))
+}

@@ -1,0 +1,213 @@
+package operations
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/cli/list"
+	"drover/internal/cli/remote"
+	"drover/internal/cli/selection"
+	"drover/internal/cli/term"
+	"drover/internal/command"
+	"drover/internal/process"
+)
+
+// TestFailuresOfMany: while many targets are under way, a wait tells each kind of failure once, with one target.
+func TestFailuresOfMany(t *testing.T) {
+	var failed []map[string]any
+	fails := func(host, message string) {
+		failed = append(failed, map[string]any{
+			"namespace": "shop", "name": "api", "host": host, "outcome": "check-failed", "message": message,
+		})
+	}
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		if r.URL.Path != "/api/v1/operations/op-1/results" || r.URL.Query().Get("outcome") != "failed" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"items": failed})
+	}))
+	defer server.Close()
+	c, err := client.New(client.Config{URL: server.URL, AppCode: "a", AppSecret: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	cmd := &cobra.Command{}
+	cmd.SetErr(&said)
+	w := Waiter{Session: &remote.Session{Output: term.Output{Form: term.AsTable}}}
+	look := func() string {
+		t.Helper()
+		said.Reset()
+		o := client.Operation{ID: "op-1", Op: "restart", Counts: client.Counts{Targets: 213, Failed: len(failed)}}
+		if err := w.meanwhile(t.Context(), cmd, c, o, &progress{cmd: cmd}); err != nil {
+			t.Fatal(err)
+		}
+		return said.String()
+	}
+	if got := look(); got != "" || asked != 0 {
+		t.Errorf("without a failure: %q after %d questions", got, asked)
+	}
+	fails("0:10.0.0.7", "port 8080 is in use by pid 771")
+	fails("0:10.0.0.8", "port 8080 is in use by pid 4")
+	if got := look(); got != "  failed: port 8080 is in use by pid 771 (shop/api on 0:10.0.0.7)\n" {
+		t.Errorf("two of a kind: %q", got)
+	}
+	if got := look(); got != "" || asked != 1 {
+		t.Errorf("nothing new: %q after %d questions", got, asked)
+	}
+	for _, name := range []string{"api", "web"} {
+		fails("0:10.0.0.8", "run: \""+name+"\" was not found")
+		failed[len(failed)-1]["name"] = name
+		if got := look(); got != "  failed: run: \""+name+"\" was not found (shop/"+name+" on 0:10.0.0.8)\n" {
+			t.Errorf("of %s: %q", name, got)
+		}
+	}
+	fails("0:10.0.0.9", "no answer\x1b[31m")
+	if got := look(); got != "  failed: no answer?[31m (shop/api on 0:10.0.0.9)\n" {
+		t.Errorf("another kind: %q", got)
+	}
+	for range 2 * mostKinds {
+		fails("0:10.0.0.10", strings.Repeat("x", len(failed)))
+	}
+	if got := strings.Count(look(), "\n"); got != mostKinds-4 {
+		t.Errorf("%d of many kinds", got)
+	}
+}
+
+// TestProgressInAPipe: without a terminal, a wait tells one line at once and one every ten seconds, with a change or not.
+func TestProgressInAPipe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		cmd := &cobra.Command{}
+		cmd.SetErr(&said)
+		line := progress{cmd: cmd}
+		o := client.Operation{Op: "restart", Counts: client.Counts{Targets: 30, Pending: 30}}
+		for second := range 35 {
+			if second < 12 {
+				o.Counts.OK, o.Counts.Pending = second, 30-second
+			}
+			line.show(o)
+			time.Sleep(time.Second)
+		}
+		line.clear()
+		want := "restart: 0/30 ok, 0 failed, 30 running\nrestart: 10/30 ok, 0 failed, 20 running\n" +
+			strings.Repeat("restart: 11/30 ok, 0 failed, 19 running\n", 2)
+		if said.String() != want {
+			t.Errorf("it told %q, want %q", said.String(), want)
+		}
+	})
+}
+
+// looks answers each look at the processes with the next state, and all other calls with an empty list.
+type looks struct{ states []string }
+
+func (l *looks) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := `{"items":[]}`
+	if r.URL.Path == "/api/v1/processes" {
+		instance := ""
+		if l.states[0] == process.StateRunning {
+			instance = `,"instance":{"pid":7}`
+		}
+		body = fmt.Sprintf(`{"items":[{"namespace":"shop","name":"api","host":{"id":"h","online":true},"state":%q%s}]}`,
+			l.states[0], instance)
+		l.states = l.states[min(1, len(l.states)-1):]
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: r,
+	}, nil
+}
+
+// TestFirstLook: what the first look sees may be older than the question, so it alone ends no wait before its
+// time. A wait that has no time for more ends with what its last look has seen.
+func TestFirstLook(t *testing.T) {
+	const running, backoff, given = process.StateRunning, process.StateBackoff, process.StateGivenUp
+	for name, c := range map[string]struct {
+		states  []string
+		timeout time.Duration
+		code    int
+	}{
+		"it runs on":                      {[]string{running, running}, time.Minute, command.Done},
+		"it was ended just before":        {[]string{running, backoff, running}, time.Minute, command.Done},
+		"it was ended, and stays down":    {[]string{running, backoff}, time.Minute, command.Unreachable},
+		"it was given up, and has begun":  {[]string{given, running}, time.Minute, command.Done},
+		"it was given up, and remains so": {[]string{given, given}, time.Minute, command.Failed},
+		"a short look at what runs":       {[]string{running, running}, time.Second, command.Done},
+		"a short look at an end":          {[]string{running, backoff}, time.Second, command.Unreachable},
+		"a short look at what is given up": {
+			[]string{given, given}, 100 * time.Millisecond, command.Failed,
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			host := &looks{states: c.states}
+			client, err := client.New(client.Config{URL: "http://drover", AppCode: "a", AppSecret: "s", Transport: host})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
+			defer cancel()
+			w := list.StateWait{
+				Session: &remote.Session{Timeout: c.timeout}, Client: client, Args: []string{"shop/api"}, Sel: &selection.Selection{}, Until: list.UntilReady,
+			}
+			err = w.Run(ctx)
+			code := command.Done
+			if exit, ok := errors.AsType[*command.ExitError](err); ok {
+				code = exit.Code
+			}
+			if code != c.code || len(host.states) != 1 {
+				t.Errorf("%s: exit code %d, %d states are left: %v", name, code, len(host.states), err)
+			}
+		})
+	}
+}
+
+// TestOutputOfResults: what programs have written comes below the results, in lines and once.
+func TestOutputOfResults(t *testing.T) {
+	var out, said strings.Builder
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	cmd.SetErr(&said)
+	w := Waiter{Session: &remote.Session{Output: term.Output{Form: term.AsTable}}, shown: map[target]bool{}}
+	w.table = term.TableOf(w.Session.Output, &out, resultColumns())
+	failed := client.Result{
+		Namespace: "shop", Name: "web", Host: "a", Outcome: "check-failed",
+		Message: "restart process (web) failed, for post-check status not alive: pid 3817 exit status 127; " +
+			"run: \"pyton3\" was not found; output: [one\ntwo]",
+	}
+	again := failed
+	again.Host = "b"
+	if err := w.rows(cmd, []client.Result{failed, again}); err != nil {
+		t.Fatal(err)
+	}
+	const text = `restart failed: run: "pyton3" was not found; pid 3817 exit status 127`
+	if strings.Count(out.String(), text+"\n") != 2 || said.String() != "shop/web on a wrote:\n  one\n  two\n" {
+		t.Errorf("%s%s", out.String(), said.String())
+	}
+}
+
+// TestLongMessages: a long output hides neither the reason before it nor its end.
+func TestLongMessages(t *testing.T) {
+	if short := "not alive: exit status 3; output: [no]"; briefly(short) != "not alive: exit status 3: no" {
+		t.Errorf("%q", briefly(short))
+	}
+	got := briefly("not alive: exit status 3; output: [" + strings.Repeat("x", 64<<10) + "the last words]")
+	if len(got) > 1000 || !strings.HasPrefix(got, "not alive: exit status 3: x") ||
+		!strings.HasSuffix(got, "the last words") || !strings.Contains(got, " [... 64676 bytes ...] ") {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+}
