@@ -127,8 +127,12 @@ func (w *StateWait) Run(ctx context.Context) error {
 			left, seen = err.Error(), false
 		case len(found) > 0:
 			lacking := slices.DeleteFunc(found, w.Holds)
-			left, verdict = describe(lacking), w.Hopeless(lacking)
-			seen = (len(lacking) == 0 || verdict != nil) && !w.isBusy(ctx) && ctx.Err() == nil
+			hopeless := w.Hopeless(lacking)
+			ends := (len(lacking) == 0 || hopeless != nil) && !w.isBusy(ctx)
+			if ctx.Err() != nil { // the look before has seen more than half a look
+				return late()
+			}
+			left, seen, verdict = describe(lacking), ends, hopeless
 			if seen && sure {
 				return verdict
 			}
