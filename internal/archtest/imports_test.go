@@ -287,15 +287,49 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/store/sqlite": {
 			"internal/durable", "internal/reserve", "internal/server/store/sqldb", "internal/server/store/sqlstore",
+			"internal/server/store/sqlstore/kit",
 		},
-		"internal/server/store/postgres":   {"internal/server/store", "internal/server/store/sqldb", "internal/server/store/sqlstore"},
+		"internal/server/store/postgres": {
+			"internal/server/store", "internal/server/store/sqldb", "internal/server/store/sqlstore",
+			"internal/server/store/sqlstore/kit",
+		},
 		"internal/server/store/sqldb":      {"internal/process"},
 		"internal/server/store/statusjson": {"internal/process"},
 		"internal/server/batch":            {"internal/idle"},
 		"internal/server/store/sqlstore": {
-			"internal/process", "internal/server/batch", "internal/server/past", "internal/server/rollout", "internal/server/store",
-			"internal/server/store/sqldb",
-			"internal/server/store/statusjson", "internal/server/task", "internal/wildcard",
+			"internal/server/store", "internal/server/store/sqldb", "internal/server/store/sqlstore/alarms",
+			"internal/server/store/sqlstore/events", "internal/server/store/sqlstore/fleet",
+			"internal/server/store/sqlstore/kit", "internal/server/store/sqlstore/observed",
+			"internal/server/store/sqlstore/people", "internal/server/store/sqlstore/tasks",
+		},
+		"internal/server/store/sqlstore/alarms": {
+			"internal/process", "internal/server/store", "internal/server/store/sqlstore/kit",
+		},
+		"internal/server/store/sqlstore/events": {
+			"internal/process", "internal/server/batch", "internal/server/past", "internal/server/store",
+			"internal/server/store/sqldb", "internal/server/store/sqlstore/kit",
+			"internal/server/store/sqlstore/observed", "internal/wildcard",
+		},
+		"internal/server/store/sqlstore/fleet": {
+			"internal/process", "internal/server/store", "internal/server/store/sqlstore/events",
+			"internal/server/store/sqlstore/kit",
+		},
+		"internal/server/store/sqlstore/kit": {
+			"internal/process", "internal/server/store", "internal/server/store/sqldb", "internal/wildcard",
+		},
+		"internal/server/store/sqlstore/observed": {
+			"internal/process", "internal/server/batch", "internal/server/store",
+			"internal/server/store/sqlstore/kit", "internal/server/store/statusjson",
+		},
+		"internal/server/store/sqlstore/people": {
+			"internal/server/store", "internal/server/store/sqlstore/kit",
+		},
+		"internal/server/store/sqlstore/tasks": {
+			"internal/process", "internal/server/batch", "internal/server/rollout", "internal/server/store",
+			"internal/server/store/sqldb", "internal/server/store/sqlstore/events",
+			"internal/server/store/sqlstore/fleet", "internal/server/store/sqlstore/kit",
+			"internal/server/store/sqlstore/observed", "internal/server/store/sqlstore/people",
+			"internal/server/store/statusjson", "internal/server/task",
 		},
 		"docs/why":    {},
 		"docs/zh/why": {},
@@ -528,7 +562,7 @@ func mayImport() map[string][]string {
 		"internal/server/pairs":      {"internal/frame"},
 		"internal/server/store/storeopen": {
 			"internal/server/store", "internal/server/store/postgres", "internal/server/store/sqldb",
-			"internal/server/store/sqlite", "internal/server/store/sqlstore",
+			"internal/server/store/sqlite", "internal/server/store/sqlstore/kit",
 		},
 		"internal/statemachine": {},
 		"internal/statesdoc": {

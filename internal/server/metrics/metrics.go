@@ -111,7 +111,7 @@ func New(build string) *Metrics {
 	return m
 }
 
-// Wrote implements sqlstore.Watch.
+// Wrote implements kit.Watch.
 func (m *Metrics) Wrote(writes int, took time.Duration, err error) {
 	m.writeTime.Observe(took.Seconds())
 	m.writes.Add(float64(writes))
@@ -123,7 +123,7 @@ func (m *Metrics) Wrote(writes int, took time.Duration, err error) {
 	}
 }
 
-// Ended implements sqlstore.Watch.
+// Ended implements kit.Watch.
 func (m *Metrics) Ended(op process.Op, fault process.Fault, took time.Duration) {
 	outcome := "ok"
 	if fault != process.None {
@@ -134,7 +134,7 @@ func (m *Metrics) Ended(op process.Op, fault process.Fault, took time.Duration) 
 	m.took.WithLabelValues(name).Observe(took.Seconds())
 }
 
-// Happened implements sqlstore.Watch.
+// Happened implements kit.Watch.
 func (m *Metrics) Happened(kind process.EventKind, delay time.Duration) {
 	m.events.WithLabelValues(bounded(kind)).Inc()
 	if kind == process.EventRelaunched {
@@ -151,7 +151,7 @@ func bounded(kind process.EventKind) string {
 	return "other"
 }
 
-// Audited implements sqlstore.Watch.
+// Audited implements kit.Watch.
 func (m *Metrics) Audited(rows int) { m.audited.Add(float64(rows)) }
 
 // Reported counts a report of an agent.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"drover/internal/server/store/sqldb"
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqlstore/kit"
 )
 
 // attempts bounds the attempts at an operation whose connection is lost or whose transaction conflicts with others.
@@ -21,7 +21,7 @@ const attempts = connections + 1
 type backend struct {
 	pool    *sql.DB
 	dialect *sqldb.Dialect
-	watch   sqlstore.Watch // nil for none
+	watch   kit.Watch // nil for none
 	batcher *writeBatcher
 	log     *slog.Logger
 	// patience bounds a write, and each wait of a read for the database.

@@ -21,6 +21,7 @@ import (
 
 	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqlstore/kit"
 )
 
 //go:embed migrations/*.sql
@@ -53,12 +54,12 @@ type DB struct {
 type Option func(*options)
 
 type options struct {
-	watch    sqlstore.Watch
+	watch    kit.Watch
 	patience time.Duration
 }
 
 // WatchedBy reports what is stored to w.
-func WatchedBy(w sqlstore.Watch) Option { return func(o *options) { o.watch = w } }
+func WatchedBy(w kit.Watch) Option { return func(o *options) { o.watch = w } }
 
 // Is reports whether a name of a database is the URL of one for Open.
 func Is(name string) bool {

@@ -24,6 +24,7 @@ import (
 	"drover/internal/reserve"
 	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqlstore/kit"
 )
 
 //go:embed migrations/*.sql
@@ -45,10 +46,10 @@ type DB struct {
 // Option changes how a database is opened.
 type Option func(*options)
 
-type options struct{ watch sqlstore.Watch }
+type options struct{ watch kit.Watch }
 
 // WatchedBy reports what is stored to w.
-func WatchedBy(w sqlstore.Watch) Option { return func(o *options) { o.watch = w } }
+func WatchedBy(w kit.Watch) Option { return func(o *options) { o.watch = w } }
 
 // Open opens the database file and brings its schema up to date. If the file does not exist, Open creates it, readable
 // by its owner only. It fails on a schema newer than its own. The caller must call Close.

@@ -15,7 +15,7 @@ import (
 	"drover/internal/durable"
 	"drover/internal/reserve"
 	"drover/internal/server/store/sqldb"
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqlstore/kit"
 )
 
 // errClosed is returned by writes after Close.
@@ -39,7 +39,7 @@ const (
 type writer struct {
 	conns *sql.DB
 	tx    *tx
-	watch sqlstore.Watch // nil for none
+	watch kit.Watch // nil for none
 	log   *slog.Logger
 	// reserve holds disk space for urgent writes on a full disk.
 	reserve *reserve.Reserve
@@ -59,7 +59,7 @@ type job struct {
 }
 
 func newWriter(
-	ctx context.Context, conns *sql.DB, dialect *sqldb.Dialect, watch sqlstore.Watch, room *reserve.Reserve,
+	ctx context.Context, conns *sql.DB, dialect *sqldb.Dialect, watch kit.Watch, room *reserve.Reserve,
 	log *slog.Logger,
 ) (*writer, error) {
 	conn, err := conns.Conn(ctx)

@@ -14,7 +14,7 @@ import (
 	"drover/internal/server/store/postgres"
 	"drover/internal/server/store/sqldb"
 	"drover/internal/server/store/sqlite"
-	"drover/internal/server/store/sqlstore"
+	"drover/internal/server/store/sqlstore/kit"
 )
 
 // Shown returns a name without a password, for people.
@@ -27,7 +27,7 @@ func Shown(name string) string {
 
 // Open opens a database and brings its schema up to date. If watch is not nil, it receives notices of what is stored.
 // If the error is store.ErrAway, a later attempt may succeed.
-func Open(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logger) (store.Store, error) {
+func Open(ctx context.Context, name string, watch kit.Watch, log *slog.Logger) (store.Store, error) {
 	if postgres.Is(name) {
 		db, err := postgres.Open(ctx, name, log, postgres.WatchedBy(watch))
 		if err != nil {
@@ -50,7 +50,7 @@ const (
 
 // Wait is Open, and retries while the database is not available. It passes each such error to unavailable. The log
 // shows the first error and the end of the wait.
-func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logger,
+func Wait(ctx context.Context, name string, watch kit.Watch, log *slog.Logger,
 	unavailable func(error),
 ) (store.Store, error) {
 	begun := time.Now()

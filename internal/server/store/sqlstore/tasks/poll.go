@@ -1,4 +1,4 @@
-package sqlstore
+package tasks
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
+	"drover/internal/server/store/sqlstore/kit"
 	"drover/internal/server/store/statusjson"
 	"drover/internal/server/task"
 )
@@ -26,7 +27,7 @@ const (
 var errPolled = errors.New("enough was read")
 
 // TaskItems calls fn for the last item of every key, in the order in which the keys first appeared.
-func (db *Store) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error {
+func (db *Tasks) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error {
 	w := taskWalk{id: id, app: app}
 	for !w.over {
 		views, err := w.page(ctx, db)
@@ -58,10 +59,10 @@ type taskWalk struct {
 }
 
 // page reads the next page. It fails with ErrNotFound if the task was pruned after the previous page.
-func (w *taskWalk) page(ctx context.Context, db *Store) ([]store.ItemView, error) {
+func (w *taskWalk) page(ctx context.Context, db *Tasks) ([]store.ItemView, error) {
 	w.views, w.read = w.views[:0], 0
 	// all statements must see the same task
-	err := db.backend.Snapshot(ctx, func(ctx context.Context, s sqldb.Session) error {
+	err := db.Backend.Snapshot(ctx, func(ctx context.Context, s sqldb.Session) error {
 		if err := w.find(ctx, db, s); err != nil {
 			return err
 		}
@@ -93,10 +94,10 @@ func (w *taskWalk) page(ctx context.Context, db *Store) ([]store.ItemView, error
 }
 
 // find looks the task up. On the first page it also decides how to read the task.
-func (w *taskWalk) find(ctx context.Context, db *Store, s sqldb.Session) error {
+func (w *taskWalk) find(ctx context.Context, db *Tasks, s sqldb.Session) error {
 	var num, first, end int64
 	var inOrder bool
-	err := tx{s}.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&num, &first, &end, &inOrder) },
+	err := kit.Tx{Session: s}.Query(ctx, func(rows *sql.Rows) error { return rows.Scan(&num, &first, &end, &inOrder) },
 		`SELECT num, first_item, end_item, in_order FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`, w.id, w.app)
 	if err == nil && (num == 0 || w.num != 0 && num != w.num) {
 		err = store.ErrNotFound
@@ -237,7 +238,7 @@ func (c *viewCache) put(key viewKey, r requestViews) {
 }
 
 // requestViews returns the requests of a task.
-func (db *Store) requestViews(ctx context.Context, s sqldb.Session, key viewKey) (r requestViews, err error) {
+func (db *Tasks) requestViews(ctx context.Context, s sqldb.Session, key viewKey) (r requestViews, err error) {
 	if r, ok := db.views.get(key); ok {
 		return r, nil
 	}

@@ -1,4 +1,4 @@
-package sqlstore
+package fleet
 
 import (
 	"context"
@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqlstore/kit"
 )
 
 // Shared reports whether other servers may have the database open at the same time.
-func (db *Store) Shared() bool { return db.dialect.Clock != "" }
+func (db *Fleet) Shared() bool { return db.Dialect.Clock != "" }
 
 // Clock returns the time of the database.
-func (db *Store) Clock(ctx context.Context) (time.Time, error) {
-	now, err := db.clock(ctx, db.backend.Query)
+func (db *Fleet) Clock(ctx context.Context) (time.Time, error) {
+	now, err := db.clock(ctx, db.Backend.Query)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("cannot read the clock of the database: %w", err)
 	}
@@ -25,25 +26,25 @@ func (db *Store) Clock(ctx context.Context) (time.Time, error) {
 
 // clock returns the time of the database. If only this process has the database open, it returns the time of this
 // process.
-func (db *Store) clock(ctx context.Context, query queryFunc) (time.Time, error) {
-	if db.dialect.Clock == "" {
+func (db *Fleet) clock(ctx context.Context, query kit.QueryFunc) (time.Time, error) {
+	if db.Dialect.Clock == "" {
 		return time.Now(), nil
 	}
-	now, err := one(ctx, query, column[int64], db.dialect.Clock)
-	return moment(now), err
+	now, err := kit.One(ctx, query, kit.Column[int64], db.Dialect.Clock)
+	return kit.Moment(now), err
 }
 
 // TakeLease gives a lease to the holder, unless another holder has it.
-func (db *Store) TakeLease(ctx context.Context, name, holder string, hold time.Duration) (taken bool, err error) {
-	err = db.write(ctx, func(ctx context.Context, tx tx) error {
-		now, err := db.clock(ctx, tx.query)
+func (db *Fleet) TakeLease(ctx context.Context, name, holder string, hold time.Duration) (taken bool, err error) {
+	err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		now, err := db.clock(ctx, tx.Query)
 		if err != nil {
 			return err
 		}
-		n, err := tx.affect(ctx, `INSERT INTO leases (name, holder, until) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE
+		n, err := tx.Affect(ctx, `INSERT INTO leases (name, holder, until) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE
 			SET holder = excluded.holder, until = excluded.until WHERE leases.holder = excluded.holder
 				OR leases.until <= ?`,
-			name, holder, nanos(now.Add(hold)), nanos(now))
+			name, holder, kit.Nanos(now.Add(hold)), kit.Nanos(now))
 		taken = n > 0
 		return err
 	})
@@ -54,9 +55,9 @@ func (db *Store) TakeLease(ctx context.Context, name, holder string, hold time.D
 }
 
 // DropLease returns a lease.
-func (db *Store) DropLease(ctx context.Context, name, holder string) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, `DELETE FROM leases WHERE name = ? AND holder = ?`, name, holder)
+func (db *Fleet) DropLease(ctx context.Context, name, holder string) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		return tx.Exec(ctx, `DELETE FROM leases WHERE name = ? AND holder = ?`, name, holder)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot drop lease %q: %w", name, err)
@@ -68,12 +69,12 @@ func (db *Store) DropLease(ctx context.Context, name, holder string) error {
 const serversKept = 7 * 24 * time.Hour
 
 // BeatServer records that a server is online, and returns all servers that are online.
-func (db *Store) BeatServer(ctx context.Context, s store.Server,
+func (db *Fleet) BeatServer(ctx context.Context, s store.Server,
 	within time.Duration,
 ) (there []store.Server, err error) {
-	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+	err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		there = nil
-		now, err := db.clock(ctx, tx.query)
+		now, err := db.clock(ctx, tx.Query)
 		if err != nil {
 			return err
 		}
@@ -85,20 +86,20 @@ func (db *Store) BeatServer(ctx context.Context, s store.Server,
 		if err != nil {
 			return err
 		}
-		if err := tx.exec(ctx, `DELETE FROM servers WHERE beat < ?`, nanos(now.Add(-serversKept))); err != nil {
+		if err := tx.Exec(ctx, `DELETE FROM servers WHERE beat < ?`, kit.Nanos(now.Add(-serversKept))); err != nil {
 			return err
 		}
-		if err := tx.exec(ctx,
+		if err := tx.Exec(ctx,
 			`INSERT INTO servers (id, name, started, beat, ended, keys, agents) VALUES (?, ?, ?, ?, 0, ?, ?) ON CONFLICT (id)
 				DO UPDATE
 			SET beat = excluded.beat, keys = excluded.keys, agents = excluded.agents`,
-			s.ID, s.Name, nanos(s.Started), nanos(now), string(keys),
-			optional(string(agents), s.Agents != nil)); err != nil {
+			s.ID, s.Name, kit.Nanos(s.Started), kit.Nanos(now), string(keys),
+			kit.Optional(string(agents), s.Agents != nil)); err != nil {
 			return err
 		}
-		there, err = all(ctx, tx.query, scanServer,
+		there, err = kit.All(ctx, tx.Query, scanServer,
 			selectServers+`WHERE beat > ? AND ended = 0 ORDER BY started, id`,
-			nanos(now.Add(-within)))
+			kit.Nanos(now.Add(-within)))
 		return err
 	})
 	if err != nil {
@@ -110,8 +111,8 @@ func (db *Store) BeatServer(ctx context.Context, s store.Server,
 const selectServers = `SELECT id, name, started, beat, keys, agents FROM servers `
 
 // ListServers returns the servers of the last days.
-func (db *Store) ListServers(ctx context.Context) ([]store.Server, error) {
-	list, err := all(ctx, db.query, scanServer, selectServers+`ORDER BY started, id`)
+func (db *Fleet) ListServers(ctx context.Context) ([]store.Server, error) {
+	list, err := kit.All(ctx, db.Query, scanServer, selectServers+`ORDER BY started, id`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the servers: %w", err)
 	}
@@ -119,23 +120,23 @@ func (db *Store) ListServers(ctx context.Context) ([]store.Server, error) {
 }
 
 // ShareHubs records addresses by which proxies reach a server, and returns those of all servers.
-func (db *Store) ShareHubs(ctx context.Context, own []string, within time.Duration) (shared []string, err error) {
-	err = db.write(ctx, func(ctx context.Context, tx tx) error {
-		now, err := db.clock(ctx, tx.query)
+func (db *Fleet) ShareHubs(ctx context.Context, own []string, within time.Duration) (shared []string, err error) {
+	err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		now, err := db.clock(ctx, tx.Query)
 		if err != nil {
 			return err
 		}
-		since := nanos(now.Add(-within))
-		if err := tx.exec(ctx, `DELETE FROM hubs WHERE seen < ?`, since); err != nil {
+		since := kit.Nanos(now.Add(-within))
+		if err := tx.Exec(ctx, `DELETE FROM hubs WHERE seen < ?`, since); err != nil {
 			return err
 		}
 		for _, address := range own {
-			if err := tx.exec(ctx, `INSERT INTO hubs (address, seen) VALUES (?, ?) ON CONFLICT (address) DO UPDATE
-				SET seen = excluded.seen`, address, nanos(now)); err != nil {
+			if err := tx.Exec(ctx, `INSERT INTO hubs (address, seen) VALUES (?, ?) ON CONFLICT (address) DO UPDATE
+				SET seen = excluded.seen`, address, kit.Nanos(now)); err != nil {
 				return err
 			}
 		}
-		shared, err = all(ctx, tx.query, column[string], `SELECT address FROM hubs WHERE seen >= ?`, since)
+		shared, err = kit.All(ctx, tx.Query, kit.Column[string], `SELECT address FROM hubs WHERE seen >= ?`, since)
 		return err
 	})
 	if err != nil {
@@ -151,7 +152,7 @@ func scanServer(rows *sql.Rows) (s store.Server, err error) {
 	if err := rows.Scan(&s.ID, &s.Name, &started, &beat, &keys, &agents); err != nil {
 		return s, err
 	}
-	s.Started, s.Beat = moment(started), moment(beat)
+	s.Started, s.Beat = kit.Moment(started), kit.Moment(beat)
 	if err := json.Unmarshal(keys, &s.Keys); err != nil {
 		return s, fmt.Errorf("cannot read the keys of server %s: %w", s.ID, err)
 	}
@@ -165,9 +166,9 @@ func scanServer(rows *sql.Rows) (s store.Server, err error) {
 }
 
 // DropServer records that a server has ended.
-func (db *Store) DropServer(ctx context.Context, id string) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, `UPDATE servers SET ended = 1 WHERE id = ?`, id)
+func (db *Fleet) DropServer(ctx context.Context, id string) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		return tx.Exec(ctx, `UPDATE servers SET ended = 1 WHERE id = ?`, id)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot forget server %s: %w", id, err)
@@ -177,17 +178,17 @@ func (db *Store) DropServer(ctx context.Context, id string) error {
 
 // Identify stores the facts that are not stored yet, and returns all facts. It writes only if a fact is missing,
 // because servers call it again and again.
-func (db *Store) Identify(ctx context.Context, facts map[string]string) (map[string]string, error) {
-	stored, err := readFacts(ctx, db.query)
+func (db *Fleet) Identify(ctx context.Context, facts map[string]string) (map[string]string, error) {
+	stored, err := readFacts(ctx, db.Query)
 	if err == nil && !holds(stored, facts) {
-		err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 			for key, value := range facts {
-				if err := tx.exec(ctx, `INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING`, key,
+				if err := tx.Exec(ctx, `INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING`, key,
 					value); err != nil {
 					return err
 				}
 			}
-			stored, err = readFacts(ctx, tx.query)
+			stored, err = readFacts(ctx, tx.Query)
 			return err
 		})
 	}
@@ -197,7 +198,7 @@ func (db *Store) Identify(ctx context.Context, facts map[string]string) (map[str
 	return stored, nil
 }
 
-func readFacts(ctx context.Context, query queryFunc) (map[string]string, error) {
+func readFacts(ctx context.Context, query kit.QueryFunc) (map[string]string, error) {
 	facts := map[string]string{}
 	err := query(ctx, func(rows *sql.Rows) error {
 		var key, value string
@@ -219,18 +220,18 @@ func holds(stored, facts map[string]string) bool {
 }
 
 // Origin returns what tells the database from its copies.
-func (db *Store) Origin(ctx context.Context) (origin, run string, err error) {
-	origin, run, err = db.dialect.Origin(ctx, db.backend)
+func (db *Fleet) Origin(ctx context.Context) (origin, run string, err error) {
+	origin, run, err = db.Dialect.Origin(ctx, db.Backend)
 	if err != nil {
-		return "", "", fmt.Errorf("cannot tell the database from its copies: %w", failed(err))
+		return "", "", fmt.Errorf("cannot tell the database from its copies: %w", kit.Failed(err))
 	}
 	return origin, run, nil
 }
 
 // SwapFact replaces a fact that still has the value before.
-func (db *Store) SwapFact(ctx context.Context, key, before, value string) (swapped bool, err error) {
-	err = db.write(ctx, func(ctx context.Context, tx tx) error {
-		n, err := tx.affect(ctx, `UPDATE fleet SET value = ? WHERE key = ? AND value = ?`, value, key, before)
+func (db *Fleet) SwapFact(ctx context.Context, key, before, value string) (swapped bool, err error) {
+	err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		n, err := tx.Affect(ctx, `UPDATE fleet SET value = ? WHERE key = ? AND value = ?`, value, key, before)
 		swapped = n > 0
 		return err
 	})
@@ -241,9 +242,9 @@ func (db *Store) SwapFact(ctx context.Context, key, before, value string) (swapp
 }
 
 // SetFact replaces a fact about the fleet.
-func (db *Store) SetFact(ctx context.Context, key, value string) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx,
+func (db *Fleet) SetFact(ctx context.Context, key, value string) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		return tx.Exec(ctx,
 			`INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key,
 			value)
 	})

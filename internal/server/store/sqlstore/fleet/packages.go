@@ -1,4 +1,4 @@
-package sqlstore
+package fleet
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqlstore/kit"
 )
 
 const selectPackages = `SELECT version, arch, signed, size, adder, created FROM packages `
@@ -14,14 +15,14 @@ const selectPackages = `SELECT version, arch, signed, size, adder, created FROM 
 func scanPackage(rows *sql.Rows) (p store.Package, err error) {
 	var created int64
 	err = rows.Scan(&p.Version, &p.Arch, &p.Signed, &p.Size, &p.Adder, &created)
-	p.Created = moment(created)
+	p.Created = kit.Moment(created)
 	return p, err
 }
 
 // PutPackage stores a package without its pieces.
-func (db *Store) PutPackage(ctx context.Context, p store.Package) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		known, err := all(ctx, tx.query, scanPackage, selectPackages)
+func (db *Fleet) PutPackage(ctx context.Context, p store.Package) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		known, err := kit.All(ctx, tx.Query, scanPackage, selectPackages)
 		if err != nil {
 			return err
 		}
@@ -39,9 +40,9 @@ func (db *Store) PutPackage(ctx context.Context, p store.Package) error {
 		if len(known) >= store.MostPackages || size > store.MostPackageBytes {
 			return store.ErrPackagesFull
 		}
-		return inserted(tx.affect(ctx,
+		return kit.Inserted(tx.Affect(ctx,
 			`INSERT INTO packages (version, arch, signed, size, adder, created) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO NOTHING`, p.Version, p.Arch, p.Signed, p.Size, p.Adder, nanos(p.Created)))
+			ON CONFLICT DO NOTHING`, p.Version, p.Arch, p.Signed, p.Size, p.Adder, kit.Nanos(p.Created)))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot store package %s for %s: %w", p.Version, p.Arch, err)
@@ -50,18 +51,18 @@ func (db *Store) PutPackage(ctx context.Context, p store.Package) error {
 }
 
 // PutPiece stores a piece of a package.
-func (db *Store) PutPiece(ctx context.Context, of store.Package, piece int, data []byte) error {
+func (db *Fleet) PutPiece(ctx context.Context, of store.Package, piece int, data []byte) error {
 	version, arch := of.Version, of.Arch
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		present, err := one(ctx, tx.query, scanPackage,
-			selectPackages+`WHERE version = ? AND arch = ?`+db.dialect.Locked, version, arch)
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		present, err := kit.One(ctx, tx.Query, scanPackage,
+			selectPackages+`WHERE version = ? AND arch = ?`+db.Dialect.Locked, version, arch)
 		if err == nil && present.Signed != of.Signed {
 			err = store.ErrNotFound
 		}
 		if err != nil {
 			return err
 		}
-		return tx.exec(ctx, `INSERT INTO package_pieces (version, arch, piece, data) VALUES (?, ?, ?, ?)
+		return tx.Exec(ctx, `INSERT INTO package_pieces (version, arch, piece, data) VALUES (?, ?, ?, ?)
 			ON CONFLICT (version, arch, piece) DO UPDATE SET data = excluded.data`, version, arch, piece,
 			base64.StdEncoding.EncodeToString(data))
 	})
@@ -72,8 +73,8 @@ func (db *Store) PutPiece(ctx context.Context, of store.Package, piece int, data
 }
 
 // ListPackages returns all packages.
-func (db *Store) ListPackages(ctx context.Context) ([]store.Package, error) {
-	list, err := all(ctx, db.query, scanPackage, selectPackages+`ORDER BY version, arch`)
+func (db *Fleet) ListPackages(ctx context.Context) ([]store.Package, error) {
+	list, err := kit.All(ctx, db.Query, scanPackage, selectPackages+`ORDER BY version, arch`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list packages: %w", err)
 	}
@@ -81,7 +82,7 @@ func (db *Store) ListPackages(ctx context.Context) ([]store.Package, error) {
 	for i, p := range list {
 		place[[2]string{p.Version, p.Arch}] = i
 	}
-	err = db.query(ctx, func(rows *sql.Rows) error {
+	err = db.Query(ctx, func(rows *sql.Rows) error {
 		var version, arch string
 		var piece int
 		err := rows.Scan(&version, &arch, &piece)
@@ -97,8 +98,8 @@ func (db *Store) ListPackages(ctx context.Context) ([]store.Package, error) {
 }
 
 // GetPackage returns a package.
-func (db *Store) GetPackage(ctx context.Context, version, arch string) (store.Package, error) {
-	p, err := one(ctx, db.query, scanPackage, selectPackages+`WHERE version = ? AND arch = ?`, version, arch)
+func (db *Fleet) GetPackage(ctx context.Context, version, arch string) (store.Package, error) {
+	p, err := kit.One(ctx, db.Query, scanPackage, selectPackages+`WHERE version = ? AND arch = ?`, version, arch)
 	if err != nil {
 		return p, fmt.Errorf("cannot read package %s for %s: %w", version, arch, err)
 	}
@@ -106,8 +107,8 @@ func (db *Store) GetPackage(ctx context.Context, version, arch string) (store.Pa
 }
 
 // GetPiece returns a piece.
-func (db *Store) GetPiece(ctx context.Context, version, arch string, piece int) ([]byte, error) {
-	text, err := one(ctx, db.query, column[string],
+func (db *Fleet) GetPiece(ctx context.Context, version, arch string, piece int) ([]byte, error) {
+	text, err := kit.One(ctx, db.Query, kit.Column[string],
 		`SELECT data FROM package_pieces WHERE version = ? AND arch = ? AND piece = ?`, version, arch, piece)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read piece %d of package %s for %s: %w", piece, version, arch, err)
@@ -116,13 +117,13 @@ func (db *Store) GetPiece(ctx context.Context, version, arch string, piece int) 
 }
 
 // RemovePackage deletes a package with its pieces.
-func (db *Store) RemovePackage(ctx context.Context, version, arch string) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		err := affected(tx.affect(ctx, `DELETE FROM packages WHERE version = ? AND arch = ?`, version, arch))
+func (db *Fleet) RemovePackage(ctx context.Context, version, arch string) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		err := kit.Affected(tx.Affect(ctx, `DELETE FROM packages WHERE version = ? AND arch = ?`, version, arch))
 		if err != nil {
 			return err
 		}
-		return tx.exec(ctx, `DELETE FROM package_pieces WHERE version = ? AND arch = ?`, version, arch)
+		return tx.Exec(ctx, `DELETE FROM package_pieces WHERE version = ? AND arch = ?`, version, arch)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot remove package %s for %s: %w", version, arch, err)

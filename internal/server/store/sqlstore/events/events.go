@@ -1,4 +1,5 @@
-package sqlstore
+// Package events keeps what has happened to processes, and the records of their states.
+package events
 
 import (
 	"context"
@@ -10,10 +11,28 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/batch"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
+	"drover/internal/server/store/sqlstore/kit"
+	"drover/internal/server/store/sqlstore/observed"
 	"drover/internal/wildcard"
 )
+
+// Events are the tables of events and states.
+type Events struct {
+	*kit.DB
+	observed *observed.Observed
+	// arriving gathers the events of many agents.
+	arriving *batch.Writer[*eventReport]
+}
+
+// New returns the tables of events and states.
+func New(db *kit.DB, o *observed.Observed) *Events {
+	e := &Events{DB: db, observed: o}
+	e.arriving = batch.New(observed.ReportBatch, e.putEvents)
+	return e
+}
 
 // eventReport is what one call of PutEvents stores. stored is its result.
 type eventReport struct {
@@ -25,7 +44,7 @@ type eventReport struct {
 
 // PutEvents stores the new events and records of states of one agent. Callers that wait at the same time share a
 // transaction.
-func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time,
+func (db *Events) PutEvents(ctx context.Context, agent string, received time.Time,
 	events []store.NewEvent,
 ) (int, error) {
 	r := &eventReport{agent: agent, received: received, events: events}
@@ -34,22 +53,22 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 		err = db.arriving.Put(ctx, []*eventReport{r})
 	}
 	if err != nil {
-		return 0, wrapped(err, "cannot store events")
+		return 0, kit.Wrapped(err, "cannot store events")
 	}
 	return r.stored, nil
 }
 
 // putEvents stores reports in one transaction.
-func (db *Store) putEvents(ctx context.Context, reports []*eventReport) error {
-	_, err := db.writeEvents(ctx, time.Time{}, func(ctx context.Context, tx tx, arrived *arrivals) error {
-		if err := arrived.readStreams(ctx, tx, db.dialect, reports); err != nil {
+func (db *Events) putEvents(ctx context.Context, reports []*eventReport) error {
+	_, err := db.WriteEvents(ctx, time.Time{}, func(ctx context.Context, tx kit.Tx, arrived *Arrivals) error {
+		if err := arrived.readStreams(ctx, tx, db.Dialect, reports); err != nil {
 			return err
 		}
 		for _, r := range reports {
 			before := arrived.count
-			arrived.agent, arrived.received = r.agent, r.received
+			arrived.Agent, arrived.received = r.agent, r.received
 			for i := range r.events {
-				if err := arrived.add(ctx, tx, &r.events[i]); err != nil {
+				if err := arrived.Add(ctx, tx, &r.events[i]); err != nil {
 					return err
 				}
 			}
@@ -60,16 +79,16 @@ func (db *Store) putEvents(ctx context.Context, reports []*eventReport) error {
 	return err
 }
 
-// writeEvents runs do in a transaction, and stores the events that do has added. It returns their number.
-func (db *Store) writeEvents(ctx context.Context, received time.Time,
-	do func(context.Context, tx, *arrivals) error,
+// WriteEvents runs do in a transaction, and stores the events that do has added. It returns their number.
+func (db *Events) WriteEvents(ctx context.Context, received time.Time,
+	do func(context.Context, kit.Tx, *Arrivals) error,
 ) (int, error) {
-	var found *arrivals
-	err := db.writeSerially(ctx, func(ctx context.Context, tx tx) (err error) {
-		found = &arrivals{received: received, known: map[streamKey]*stream{}}
+	var found *Arrivals
+	err := db.WriteSerially(ctx, func(ctx context.Context, tx kit.Tx) (err error) {
+		found = &Arrivals{received: received, known: map[streamKey]*stream{}}
 		// The lock keeps other transactions from taking a cursor until this one ends. So no reader sees a later cursor
 		// before this one. It guards the cursors of states too. Every transaction takes it first.
-		found.cursor, err = one(ctx, tx.query, column[int64], lastCursor+db.dialect.Locked)
+		found.cursor, err = kit.One(ctx, tx.Query, kit.Column[int64], lastCursor+db.Dialect.Locked)
 		if err != nil {
 			return err
 		}
@@ -82,15 +101,15 @@ func (db *Store) writeEvents(ctx context.Context, received time.Time,
 		return 0, err
 	}
 	for _, e := range found.stored {
-		db.watch.Happened(e.Kind, max(e.received.Sub(time.UnixMilli(e.At)), 0))
+		db.Watch.Happened(e.Kind, max(e.received.Sub(time.UnixMilli(e.At)), 0))
 	}
 	return found.count, nil
 }
 
-// arrivals are the new ones of some events. agent and received are those of the events that are added next. known has
+// Arrivals are the new ones of some events. agent and received are those of the events that are added next. known has
 // the streams.
-type arrivals struct {
-	agent    string
+type Arrivals struct {
+	Agent    string
 	received time.Time
 	known    map[streamKey]*stream
 	count    int
@@ -112,29 +131,29 @@ type streamKey struct{ agent, stream string }
 // stream is what the store knows of a stream. Its times are in Unix milliseconds; began is 0 if it is not a run of the
 // agent.
 type stream struct {
-	seq         uint64
+	Seq         uint64
 	began, last int64
 	build       string
 	changed     bool
 	heard       time.Time // of the last change
 }
 
-// add adds an event if it is new.
-func (a *arrivals) add(ctx context.Context, tx tx, e *store.NewEvent) error {
-	s, err := a.streamOf(ctx, tx, e.Stream)
-	if err != nil || e.Seq <= s.seq {
+// Add adds an event if it is new.
+func (a *Arrivals) Add(ctx context.Context, tx kit.Tx, e *store.NewEvent) error {
+	s, err := a.StreamOf(ctx, tx, e.Stream)
+	if err != nil || e.Seq <= s.Seq {
 		return err
 	}
 	isState := e.Kind == process.EventState && e.Shown != nil
 	if s.began == 0 && isState {
 		s.began, s.last = max(e.At, 1), max(e.At, 1)
 	}
-	if e.Seq > s.seq+1 && s.began > 0 {
+	if e.Seq > s.Seq+1 && s.began > 0 {
 		if err := a.lost(ctx, tx, s); err != nil {
 			return err
 		}
 	}
-	s.seq, s.changed, s.heard = e.Seq, true, a.received
+	s.Seq, s.changed, s.heard = e.Seq, true, a.received
 	if s.began > 0 {
 		s.last = max(s.last, e.At)
 	}
@@ -147,8 +166,8 @@ func (a *arrivals) add(ctx context.Context, tx tx, e *store.NewEvent) error {
 		return a.addState(ctx, tx, e)
 	}
 	a.cursor++
-	a.events = append(a.events, a.cursor, a.agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At,
-		nanos(a.received), e.Body)
+	a.events = append(a.events, a.cursor, a.Agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At,
+		kit.Nanos(a.received), e.Body)
 	a.stored = append(a.stored, arrival{e, a.received})
 	return nil
 }
@@ -159,12 +178,12 @@ func scanStream(r *sql.Rows, others ...any) (*stream, error) {
 	var s stream
 	var seq int64
 	err := r.Scan(append([]any{&seq, &s.began, &s.last, &s.build}, others...)...)
-	s.seq = uint64(seq) //nolint:gosec // it was one
+	s.Seq = uint64(seq) //nolint:gosec // it was one
 	return &s, err
 }
 
 // readStreams reads what is known of the streams of reports.
-func (a *arrivals) readStreams(ctx context.Context, tx tx, dialect *sqldb.Dialect, reports []*eventReport) error {
+func (a *Arrivals) readStreams(ctx context.Context, tx kit.Tx, dialect *sqldb.Dialect, reports []*eventReport) error {
 	var keys []streamKey
 	for _, r := range reports {
 		for i := range r.events {
@@ -179,7 +198,7 @@ func (a *arrivals) readStreams(ctx context.Context, tx tx, dialect *sqldb.Dialec
 	for i, key := range keys {
 		pairs[i] = [2]string{key.agent, key.stream}
 	}
-	return tx.query(ctx, func(r *sql.Rows) error {
+	return tx.Query(ctx, func(r *sql.Rows) error {
 		var place int
 		s, err := scanStream(r, &place)
 		if err == nil {
@@ -190,14 +209,14 @@ func (a *arrivals) readStreams(ctx context.Context, tx tx, dialect *sqldb.Dialec
 		dialect.Pairs(pairs))
 }
 
-// streamOf returns what is known of a stream of the agent.
-func (a *arrivals) streamOf(ctx context.Context, tx tx, name string) (*stream, error) {
-	key := streamKey{a.agent, name}
+// StreamOf returns what is known of a stream of the agent.
+func (a *Arrivals) StreamOf(ctx context.Context, tx kit.Tx, name string) (*stream, error) {
+	key := streamKey{a.Agent, name}
 	if s, ok := a.known[key]; ok {
 		return s, nil
 	}
-	s, err := one(ctx, tx.query, func(r *sql.Rows) (*stream, error) { return scanStream(r) },
-		selectStreams+` FROM event_streams s WHERE s.agent = ? AND s.stream = ?`, a.agent, name)
+	s, err := kit.One(ctx, tx.Query, func(r *sql.Rows) (*stream, error) { return scanStream(r) },
+		selectStreams+` FROM event_streams s WHERE s.agent = ? AND s.stream = ?`, a.Agent, name)
 	if errors.Is(err, store.ErrNotFound) {
 		s, err = &stream{}, nil
 	}
@@ -206,9 +225,9 @@ func (a *arrivals) streamOf(ctx context.Context, tx tx, name string) (*stream, e
 }
 
 // LastEvents returns the last number of each of the latest runs of an agent.
-func (db *Store) LastEvents(ctx context.Context, agent string, runs int) (map[string]uint64, error) {
+func (db *Events) LastEvents(ctx context.Context, agent string, runs int) (map[string]uint64, error) {
 	last := map[string]uint64{}
-	err := db.query(ctx, func(r *sql.Rows) error {
+	err := db.Query(ctx, func(r *sql.Rows) error {
 		var stream string
 		var seq int64
 		err := r.Scan(&stream, &seq)
@@ -223,45 +242,45 @@ func (db *Store) LastEvents(ctx context.Context, agent string, runs int) (map[st
 }
 
 // store stores what was added.
-func (a *arrivals) store(ctx context.Context, tx tx) error {
+func (a *Arrivals) store(ctx context.Context, tx kit.Tx) error {
 	var streams []any
 	for key, s := range a.known {
 		if s.changed {
-			streams = append(streams, key.agent, key.stream, int64(s.seq), nanos(s.heard), //nolint:gosec // at most maxSeq
+			streams = append(streams, key.agent, key.stream, int64(s.Seq), kit.Nanos(s.heard), //nolint:gosec // at most maxSeq
 				s.began, s.last, s.build)
 		}
 	}
-	err := rowValues{
-		head: `INSERT INTO event_streams (agent, stream, seq, heard, began, last, build) VALUES `,
-		row:  `(?, ?, ?, ?, ?, ?, ?)`,
-		tail: ` ON CONFLICT (agent, stream) DO UPDATE SET seq = excluded.seq, heard = excluded.heard,
+	err := kit.RowValues{
+		Head: `INSERT INTO event_streams (agent, stream, seq, heard, began, last, build) VALUES `,
+		Row:  `(?, ?, ?, ?, ?, ?, ?)`,
+		Tail: ` ON CONFLICT (agent, stream) DO UPDATE SET seq = excluded.seq, heard = excluded.heard,
 			began = excluded.began, last = excluded.last, build = excluded.build`,
-	}.run(ctx, tx, streams)
+	}.Run(ctx, tx, streams)
 	if err != nil {
 		return err
 	}
 	if err := a.states.store(ctx, tx); err != nil || len(a.stored) == 0 {
 		return err
 	}
-	if err := tx.exec(ctx, `UPDATE counters SET value = ? WHERE name = 'events'`, a.cursor); err != nil {
+	if err := tx.Exec(ctx, `UPDATE counters SET value = ? WHERE name = 'events'`, a.cursor); err != nil {
 		return err
 	}
-	return insertEvents().run(ctx, tx, a.events)
+	return insertEvents().Run(ctx, tx, a.events)
 }
 
 // insertEvents inserts rows of cursor, agent, namespace, name, kind, at, received and body.
-func insertEvents() rowValues {
-	return rowValues{
-		head: `INSERT INTO events (cursor, agent, namespace, name, kind, at, received, body) VALUES `,
-		row:  `(?, ?, ?, ?, ?, ?, ?, ?)`,
+func insertEvents() kit.RowValues {
+	return kit.RowValues{
+		Head: `INSERT INTO events (cursor, agent, namespace, name, kind, at, received, body) VALUES `,
+		Row:  `(?, ?, ?, ?, ?, ?, ?, ?)`,
 	}
 }
 
 const lastCursor = `SELECT value FROM counters WHERE name = 'events'`
 
 // LastCursor returns the greatest cursor so far.
-func (db *Store) LastCursor(ctx context.Context) (int64, error) {
-	last, err := one(ctx, db.query, column[int64], lastCursor)
+func (db *Events) LastCursor(ctx context.Context) (int64, error) {
+	last, err := kit.One(ctx, db.Query, kit.Column[int64], lastCursor)
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the last cursor: %w", err)
 	}
@@ -269,9 +288,9 @@ func (db *Store) LastCursor(ctx context.Context) (int64, error) {
 }
 
 // SkipCursors makes the cursors of later events greater than the given one.
-func (db *Store) SkipCursors(ctx context.Context, to int64) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, `UPDATE counters SET value = ?1 WHERE name = 'events' AND value < ?1`, to)
+func (db *Events) SkipCursors(ctx context.Context, to int64) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		return tx.Exec(ctx, `UPDATE counters SET value = ?1 WHERE name = 'events' AND value < ?1`, to)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot skip cursors: %w", err)
@@ -280,25 +299,25 @@ func (db *Store) SkipCursors(ctx context.Context, to int64) error {
 }
 
 // PruneEvents removes the oldest events if they are too old, and deletes the records of streams that ended long ago.
-func (db *Store) PruneEvents(ctx context.Context, before time.Time, limit int) (int, error) {
+func (db *Events) PruneEvents(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
-	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) (err error) {
 		states, err := pruneStates(ctx, tx, before, max(limit, 0))
 		if err != nil {
 			return err
 		}
 		defer func() { pruned = max(pruned, states) }()
-		pruned, err = tx.affect(ctx, `DELETE FROM events WHERE cursor IN (
+		pruned, err = tx.Affect(ctx, `DELETE FROM events WHERE cursor IN (
 				SELECT cursor FROM (SELECT cursor, received FROM events WHERE cursor > 0 ORDER BY cursor
 					LIMIT ?) AS oldest WHERE received < ?)`,
-			max(limit, 0), nanos(before))
+			max(limit, 0), kit.Nanos(before))
 		if err != nil {
 			return err
 		}
 		// An agent no longer has events that the server acknowledged so long ago, so it does not resend them. The extra
 		// day covers agents whose clocks were ahead.
-		return tx.exec(ctx, `DELETE FROM event_streams WHERE (agent, stream) IN (
-				SELECT agent, stream FROM event_streams WHERE heard < ? LIMIT ?)`, nanos(before.Add(-24*time.Hour)), max(limit, 0))
+		return tx.Exec(ctx, `DELETE FROM event_streams WHERE (agent, stream) IN (
+				SELECT agent, stream FROM event_streams WHERE heard < ? LIMIT ?)`, kit.Nanos(before.Add(-24*time.Hour)), max(limit, 0))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("cannot prune events: %w", err)
@@ -307,9 +326,9 @@ func (db *Store) PruneEvents(ctx context.Context, before time.Time, limit int) (
 }
 
 // CountEvents counts the events of each agent, or its records of states if these are more.
-func (db *Store) CountEvents(ctx context.Context) (map[string]int, error) {
+func (db *Events) CountEvents(ctx context.Context) (map[string]int, error) {
 	counts := map[string]int{}
-	err := db.query(ctx, func(r *sql.Rows) error {
+	err := db.Query(ctx, func(r *sql.Rows) error {
 		var agent string
 		var n int
 		err := r.Scan(&agent, &n)
@@ -326,21 +345,21 @@ func (db *Store) CountEvents(ctx context.Context) (map[string]int, error) {
 const maxStreams = 1000
 
 // TrimEvents removes the oldest events of an agent that has too many.
-func (db *Store) TrimEvents(ctx context.Context, agent string, keep, limit int) (int, error) {
+func (db *Events) TrimEvents(ctx context.Context, agent string, keep, limit int) (int, error) {
 	var trimmed int
-	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) (err error) {
 		states, err := trimStates(ctx, tx, agent, max(keep, 0), max(limit, 0))
 		if err != nil {
 			return err
 		}
 		defer func() { trimmed = max(trimmed, states) }()
-		trimmed, err = tx.affect(ctx, `DELETE FROM events WHERE cursor IN (
+		trimmed, err = tx.Affect(ctx, `DELETE FROM events WHERE cursor IN (
 				SELECT cursor FROM events WHERE agent = ? ORDER BY at DESC, cursor DESC LIMIT ? OFFSET ?)`,
 			agent, max(limit, 0), max(keep, 0))
 		if err != nil {
 			return err
 		}
-		return tx.exec(ctx, `DELETE FROM event_streams WHERE agent = ? AND stream IN (
+		return tx.Exec(ctx, `DELETE FROM event_streams WHERE agent = ? AND stream IN (
 				SELECT stream FROM event_streams WHERE agent = ? ORDER BY heard DESC, stream LIMIT ? OFFSET ?)`,
 			agent, agent, max(limit, 0), maxStreams)
 	})
@@ -354,7 +373,7 @@ func (db *Store) TrimEvents(ctx context.Context, agent string, keep, limit int) 
 const lookAt = 20_000
 
 // EventsAfter returns events in the order of their cursors.
-func (db *Store) EventsAfter(ctx context.Context, after int64, f store.EventFilter,
+func (db *Events) EventsAfter(ctx context.Context, after int64, f store.EventFilter,
 	limit int,
 ) ([]store.StoredEvent, int64, error) {
 	events, next, err := db.eventsAfter(ctx, after, f, limit)
@@ -364,22 +383,22 @@ func (db *Store) EventsAfter(ctx context.Context, after int64, f store.EventFilt
 	return events, next, nil
 }
 
-func (db *Store) eventsAfter(ctx context.Context, after int64, f store.EventFilter,
+func (db *Events) eventsAfter(ctx context.Context, after int64, f store.EventFilter,
 	limit int,
 ) ([]store.StoredEvent, int64, error) {
 	var first, last sql.NullInt64
-	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&first, &last) },
+	err := db.Query(ctx, func(r *sql.Rows) error { return r.Scan(&first, &last) },
 		`SELECT (SELECT min(cursor) FROM events), (SELECT max(cursor) FROM events)`)
 	if err != nil || last.Int64 <= after || limit <= 0 {
 		return nil, after, err
 	}
 	from := max(after, first.Int64-1)
 	until := min(last.Int64, from+lookAt)
-	w := where{dialect: db.dialect}
-	w.add("cursor > ? AND cursor <= ?", from, until)
-	w.events(f)
-	events, err := db.selectEvents(ctx, `NOT INDEXED WHERE `+w.all()+` ORDER BY cursor LIMIT ?`,
-		append(w.args, limit)...)
+	w := kit.Where{Dialect: db.Dialect}
+	w.Add("cursor > ? AND cursor <= ?", from, until)
+	events(&w, f)
+	events, err := db.selectEvents(ctx, `NOT INDEXED WHERE `+w.All()+` ORDER BY cursor LIMIT ?`,
+		append(w.Args, limit)...)
 	if len(events) == limit {
 		until = events[limit-1].Cursor
 	}
@@ -387,7 +406,7 @@ func (db *Store) eventsAfter(ctx context.Context, after int64, f store.EventFilt
 }
 
 // EventsBefore returns events, the latest first.
-func (db *Store) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter,
+func (db *Events) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter,
 	limit int,
 ) ([]store.StoredEvent, store.EventMark, error) {
 	events, next, err := db.eventsBefore(ctx, before, f, limit)
@@ -397,7 +416,7 @@ func (db *Store) EventsBefore(ctx context.Context, before store.EventMark, f sto
 	return events, next, nil
 }
 
-func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter,
+func (db *Events) eventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter,
 	limit int,
 ) ([]store.StoredEvent, store.EventMark, error) {
 	var bound store.EventMark
@@ -412,23 +431,23 @@ func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f sto
 	if !f.From.IsZero() {
 		from = f.From.UnixMilli()
 	}
-	if len(rest.text) > 0 { // a few matches may take a look at many events
-		err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&bound.At, &bound.Cursor) },
-			`SELECT at, cursor FROM events INDEXED BY `+index+` WHERE `+served.all()+
+	if len(rest.Text) > 0 { // a few matches may take a look at many events
+		err := db.Query(ctx, func(r *sql.Rows) error { return r.Scan(&bound.At, &bound.Cursor) },
+			`SELECT at, cursor FROM events INDEXED BY `+index+` WHERE `+served.All()+
 				` AND at >= ? ORDER BY at DESC, cursor DESC LIMIT 1 OFFSET ?`,
-			append(served.args, from, lookAt-1)...)
+			append(served.Args, from, lookAt-1)...)
 		if err != nil {
 			return nil, bound, err
 		}
 		if bound.Cursor > 0 {
 			from = bound.At
-			rest.add("(+at, cursor) >= (?, ?)", bound.At, bound.Cursor)
+			rest.Add("(+at, cursor) >= (?, ?)", bound.At, bound.Cursor)
 		}
-		served.add(rest.all(), rest.args...)
+		served.Add(rest.All(), rest.Args...)
 	}
-	events, err := db.selectEvents(ctx, `INDEXED BY `+index+` WHERE `+served.all()+
+	events, err := db.selectEvents(ctx, `INDEXED BY `+index+` WHERE `+served.All()+
 		` AND at >= ? ORDER BY at DESC, cursor DESC LIMIT ?`,
-		append(served.args, from, limit)...)
+		append(served.Args, from, limit)...)
 	if len(events) == limit {
 		bound = events[limit-1].Mark()
 	}
@@ -438,24 +457,24 @@ func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f sto
 // eventConditions returns the conditions of a filter except From: those that the best index serves, and the rest. A
 // unary plus keeps SQLite from using a condition on a mark as the range to walk. SQLite then uses the narrower
 // condition beside it.
-func (db *Store) eventConditions(f store.EventFilter,
+func (db *Events) eventConditions(f store.EventFilter,
 	before store.EventMark,
-) (served, rest where, index string) {
-	served.dialect, rest.dialect = db.dialect, db.dialect
+) (served, rest kit.Where, index string) {
+	served.Dialect, rest.Dialect = db.Dialect, db.Dialect
 	exact := len(f.Namespaces) == 1 && !wildcard.IsPattern(f.Namespaces[0]) && f.Name != "" &&
 		!wildcard.IsPattern(f.Name) && !f.Copies
 	switch {
 	case exact:
 		index = "events_process"
-		served.add("namespace = ? AND name = ?", f.Namespaces[0], f.Name)
+		served.Add("namespace = ? AND name = ?", f.Namespaces[0], f.Name)
 		f.Namespaces, f.Name = nil, ""
 	case len(f.Agents) == 1:
 		index = "events_agent"
-		served.add("agent = ?", f.Agents[0])
+		served.Add("agent = ?", f.Agents[0])
 		f.Agents = nil
 	case len(f.Kinds) == 1:
 		index = "events_kind"
-		served.add("kind = ?", string(f.Kinds[0]))
+		served.Add("kind = ?", string(f.Kinds[0]))
 		f.Kinds = nil
 	default:
 		index = "events_at"
@@ -464,26 +483,26 @@ func (db *Store) eventConditions(f store.EventFilter,
 	if !f.Until.IsZero() {
 		until = min(until, f.Until.UnixMilli()-1)
 	}
-	served.add("at <= ? AND (+at, cursor) < (?, ?)", until, before.At, before.Cursor)
+	served.Add("at <= ? AND (+at, cursor) < (?, ?)", until, before.At, before.Cursor)
 	f.From, f.Until = time.Time{}, time.Time{}
-	rest.events(f)
+	events(&rest, f)
 	return served, rest, index
 }
 
 // events adds the conditions of a filter.
-func (w *where) events(f store.EventFilter) {
+func events(w *kit.Where, f store.EventFilter) {
 	if f.Agents != nil {
-		w.among("agent", f.Agents)
+		w.Among("agent", f.Agents)
 	}
 	if len(f.Namespaces) == 1 {
-		w.pattern("namespace", f.Namespaces[0])
+		w.Pattern("namespace", f.Namespaces[0])
 	} else if len(f.Namespaces) > 1 {
-		w.within("namespace", f.Namespaces)
+		w.Within("namespace", f.Namespaces)
 	}
-	w.within("namespace", f.Within)
-	w.names("name", f.Name, f.Copies)
-	w.when(!f.From.IsZero(), "at >= ?", f.From.UnixMilli())
-	w.when(!f.Until.IsZero(), "at < ?", f.Until.UnixMilli())
+	w.Within("namespace", f.Within)
+	w.Names("name", f.Name, f.Copies)
+	w.When(!f.From.IsZero(), "at >= ?", f.From.UnixMilli())
+	w.When(!f.Until.IsZero(), "at < ?", f.Until.UnixMilli())
 	if len(f.Kinds) == 0 {
 		return
 	}
@@ -491,19 +510,19 @@ func (w *where) events(f store.EventFilter) {
 	for i, k := range f.Kinds {
 		kinds[i] = string(k)
 	}
-	w.among("kind", kinds)
+	w.Among("kind", kinds)
 }
 
-func (db *Store) selectEvents(ctx context.Context, which string, args ...any) ([]store.StoredEvent, error) {
+func (db *Events) selectEvents(ctx context.Context, which string, args ...any) ([]store.StoredEvent, error) {
 	var events []store.StoredEvent
-	err := db.query(ctx, func(r *sql.Rows) error {
+	err := db.Query(ctx, func(r *sql.Rows) error {
 		var e store.StoredEvent
 		var received int64
 		var body sql.RawBytes
 		if err := r.Scan(&e.Cursor, &e.Agent, &received, &body); err != nil {
 			return err
 		}
-		e.Received = moment(received)
+		e.Received = kit.Moment(received)
 		if err := json.Unmarshal(body, &e.Event); err != nil {
 			return fmt.Errorf("event %d: %w", e.Cursor, err)
 		}

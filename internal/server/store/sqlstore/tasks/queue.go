@@ -1,4 +1,4 @@
-package sqlstore
+package tasks
 
 import (
 	"cmp"
@@ -12,15 +12,16 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
+	"drover/internal/server/store/sqlstore/kit"
 )
 
 // LeaseItems leases due items: it moves their due time to the end of the lease. An item whose lane is busy has no due
 // time, so the query does not read it.
-func (db *Store) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
+func (db *Tasks) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
 	var leased []store.Item
-	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		items, err := readItems(ctx, tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`+
-			db.dialect.Skipping, nanos(now), limit)
+	err := db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
+		items, err := readItems(ctx, tx.Query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`+
+			db.Dialect.Skipping, kit.Nanos(now), limit)
 		if err != nil || len(items) == 0 {
 			leased = nil
 			return err
@@ -30,7 +31,7 @@ func (db *Store) LeaseItems(ctx context.Context, now, until time.Time, limit int
 			ids[i] = items[i].ID
 		}
 		leased = items
-		return tx.exec(ctx, updateListed(`due = ?2`, ``), idList(ids), nanos(until))
+		return tx.Exec(ctx, updateListed(`due = ?2`, ``), idList(ids), kit.Nanos(until))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot lease items: %w", err)
@@ -52,10 +53,10 @@ func updateListed(set, condition string) string {
 }
 
 // MarkSent records an attempt without a receipt.
-func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
-	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
+func (db *Tasks) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
+	err := db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
 		const set, where = `state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2 AND cancel IS NULL`
-		return tx.exec(ctx, updateListed(set, where), idList(ids), nanos(resend))
+		return tx.Exec(ctx, updateListed(set, where), idList(ids), kit.Nanos(resend))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as sent: %w", err)
@@ -65,9 +66,9 @@ func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) e
 
 // EndLeases makes all items due that wait for a time. Call it after the opening of a database that one server holds at
 // a time: the server that leased or postponed the items is gone, and the clock of their times may have been set since.
-func (db *Store) EndLeases(ctx context.Context) error {
-	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, afterRestart)
+func (db *Tasks) EndLeases(ctx context.Context) error {
+	err := db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
+		return tx.Exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, afterRestart)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot end the leases of an earlier server: %w", err)
@@ -76,9 +77,9 @@ func (db *Store) EndLeases(ctx context.Context) error {
 }
 
 // Postpone gives items a new due time.
-func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) error {
-	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, updateListed(`due = ?2`, `AND state < 2 AND cancel IS NULL`), idList(ids), nanos(due))
+func (db *Tasks) Postpone(ctx context.Context, ids []string, due time.Time) error {
+	err := db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
+		return tx.Exec(ctx, updateListed(`due = ?2`, `AND state < 2 AND cancel IS NULL`), idList(ids), kit.Nanos(due))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot postpone items: %w", err)
@@ -87,12 +88,12 @@ func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) erro
 }
 
 // MarkAccepted records a receipt.
-func (db *Store) MarkAccepted(ctx context.Context, ids []string, until time.Time) error {
-	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
+func (db *Tasks) MarkAccepted(ctx context.Context, ids []string, until time.Time) error {
+	err := db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
 		if until.IsZero() { // the usual case: an unchanged column costs no index update
-			return tx.exec(ctx, updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
+			return tx.Exec(ctx, updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
 		}
-		return tx.exec(ctx, updateListed(acceptUntil, `AND state < 2`), idList(ids), nanos(until))
+		return tx.Exec(ctx, updateListed(acceptUntil, `AND state < 2`), idList(ids), kit.Nanos(until))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as accepted: %w", err)
@@ -104,15 +105,15 @@ func (db *Store) MarkAccepted(ctx context.Context, ids []string, until time.Time
 const acceptUntil = `state = 2, due = NULL, deadline = CASE WHEN deadline < ?2 THEN ?2 ELSE deadline END`
 
 // Wanted records which items an agent has, and returns the items that have ended.
-func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error) {
+func (db *Tasks) Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error) {
 	open := map[string]bool{}
-	err = db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
+	err = db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
 		clear(open)
-		if err := tx.exec(ctx, updateListed(acceptUntil, `AND state < 2 AND agent = ?3`), idList(ids), nanos(until),
+		if err := tx.Exec(ctx, updateListed(acceptUntil, `AND state < 2 AND agent = ?3`), idList(ids), kit.Nanos(until),
 			agent); err != nil {
 			return err
 		}
-		return tx.query(ctx, func(rows *sql.Rows) error {
+		return tx.Query(ctx, func(rows *sql.Rows) error {
 			var id itemID
 			err := rows.Scan(&id.num, &id.nonce)
 			open[id.String()] = true
@@ -135,24 +136,24 @@ func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until t
 
 // Pass makes items due that may pass older items of their lane, and reports whether more items wait for that. An item
 // passes another item of the same task only if the agent has that one, because the order within a task counts.
-func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
+func (db *Tasks) Pass(ctx context.Context) (waits bool, err error) {
 	const waiting = `SELECT EXISTS (SELECT 1 FROM items WHERE state < 2 AND due IS NULL AND passes > 0 AND cancel IS NULL)`
-	if waits, err = one(ctx, db.query, column[bool], waiting); err != nil {
+	if waits, err = kit.One(ctx, db.Query, kit.Column[bool], waiting); err != nil {
 		return false, fmt.Errorf("cannot find out whether an item may pass others: %w", err)
 	}
 	if !waits { // the usual case
 		return false, nil
 	}
-	err = db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
+	err = db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
 		// SQLite uses the index of the lanes only if its condition, state < 4, appears in exactly these words.
-		err := tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due IS NULL AND passes > 0 AND cancel IS NULL AND NOT EXISTS (
+		err := tx.Exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due IS NULL AND passes > 0 AND cancel IS NULL AND NOT EXISTS (
 			SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.num < items.num
 				AND o.state < 4 AND o.state < 2 AND o.twin IS NULL
 				AND (items.passes = 1 OR o.task = items.task))`, atOnce)
 		if err != nil {
 			return err
 		}
-		waits, err = one(ctx, tx.query, column[bool], waiting)
+		waits, err = kit.One(ctx, tx.Query, kit.Column[bool], waiting)
 		return err
 	})
 	if err != nil {
@@ -166,8 +167,8 @@ const waiting = `items.state < 2 AND items.due IS NULL AND items.state = 0 AND i
 	AND items.twin IS NULL AND items.cancel IS NULL`
 
 // Waiting returns the agents of items that wait.
-func (db *Store) Waiting(ctx context.Context) ([]string, error) {
-	agents, err := all(ctx, db.query, column[string], `SELECT DISTINCT agent FROM items WHERE `+waiting)
+func (db *Tasks) Waiting(ctx context.Context) ([]string, error) {
+	agents, err := kit.All(ctx, db.Query, kit.Column[string], `SELECT DISTINCT agent FROM items WHERE `+waiting)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read which items wait: %w", err)
 	}
@@ -175,18 +176,18 @@ func (db *Store) Waiting(ctx context.Context) ([]string, error) {
 }
 
 // EndWaiting ends items that wait.
-func (db *Store) EndWaiting(ctx context.Context, agent string, created time.Time, o process.Outcome) ([]string, error) {
-	return db.finish(ctx, rowValues{
-		head: `WITH v (host, agent, created, fault, text) AS (VALUES `,
-		row:  `(CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS TEXT))`,
-		tail: `) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = 0 FROM v
+func (db *Tasks) EndWaiting(ctx context.Context, agent string, created time.Time, o process.Outcome) ([]string, error) {
+	return db.finish(ctx, kit.RowValues{
+		Head: `WITH v (host, agent, created, fault, text) AS (VALUES `,
+		Row:  `(CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS TEXT))`,
+		Tail: `) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = 0 FROM v
 			WHERE items.host = v.host AND items.agent = v.agent AND ` + waiting + `
 				AND (SELECT created FROM tasks WHERE num = items.task) <= v.created ` + returningEnded,
-	}, []any{hash(agent), agent, nanos(created), string(o.Fault), o.Text}, slices.Values([]string{agent}))
+	}, []any{kit.Hash(agent), agent, kit.Nanos(created), string(o.Fault), o.Text}, slices.Values([]string{agent}))
 }
 
 // NextDue returns the earliest due time.
-func (db *Store) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
+func (db *Tasks) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
 	at, ok, err = db.earliest(ctx, `SELECT due FROM items WHERE state < 2 AND due IS NOT NULL ORDER BY due LIMIT 1`)
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("cannot find the next due item: %w", err)
@@ -195,19 +196,19 @@ func (db *Store) NextDue(ctx context.Context) (at time.Time, ok bool, err error)
 }
 
 // earliest reads a time that may be null.
-func (db *Store) earliest(ctx context.Context, query string) (time.Time, bool, error) {
-	times, err := all(ctx, db.query, column[int64], query)
+func (db *Tasks) earliest(ctx context.Context, query string) (time.Time, bool, error) {
+	times, err := kit.All(ctx, db.Query, kit.Column[int64], query)
 	if err != nil || len(times) == 0 {
 		return time.Time{}, false, err
 	}
-	return moment(times[0]), true, nil
+	return kit.Moment(times[0]), true, nil
 }
 
 // Unfinished returns the items that one agent has or may have, and has not finished.
-func (db *Store) Unfinished(ctx context.Context, agent string) ([]store.Item, error) {
-	items, err := readItems(ctx, db.query,
+func (db *Tasks) Unfinished(ctx context.Context, agent string) ([]store.Item, error) {
+	items, err := readItems(ctx, db.Query,
 		`WHERE i.host = ? AND i.state < 4 AND i.state > 0 AND i.agent = ? AND i.cancel IS NULL ORDER BY i.num`,
-		hash(agent), agent)
+		kit.Hash(agent), agent)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read unfinished items: %w", err)
 	}
@@ -219,15 +220,15 @@ const heard = math.MaxInt64
 
 // CancelTask ends the items that nobody has sent, and marks the others that have not begun. An item that was never
 // leased has no due time, or the due time of its creation or of its release by an older item.
-func (db *Store) CancelTask(ctx context.Context, id, app string, now time.Time) (c store.Cancelled, err error) {
+func (db *Tasks) CancelTask(ctx context.Context, id, app string, now time.Time) (c store.Cancelled, err error) {
 	var ended []finishedItem
-	err = db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
+	err = db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
 		c, ended = store.Cancelled{}, nil
 		if err := db.lockLanes(ctx, tx, func(yield func(string) bool) { yield("") }); err != nil {
 			return err
 		}
 		type span struct{ task, first, end, created int64 }
-		s, err := one(ctx, tx.query, func(rows *sql.Rows) (s span, err error) {
+		s, err := kit.One(ctx, tx.Query, func(rows *sql.Rows) (s span, err error) {
 			err = rows.Scan(&s.task, &s.first, &s.end, &s.created)
 			return s, err
 		}, `SELECT num, first_item, end_item, created FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`, id, app)
@@ -236,7 +237,7 @@ func (db *Store) CancelTask(ctx context.Context, id, app string, now time.Time) 
 		}
 		var lanes [][2]int64
 		outcome := process.NotBegun()
-		err = tx.query(ctx, func(rows *sql.Rows) error {
+		err = tx.Query(ctx, func(rows *sql.Rows) error {
 			var lane [2]int64
 			it := finishedItem{fault: outcome.Fault, created: s.created}
 			err := rows.Scan(&lane[0], &lane[1], &it.op)
@@ -251,14 +252,14 @@ func (db *Store) CancelTask(ctx context.Context, id, app string, now time.Time) 
 			return err
 		}
 		c.Ended = len(ended)
-		err = tx.exec(ctx, `UPDATE items SET cancel = ?3, due = NULL
+		err = tx.Exec(ctx, `UPDATE items SET cancel = ?3, due = NULL
 			WHERE num >= ?1 AND num < ?2 AND +state < 3 AND twin IS NULL AND cancel IS NULL
 				AND request NOT IN (SELECT num FROM requests WHERE task = ?4 AND op = 'query')`,
-			s.first, s.end, nanos(now), s.task)
+			s.first, s.end, kit.Nanos(now), s.task)
 		if err != nil {
 			return err
 		}
-		err = tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&c.Asked, &c.Begun) },
+		err = tx.Query(ctx, func(rows *sql.Rows) error { return rows.Scan(&c.Asked, &c.Begun) },
 			`SELECT count(CASE WHEN state < 3 THEN 1 END), count(CASE WHEN state = 3 THEN 1 END) FROM items
 			WHERE num >= ?1 AND num < ?2 AND twin IS NULL AND (+state = 3 OR +state < 3 AND cancel IS NOT NULL)`,
 			s.first, s.end)
@@ -275,15 +276,15 @@ func (db *Store) CancelTask(ctx context.Context, id, app string, now time.Time) 
 }
 
 // LeaseCancels leases marked items.
-func (db *Store) LeaseCancels(ctx context.Context, now, until time.Time, limit int) (
+func (db *Tasks) LeaseCancels(ctx context.Context, now, until time.Time, limit int) (
 	items []store.Item, next time.Time, err error,
 ) {
 	const first = `SELECT cancel FROM items WHERE state < 3 AND cancel IS NOT NULL ORDER BY cancel LIMIT 1`
-	at, err := all(ctx, db.query, column[int64], first)
-	if err == nil && len(at) > 0 && at[0] <= nanos(now) {
-		err = db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-			items, err = readItems(ctx, tx.query, `WHERE i.state < 3 AND i.cancel <= ? ORDER BY i.cancel LIMIT ?`+
-				db.dialect.Skipping, nanos(now), limit)
+	at, err := kit.All(ctx, db.Query, kit.Column[int64], first)
+	if err == nil && len(at) > 0 && at[0] <= kit.Nanos(now) {
+		err = db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
+			items, err = readItems(ctx, tx.Query, `WHERE i.state < 3 AND i.cancel <= ? ORDER BY i.cancel LIMIT ?`+
+				db.Dialect.Skipping, kit.Nanos(now), limit)
 			if err != nil || len(items) == 0 {
 				return err
 			}
@@ -291,25 +292,25 @@ func (db *Store) LeaseCancels(ctx context.Context, now, until time.Time, limit i
 			for i := range items {
 				ids[i] = items[i].ID
 			}
-			return tx.exec(ctx, updateListed(`cancel = ?2`, ``), idList(ids), nanos(until))
+			return tx.Exec(ctx, updateListed(`cancel = ?2`, ``), idList(ids), kit.Nanos(until))
 		})
 		if err == nil {
-			at, err = all(ctx, db.query, column[int64], first)
+			at, err = kit.All(ctx, db.Query, kit.Column[int64], first)
 		}
 	}
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("cannot lease cancelled items: %w", err)
 	}
 	if len(at) > 0 && at[0] != heard {
-		next = moment(at[0])
+		next = kit.Moment(at[0])
 	}
 	return items, next, nil
 }
 
 // CancelHeard records the answers of agents.
-func (db *Store) CancelHeard(ctx context.Context, ids []string) error {
-	err := db.write(sqldb.Urgently(ctx), func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, updateListed(`cancel = ?2`, `AND cancel IS NOT NULL`), idList(ids), int64(heard))
+func (db *Tasks) CancelHeard(ctx context.Context, ids []string) error {
+	err := db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
+		return tx.Exec(ctx, updateListed(`cancel = ?2`, `AND cancel IS NOT NULL`), idList(ids), int64(heard))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot record what agents know of cancelled items: %w", err)

@@ -1,4 +1,4 @@
-package sqlstore
+package tasks
 
 import (
 	"context"
@@ -15,11 +15,12 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
+	"drover/internal/server/store/sqlstore/kit"
 )
 
 // LatestRevision returns the number of the latest revision of a namespace.
-func (db *Store) LatestRevision(ctx context.Context, namespace string) (int64, error) {
-	n, err := one(ctx, db.query, column[int64], `SELECT revision FROM namespaces WHERE namespace = ?`, namespace)
+func (db *Tasks) LatestRevision(ctx context.Context, namespace string) (int64, error) {
+	n, err := kit.One(ctx, db.Query, kit.Column[int64], `SELECT revision FROM namespaces WHERE namespace = ?`, namespace)
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil
 	}
@@ -30,17 +31,17 @@ func (db *Store) LatestRevision(ctx context.Context, namespace string) (int64, e
 }
 
 // ListRevisions returns a page of the revisions of a namespace, newest first.
-func (db *Store) ListRevisions(ctx context.Context, f store.RevisionFilter, limit int) (
+func (db *Tasks) ListRevisions(ctx context.Context, f store.RevisionFilter, limit int) (
 	rows []store.Revision, next int64, err error,
 ) {
 	before := f.Before
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	found, err := all(ctx, db.query, func(r *sql.Rows) (v store.Revision, err error) {
+	found, err := kit.All(ctx, db.Query, func(r *sql.Rows) (v store.Revision, err error) {
 		var at int64
 		err = r.Scan(&v.Number, &at, &v.App, &v.User, &v.Through, &v.Message, &v.Task)
-		v.Namespace, v.At = f.Namespace, moment(at)
+		v.Namespace, v.At = f.Namespace, kit.Moment(at)
 		return v, err
 	}, `SELECT number, at, app, "user", through, message, task FROM revisions WHERE namespace = ? AND number < ?
 		ORDER BY number DESC LIMIT ?`, f.Namespace, before, max(limit, 0))
@@ -57,14 +58,14 @@ func (db *Store) ListRevisions(ctx context.Context, f store.RevisionFilter, limi
 }
 
 // RevisedBetween returns the revisions of a time.
-func (db *Store) RevisedBetween(ctx context.Context, from, to time.Time, limit int) ([]store.Revision, error) {
-	rows, err := all(ctx, db.query, func(r *sql.Rows) (v store.Revision, err error) {
+func (db *Tasks) RevisedBetween(ctx context.Context, from, to time.Time, limit int) ([]store.Revision, error) {
+	rows, err := kit.All(ctx, db.Query, func(r *sql.Rows) (v store.Revision, err error) {
 		var at int64
 		err = r.Scan(&v.Namespace, &v.Number, &at, &v.App, &v.User, &v.Through, &v.Message, &v.Task)
-		v.At = moment(at)
+		v.At = kit.Moment(at)
 		return v, err
 	}, `SELECT namespace, number, at, app, "user", through, message, task FROM revisions WHERE at > ? AND at <= ?
-		ORDER BY at DESC, namespace DESC, number DESC LIMIT ?`, nanos(from), nanos(to), max(limit, 0))
+		ORDER BY at DESC, namespace DESC, number DESC LIMIT ?`, kit.Nanos(from), kit.Nanos(to), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list revisions: %w", err)
 	}
@@ -80,7 +81,7 @@ const (
 
 // withChanges completes revisions with their changes. It leaves out the last ones if the changes are too many. last is
 // the number of the last revision that it has completed.
-func (db *Store) withChanges(ctx context.Context, f store.RevisionFilter, found []store.Revision) (
+func (db *Tasks) withChanges(ctx context.Context, f store.RevisionFilter, found []store.Revision) (
 	rows []store.Revision, last int64, err error,
 ) {
 	specs := specReader{db: db, namespace: f.Namespace}
@@ -116,7 +117,7 @@ type digestChange struct {
 }
 
 // changesOf returns the changes of a revision, and on how many hosts it has looked for them.
-func (db *Store) changesOf(ctx context.Context, f store.RevisionFilter, number int64) (
+func (db *Tasks) changesOf(ctx context.Context, f store.RevisionFilter, number int64) (
 	list []digestChange, examined int, err error,
 ) {
 	const added = ` FROM placements n INDEXED BY placements_since LEFT JOIN placements o ON o.namespace = n.namespace AND o.name = n.name
@@ -132,7 +133,7 @@ func (db *Store) changesOf(ctx context.Context, f store.RevisionFilter, number i
 		query = `SELECT n.name, coalesce(o.digest, ''), n.digest, n.agent, 1` + added + `
 			UNION ALL SELECT o.name, o.digest, '', o.agent, 1` + removed + ` ORDER BY 1, 2, 3`
 	}
-	err = db.query(ctx, func(r *sql.Rows) error {
+	err = db.Query(ctx, func(r *sql.Rows) error {
 		var c digestChange
 		var agent string
 		if err := r.Scan(&c.name, &c.from, &c.to, &agent, &c.hosts); err != nil {
@@ -154,7 +155,7 @@ func (db *Store) changesOf(ctx context.Context, f store.RevisionFilter, number i
 
 // specReader reads the specs of a namespace, each once.
 type specReader struct {
-	db        *Store
+	db        *Tasks
 	namespace string
 	known     map[string]*process.Spec
 }
@@ -176,28 +177,28 @@ func (s *specReader) load(ctx context.Context, changes []digestChange) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	return s.db.query(ctx, func(r *sql.Rows) error {
+	return s.db.Query(ctx, func(r *sql.Rows) error {
 		var digest string
 		var text sql.RawBytes
 		if err := r.Scan(&digest, &text); err != nil {
 			return err
 		}
-		spec, err := decode[process.Spec](text)
+		spec, err := kit.Decode[process.Spec](text)
 		s.known[digest] = spec
 		return err
 	}, `SELECT s.digest, s.spec FROM texts(?1) j CROSS JOIN specs s ON s.namespace = ?2 AND s.digest = j.value`,
-		s.db.dialect.Texts(wanted), s.namespace)
+		s.db.Dialect.Texts(wanted), s.namespace)
 }
 
 // PlacedAt returns the processes of a namespace as they are by a revision.
-func (db *Store) PlacedAt(ctx context.Context, namespace string, revision int64) ([]store.Placed, error) {
-	_, err := one(ctx, db.query, column[int64], `SELECT number FROM revisions WHERE namespace = ? AND number = ?`,
+func (db *Tasks) PlacedAt(ctx context.Context, namespace string, revision int64) ([]store.Placed, error) {
+	_, err := kit.One(ctx, db.Query, kit.Column[int64], `SELECT number FROM revisions WHERE namespace = ? AND number = ?`,
 		namespace, revision)
 	var placed []store.Placed
 	var since []int64
 	var digests []digestChange
 	if err == nil {
-		err = db.query(ctx, func(r *sql.Rows) error {
+		err = db.Query(ctx, func(r *sql.Rows) error {
 			var p store.Placed
 			var began int64
 			var digest string
@@ -222,16 +223,16 @@ func (db *Store) PlacedAt(ctx context.Context, namespace string, revision int64)
 }
 
 // RevisedSpecs returns the specs that two revisions brought to a process on one host.
-func (db *Store) RevisedSpecs(ctx context.Context, id process.ID, agent string, former, revision int64) (
+func (db *Tasks) RevisedSpecs(ctx context.Context, id process.ID, agent string, former, revision int64) (
 	from, to *process.Spec, err error,
 ) {
-	err = db.query(ctx, func(r *sql.Rows) error {
+	err = db.Query(ctx, func(r *sql.Rows) error {
 		var since int64
 		var text sql.RawBytes
 		if err := r.Scan(&since, &text); err != nil {
 			return err
 		}
-		spec, err := decode[process.Spec](text)
+		spec, err := kit.Decode[process.Spec](text)
 		if since == former {
 			from = spec
 		}
@@ -249,8 +250,8 @@ func (db *Store) RevisedSpecs(ctx context.Context, id process.ID, agent string, 
 }
 
 // OpenRevision returns an unfinished task that changes specs of the namespace.
-func (db *Store) OpenRevision(ctx context.Context, namespace string) (string, error) {
-	tasks, err := all(ctx, db.query, column[string], `SELECT t.id
+func (db *Tasks) OpenRevision(ctx context.Context, namespace string) (string, error) {
+	tasks, err := kit.All(ctx, db.Query, kit.Column[string], `SELECT t.id
 		FROM items i INDEXED BY items_deadline JOIN requests r ON r.num = i.request JOIN tasks t ON t.num = i.task
 		WHERE i.state < 4 AND r.namespace = ? AND (i.revision <> 0 OR r.op = 'unregister') ORDER BY i.num LIMIT 1`,
 		namespace)
@@ -265,22 +266,22 @@ func (db *Store) OpenRevision(ctx context.Context, namespace string) (string, er
 
 // PruneRevisions removes old revisions, and what only they need. It counts them: after a restoration their numbers are
 // not consecutive. The comparison with the latest number is only cheaper.
-func (db *Store) PruneRevisions(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+func (db *Tasks) PruneRevisions(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		removed = 0
-		old, err := all(ctx, tx.query, func(r *sql.Rows) (v store.Revision, err error) {
+		old, err := kit.All(ctx, tx.Query, func(r *sql.Rows) (v store.Revision, err error) {
 			err = r.Scan(&v.Namespace, &v.Number)
 			return v, err
 		}, `SELECT r.namespace, r.number FROM revisions r CROSS JOIN namespaces n ON n.namespace = r.namespace
 			WHERE r.at < ?1 AND r.number <= n.revision - ?2
 				AND r.number <= (SELECT k.number FROM revisions k WHERE k.namespace = r.namespace
 					ORDER BY k.number DESC LIMIT 1 OFFSET ?2)
-			ORDER BY r.at LIMIT ?3`, nanos(before), store.KeptRevisions, limit)
+			ORDER BY r.at LIMIT ?3`, kit.Nanos(before), store.KeptRevisions, limit)
 		if err != nil {
 			return err
 		}
 		if len(old) < limit {
-			many, err := all(ctx, tx.query, func(r *sql.Rows) (v store.Revision, err error) {
+			many, err := kit.All(ctx, tx.Query, func(r *sql.Rows) (v store.Revision, err error) {
 				err = r.Scan(&v.Namespace, &v.Number)
 				return v, err
 			}, `SELECT r.namespace, r.number FROM namespaces n CROSS JOIN revisions r ON r.namespace = n.namespace
@@ -314,11 +315,11 @@ func (db *Store) PruneRevisions(ctx context.Context, before time.Time, limit int
 
 // pruneNamespace removes the revisions of a namespace up to a number. A placement that ended with the next revision
 // stays, because it is what that revision changed. A host that is no longer registered goes with the old revisions.
-func (db *Store) pruneNamespace(ctx context.Context, tx tx, namespace string, upTo int64) (removed int, err error) {
+func (db *Tasks) pruneNamespace(ctx context.Context, tx kit.Tx, namespace string, upTo int64) (removed int, err error) {
 	if _, err := db.lockNamespace(ctx, tx, namespace); err != nil {
 		return 0, err
 	}
-	removed, err = tx.affect(ctx, `DELETE FROM revisions WHERE namespace = ? AND number <= ?`, namespace, upTo)
+	removed, err = tx.Affect(ctx, `DELETE FROM revisions WHERE namespace = ? AND number <= ?`, namespace, upTo)
 	if err != nil {
 		return 0, err
 	}
@@ -329,11 +330,11 @@ func (db *Store) pruneNamespace(ctx context.Context, tx tx, namespace string, up
 		`DELETE FROM upkeep WHERE namespace = ?1 AND ?2 > 0
 			AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.key = upkeep.agent)`,
 	} {
-		if err := tx.exec(ctx, statement, namespace, upTo); err != nil {
+		if err := tx.Exec(ctx, statement, namespace, upTo); err != nil {
 			return 0, err
 		}
 	}
-	return removed, tx.exec(ctx, `DELETE FROM specs WHERE namespace = ?1 AND digest NOT IN (
+	return removed, tx.Exec(ctx, `DELETE FROM specs WHERE namespace = ?1 AND digest NOT IN (
 		SELECT p.digest FROM placements p WHERE p.namespace = ?1)`, namespace)
 }
 
@@ -366,7 +367,7 @@ func digestOf(text string) string {
 
 // revise makes the revisions of a task, and sets the revision of each item whose spec the agent will store. A retry of
 // the transaction calls it again.
-func (db *Store) revise(ctx context.Context, tx tx, t *store.Task, l *layout) error {
+func (db *Tasks) revise(ctx context.Context, tx kit.Tx, t *store.Task, l *layout) error {
 	parts := revisionsOf(t, l)
 	if known := t.Known; known != nil && parts[known.Namespace] == nil {
 		parts[known.Namespace] = &revision{namespace: known.Namespace}
@@ -375,8 +376,8 @@ func (db *Store) revise(ctx context.Context, tx tx, t *store.Task, l *layout) er
 		part := parts[namespace]
 		depends := t.Known != nil && t.Known.Namespace == namespace
 		// Most calls bring the specs that are in force already. They need not wait for each other.
-		if db.dialect.Locked != "" && !depends && !store.IsUndo(t.Through) {
-			if err := part.read(ctx, tx, db.dialect); err != nil {
+		if db.Dialect.Locked != "" && !depends && !store.IsUndo(t.Through) {
+			if err := part.read(ctx, tx, db.Dialect); err != nil {
 				return err
 			}
 			if !part.compare(t, l) {
@@ -390,11 +391,11 @@ func (db *Store) revise(ctx context.Context, tx tx, t *store.Task, l *layout) er
 		case depends && latest != t.Known.Number:
 			return store.ErrRevised
 		}
-		if err := part.read(ctx, tx, db.dialect); err != nil {
+		if err := part.read(ctx, tx, db.Dialect); err != nil {
 			return err
 		}
 		changes := part.compare(t, l)
-		if err := part.takeBackFiles(ctx, tx, db.dialect, t, l); err != nil {
+		if err := part.takeBackFiles(ctx, tx, db.Dialect, t, l); err != nil {
 			return err
 		}
 		if !changes {
@@ -404,7 +405,7 @@ func (db *Store) revise(ctx context.Context, tx tx, t *store.Task, l *layout) er
 		if err != nil {
 			return err
 		}
-		if err := part.store(ctx, tx, db.dialect, t, l, number); err != nil {
+		if err := part.store(ctx, tx, db.Dialect, t, l, number); err != nil {
 			return err
 		}
 	}
@@ -441,14 +442,14 @@ func revisionsOf(t *store.Task, l *layout) map[string]*revision {
 }
 
 // read reads the placements of the items.
-func (p *revision) read(ctx context.Context, tx tx, d *sqldb.Dialect) error {
+func (p *revision) read(ctx context.Context, tx kit.Tx, d *sqldb.Dialect) error {
 	for _, key := range p.places {
 		*p.states[key] = placement{}
 	}
 	if len(p.places) == 0 {
 		return nil
 	}
-	return tx.query(ctx, func(rows *sql.Rows) error {
+	return tx.Query(ctx, func(rows *sql.Rows) error {
 		var place int
 		now := placement{former: true}
 		err := rows.Scan(&place, &now.since, &now.digest)
@@ -497,7 +498,7 @@ func (p *revision) compare(t *store.Task, l *layout) (changes bool) {
 }
 
 // store stores the revision under a number.
-func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.Task, l *layout, number int64) error {
+func (p *revision) store(ctx context.Context, tx kit.Tx, d *sqldb.Dialect, t *store.Task, l *layout, number int64) error {
 	var former []nameAndAgent
 	var rows []any
 	used := map[string]bool{}
@@ -530,13 +531,13 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 			continue
 		}
 		delete(used, spec.digest)
-		if err := tx.exec(ctx, `INSERT INTO specs (namespace, digest, spec) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		if err := tx.Exec(ctx, `INSERT INTO specs (namespace, digest, spec) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 			p.namespace, spec.digest, spec.bare); err != nil {
 			return err
 		}
 	}
 	if len(former) > 0 {
-		if err := tx.exec(ctx, `UPDATE placements SET until = ?1 WHERE namespace = ?2 AND until = 0
+		if err := tx.Exec(ctx, `UPDATE placements SET until = ?1 WHERE namespace = ?2 AND until = 0
 			AND (name, agent) IN (SELECT j.a, j.b FROM names(?3) j)`, number, p.namespace, p.pairs(d, former)); err != nil {
 			return err
 		}
@@ -545,11 +546,11 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 	if store.ByFile(t.Through) {
 		filed = number
 	}
-	if err := (rowValues{
-		head:   `INSERT INTO placements (namespace, since, filed, name, agent, digest) VALUES `,
-		row:    `(?1, ?2, ?3, ?, ?, ?)`,
-		shared: []any{p.namespace, number, filed},
-	}).run(ctx, tx, rows); err != nil {
+	if err := (kit.RowValues{
+		Head:   `INSERT INTO placements (namespace, since, filed, name, agent, digest) VALUES `,
+		Row:    `(?1, ?2, ?3, ?, ?, ?)`,
+		Shared: []any{p.namespace, number, filed},
+	}).Run(ctx, tx, rows); err != nil {
 		return err
 	}
 	return inheritFile(ctx, tx, p.namespace, number, t.Through)
@@ -557,8 +558,8 @@ func (p *revision) store(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.
 
 // nextRevision returns the number of a revision after the latest one. A database that was restored from a copy does not
 // know the numbers that it gave out since.
-func nextRevision(ctx context.Context, tx tx, latest int64) (int64, error) {
-	text, err := one(ctx, tx.query, column[string], `SELECT value FROM fleet WHERE key = ?`, store.FactIncarnations)
+func nextRevision(ctx context.Context, tx kit.Tx, latest int64) (int64, error) {
+	text, err := kit.One(ctx, tx.Query, kit.Column[string], `SELECT value FROM fleet WHERE key = ?`, store.FactIncarnations)
 	if errors.Is(err, store.ErrNotFound) { // no server has opened the database yet
 		return latest + 1, nil
 	}
@@ -573,23 +574,23 @@ func nextRevision(ctx context.Context, tx tx, latest int64) (int64, error) {
 }
 
 // insertRevision stores the row of a revision, which becomes the latest of its namespace.
-func insertRevision(ctx context.Context, tx tx, r *store.Revision) error {
-	err := tx.exec(ctx, `UPDATE namespaces SET revision = ? WHERE namespace = ?`, r.Number, r.Namespace)
+func insertRevision(ctx context.Context, tx kit.Tx, r *store.Revision) error {
+	err := tx.Exec(ctx, `UPDATE namespaces SET revision = ? WHERE namespace = ?`, r.Number, r.Namespace)
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, `INSERT INTO revisions (namespace, number, at, app, "user", through, message, task)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, r.Namespace, r.Number, nanos(r.At), r.App, r.User, r.Through, r.Message, r.Task)
+	return tx.Exec(ctx, `INSERT INTO revisions (namespace, number, at, app, "user", through, message, task)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, r.Namespace, r.Number, kit.Nanos(r.At), r.App, r.User, r.Through, r.Message, r.Task)
 }
 
 // lockNamespace returns the latest revision of a namespace. Until the transaction ends, no other transaction makes a
 // revision of the namespace.
-func (db *Store) lockNamespace(ctx context.Context, tx tx, namespace string) (latest int64, err error) {
+func (db *Tasks) lockNamespace(ctx context.Context, tx kit.Tx, namespace string) (latest int64, err error) {
 	// A missing row cannot be locked. If another transaction has just inserted it, this one waits for its end.
-	if err := tx.exec(ctx, `INSERT INTO namespaces (namespace, revision) VALUES (?, 0) ON CONFLICT DO NOTHING`,
+	if err := tx.Exec(ctx, `INSERT INTO namespaces (namespace, revision) VALUES (?, 0) ON CONFLICT DO NOTHING`,
 		namespace); err != nil {
 		return 0, err
 	}
-	return one(ctx, tx.query, column[int64], `SELECT revision FROM namespaces WHERE namespace = ?`+db.dialect.Locked,
+	return kit.One(ctx, tx.Query, kit.Column[int64], `SELECT revision FROM namespaces WHERE namespace = ?`+db.Dialect.Locked,
 		namespace)
 }

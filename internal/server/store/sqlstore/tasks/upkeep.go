@@ -1,4 +1,4 @@
-package sqlstore
+package tasks
 
 import (
 	"cmp"
@@ -10,13 +10,15 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
+	"drover/internal/server/store/sqlstore/kit"
+	"drover/internal/server/store/sqlstore/people"
 )
 
 // PutSelections changes selections without a task.
-func (db *Store) PutSelections(ctx context.Context, c store.SelectionChange, by store.Revision,
+func (db *Tasks) PutSelections(ctx context.Context, c store.SelectionChange, by store.Revision,
 	known *store.KnownRevision, row store.AuditRow,
 ) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		latest, err := db.lockNamespace(ctx, tx, c.Namespace)
 		if err != nil {
 			return err
@@ -35,21 +37,21 @@ func (db *Store) PutSelections(ctx context.Context, c store.SelectionChange, by 
 		if err := db.putSelections(ctx, tx, c); err != nil {
 			return err
 		}
-		return insertAudit(ctx, tx, &row)
+		return people.InsertAudit(ctx, tx, &row)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot change the selections of namespace %q: %w", c.Namespace, err)
 	}
-	db.watch.Audited(1)
+	db.Watch.Audited(1)
 	return nil
 }
 
 // putSelections replaces selections and their members. The lock of the namespace keeps others from the rows of upkeep.
-func (db *Store) putSelections(ctx context.Context, tx tx, c store.SelectionChange) error {
+func (db *Tasks) putSelections(ctx context.Context, tx kit.Tx, c store.SelectionChange) error {
 	if _, err := db.lockNamespace(ctx, tx, c.Namespace); err != nil {
 		return err
 	}
-	names, err := all(ctx, tx.query, column[string], `SELECT DISTINCT name FROM selections WHERE namespace = ?`,
+	names, err := kit.All(ctx, tx.Query, kit.Column[string], `SELECT DISTINCT name FROM selections WHERE namespace = ?`,
 		c.Namespace)
 	if err != nil {
 		return err
@@ -58,8 +60,8 @@ func (db *Store) putSelections(ctx context.Context, tx tx, c store.SelectionChan
 		base, _ := process.CutCopy(name)
 		return !c.All && !slices.Contains(c.Entries, name) && !slices.Contains(c.Entries, base)
 	})
-	err = tx.exec(ctx, `DELETE FROM selections WHERE namespace = ?1 AND name IN (SELECT j.value FROM texts(?2) j)`,
-		c.Namespace, db.dialect.Texts(names))
+	err = tx.Exec(ctx, `DELETE FROM selections WHERE namespace = ?1 AND name IN (SELECT j.value FROM texts(?2) j)`,
+		c.Namespace, db.Dialect.Texts(names))
 	if err != nil {
 		return err
 	}
@@ -69,35 +71,35 @@ func (db *Store) putSelections(ctx context.Context, tx tx, c store.SelectionChan
 	var rows, members []any
 	for i := range c.Now {
 		s := &c.Now[i]
-		spec, err := encode(s.Spec)
+		spec, err := kit.Encode(s.Spec)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, s.Process.Name, s.Selector, spec.String, s.App, s.User, nanos(s.At))
+		rows = append(rows, s.Process.Name, s.Selector, spec.String, s.App, s.User, kit.Nanos(s.At))
 	}
 	for _, m := range c.Members {
 		members = append(members, m.Process.Name, m.Agent)
 	}
-	err = rowValues{
-		head:   `INSERT INTO selections (namespace, name, selector, spec, app, "user", at) VALUES `,
-		row:    `(?1, ?, ?, ?, ?, ?, ?)`,
-		shared: []any{c.Namespace},
-	}.run(ctx, tx, rows)
+	err = kit.RowValues{
+		Head:   `INSERT INTO selections (namespace, name, selector, spec, app, "user", at) VALUES `,
+		Row:    `(?1, ?, ?, ?, ?, ?, ?)`,
+		Shared: []any{c.Namespace},
+	}.Run(ctx, tx, rows)
 	if err != nil {
 		return err
 	}
-	return rowValues{
-		head: `INSERT INTO upkeep (namespace, name, agent, member, serial, goal, at, tries) VALUES `,
-		row:  `(?1, ?, ?, 'joined', 1, '', 0, 0)`,
-		tail: ` ON CONFLICT (agent, namespace, name) DO UPDATE
+	return kit.RowValues{
+		Head: `INSERT INTO upkeep (namespace, name, agent, member, serial, goal, at, tries) VALUES `,
+		Row:  `(?1, ?, ?, 'joined', 1, '', 0, 0)`,
+		Tail: ` ON CONFLICT (agent, namespace, name) DO UPDATE
 			SET member = 'joined', serial = upkeep.serial + 1, goal = '', at = 0, tries = 0`,
-		shared: []any{c.Namespace},
-	}.run(ctx, tx, members)
+		Shared: []any{c.Namespace},
+	}.Run(ctx, tx, members)
 }
 
 // releaseMembers makes former members of the processes with these names. It forgets those that the change releases, and
 // all if no selection has the process any more.
-func (db *Store) releaseMembers(ctx context.Context, tx tx, c *store.SelectionChange, names []string) error {
+func (db *Tasks) releaseMembers(ctx context.Context, tx kit.Tx, c *store.SelectionChange, names []string) error {
 	stays, released := map[string]bool{}, map[string][]string{}
 	for i := range c.Now {
 		stays[c.Now[i].Process.Name] = true
@@ -108,62 +110,62 @@ func (db *Store) releaseMembers(ctx context.Context, tx tx, c *store.SelectionCh
 		}
 	}
 	ended := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return stays[name] })
-	err := tx.exec(ctx, `UPDATE upkeep SET member = '', serial = serial + 1 WHERE namespace = ?1 AND member <> ''
-		AND name IN (SELECT j.value FROM texts(?2) j)`, c.Namespace, db.dialect.Texts(ended))
+	err := tx.Exec(ctx, `UPDATE upkeep SET member = '', serial = serial + 1 WHERE namespace = ?1 AND member <> ''
+		AND name IN (SELECT j.value FROM texts(?2) j)`, c.Namespace, db.Dialect.Texts(ended))
 	if err != nil {
 		return err
 	}
 	for name, agents := range released {
-		err := tx.exec(ctx, `UPDATE upkeep SET member = '', serial = serial + 1 WHERE namespace = ?1 AND name = ?2
+		err := tx.Exec(ctx, `UPDATE upkeep SET member = '', serial = serial + 1 WHERE namespace = ?1 AND name = ?2
 			AND member <> '' AND agent IN (SELECT j.value FROM texts(?3) j)`, c.Namespace, name,
-			db.dialect.Texts(agents))
+			db.Dialect.Texts(agents))
 		if err != nil {
 			return err
 		}
 	}
-	return tx.exec(ctx, `UPDATE upkeep SET member = 'former', serial = serial + 1 WHERE namespace = ?1
-		AND member = 'joined' AND name IN (SELECT j.value FROM texts(?2) j)`, c.Namespace, db.dialect.Texts(names))
+	return tx.Exec(ctx, `UPDATE upkeep SET member = 'former', serial = serial + 1 WHERE namespace = ?1
+		AND member = 'joined' AND name IN (SELECT j.value FROM texts(?2) j)`, c.Namespace, db.Dialect.Texts(names))
 }
 
 // ListSelections returns the selections of a namespace or of all.
-func (db *Store) ListSelections(ctx context.Context, namespace string) ([]store.Selection, error) {
-	list, err := listSelections(ctx, db.query, namespace)
+func (db *Tasks) ListSelections(ctx context.Context, namespace string) ([]store.Selection, error) {
+	list, err := listSelections(ctx, db.Query, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list selections: %w", err)
 	}
 	return list, nil
 }
 
-func listSelections(ctx context.Context, query queryFunc, namespace string) ([]store.Selection, error) {
+func listSelections(ctx context.Context, query kit.QueryFunc, namespace string) ([]store.Selection, error) {
 	where, args := "", []any(nil)
 	if namespace != "" {
 		where, args = ` WHERE namespace = ?`, []any{namespace}
 	}
-	return all(ctx, query, func(r *sql.Rows) (s store.Selection, err error) {
+	return kit.All(ctx, query, func(r *sql.Rows) (s store.Selection, err error) {
 		var text sql.RawBytes
 		var at int64
 		if err := r.Scan(&s.Process.Namespace, &s.Process.Name, &s.Selector, &text, &s.App, &s.User, &at); err != nil {
 			return s, err
 		}
-		s.At = moment(at)
-		s.Spec, err = decode[process.Spec](text)
+		s.At = kit.Moment(at)
+		s.Spec, err = kit.Decode[process.Spec](text)
 		return s, err
 	}, `SELECT namespace, name, selector, spec, app, "user", at FROM selections`+where+`
 		ORDER BY namespace, name, selector`, args...)
 }
 
 // UpkeepOn returns the rows of agents.
-func (db *Store) UpkeepOn(ctx context.Context, agents []string) ([]store.Upkeep, error) {
-	list, err := all(ctx, db.query, func(r *sql.Rows) (u store.Upkeep, err error) {
+func (db *Tasks) UpkeepOn(ctx context.Context, agents []string) ([]store.Upkeep, error) {
+	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (u store.Upkeep, err error) {
 		var place int
 		var at int64
 		err = r.Scan(&place, &u.Process.Namespace, &u.Process.Name, &u.Member, &u.Serial, &u.Goal, &at, &u.Tries)
 		if err == nil {
-			u.Agent, u.At = agents[place], moment(at)
+			u.Agent, u.At = agents[place], kit.Moment(at)
 		}
 		return u, err
 	}, `SELECT j.key, u.namespace, u.name, u.member, u.serial, u.goal, u.at, u.tries FROM texts(?) j
-		CROSS JOIN upkeep u ON u.agent = j.value`, db.dialect.Texts(agents))
+		CROSS JOIN upkeep u ON u.agent = j.value`, db.Dialect.Texts(agents))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the upkeep of hosts: %w", err)
 	}
@@ -171,8 +173,8 @@ func (db *Store) UpkeepOn(ctx context.Context, agents []string) ([]store.Upkeep,
 }
 
 // PutUpkeep stores rows without a task.
-func (db *Store) PutUpkeep(ctx context.Context, rows []store.Upkeep) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+func (db *Tasks) PutUpkeep(ctx context.Context, rows []store.Upkeep) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		var namespaces []string
 		for i := range rows {
 			namespaces = append(namespaces, rows[i].Process.Namespace)
@@ -192,7 +194,7 @@ func (db *Store) PutUpkeep(ctx context.Context, rows []store.Upkeep) error {
 }
 
 // putUpkeep stores rows whose serial is the next one. The caller has locked their namespaces.
-func putUpkeep(ctx context.Context, tx tx, rows []store.Upkeep) error {
+func putUpkeep(ctx context.Context, tx kit.Tx, rows []store.Upkeep) error {
 	rows = slices.Clone(rows)
 	slices.SortFunc(rows, func(a, b store.Upkeep) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), process.CompareIDs(a.Process, b.Process))
@@ -205,7 +207,7 @@ func putUpkeep(ctx context.Context, tx tx, rows []store.Upkeep) error {
 			statement = `INSERT INTO upkeep (member, goal, at, tries, namespace, name, agent, serial)
 				VALUES (?, ?, ?, ?, ?, ?, ?, 1 + ?) ON CONFLICT DO NOTHING`
 		}
-		n, err := tx.affect(ctx, statement, string(u.Member), u.Goal, nanos(u.At), u.Tries, u.Process.Namespace,
+		n, err := tx.Affect(ctx, statement, string(u.Member), u.Goal, kit.Nanos(u.At), u.Tries, u.Process.Namespace,
 			u.Process.Name, u.Agent, u.Serial-1)
 		switch {
 		case err != nil:
@@ -218,17 +220,17 @@ func putUpkeep(ctx context.Context, tx tx, rows []store.Upkeep) error {
 }
 
 // PlacedOn returns what is placed on agents now.
-func (db *Store) PlacedOn(ctx context.Context, agents []string) ([]store.Placement, error) {
+func (db *Tasks) PlacedOn(ctx context.Context, agents []string) ([]store.Placement, error) {
 	digests := map[string][]digestChange{}
 	var names []string // of the digests, one for each row
-	list, err := all(ctx, db.query, func(r *sql.Rows) (p store.Placement, err error) {
+	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (p store.Placement, err error) {
 		var place int
 		var digest string
 		var at int64
 		err = r.Scan(&place, &p.Process.Namespace, &p.Process.Name, &p.Revision, &digest, &p.Filed, &p.Through, &p.App,
 			&p.User, &p.Task, &at)
 		if err == nil {
-			p.Agent, p.At = agents[place], moment(at)
+			p.Agent, p.At = agents[place], kit.Moment(at)
 			digests[p.Process.Namespace] = append(digests[p.Process.Namespace], digestChange{to: digest})
 			names = append(names, digest)
 		}
@@ -236,7 +238,7 @@ func (db *Store) PlacedOn(ctx context.Context, agents []string) ([]store.Placeme
 	}, `SELECT j.key, p.namespace, p.name, p.since, p.digest, p.filed = p.since, coalesce(r.through, ''),
 			coalesce(r.app, ''), coalesce(r."user", ''), coalesce(r.task, ''), coalesce(r.at, 0)
 		FROM texts(?) j CROSS JOIN placements p ON p.agent = j.value AND p.until = 0
-		LEFT JOIN revisions r ON r.namespace = p.namespace AND r.number = p.since`, db.dialect.Texts(agents))
+		LEFT JOIN revisions r ON r.namespace = p.namespace AND r.number = p.since`, db.Dialect.Texts(agents))
 	readers, numbered := map[string]*specReader{}, numberedSpecs{}
 	for namespace, wanted := range digests {
 		readers[namespace] = &specReader{db: db, namespace: namespace}
@@ -255,8 +257,8 @@ func (db *Store) PlacedOn(ctx context.Context, agents []string) ([]store.Placeme
 }
 
 // LeftOn returns what agents still have.
-func (db *Store) LeftOn(ctx context.Context, agents []string) ([]store.Placement, error) {
-	list, err := all(ctx, db.query, func(r *sql.Rows) (p store.Placement, err error) {
+func (db *Tasks) LeftOn(ctx context.Context, agents []string) ([]store.Placement, error) {
+	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (p store.Placement, err error) {
 		var place int
 		var at int64
 		p.Ended = &store.Revision{}
@@ -264,7 +266,7 @@ func (db *Store) LeftOn(ctx context.Context, agents []string) ([]store.Placement
 		err = r.Scan(&place, &p.Process.Namespace, &p.Process.Name, &p.Revision, &e.Number, &e.Through, &e.App, &e.User,
 			&e.Task, &at)
 		if err == nil {
-			p.Agent, e.Namespace, e.At = agents[place], p.Process.Namespace, moment(at)
+			p.Agent, e.Namespace, e.At = agents[place], p.Process.Namespace, kit.Moment(at)
 		}
 		return p, err
 	}, `SELECT j.key, p.namespace, p.name, p.since, e.number, e.through, e.app, e."user", e.task, e.at
@@ -273,7 +275,7 @@ func (db *Store) LeftOn(ctx context.Context, agents []string) ([]store.Placement
 			AND p.since = (SELECT max(l.since) FROM placements l WHERE l.namespace = o.namespace AND l.name = o.name
 				AND l.agent = o.agent)
 		CROSS JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
-		WHERE e.through IN ('apply', 'undo', 'edit')`, db.dialect.Texts(agents))
+		WHERE e.through IN ('apply', 'undo', 'edit')`, db.Dialect.Texts(agents))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what files have left on hosts: %w", err)
 	}
@@ -281,12 +283,12 @@ func (db *Store) LeftOn(ctx context.Context, agents []string) ([]store.Placement
 }
 
 // BusyOn returns the processes with unfinished items.
-func (db *Store) BusyOn(ctx context.Context, agents []string) ([]store.ObservedKey, error) {
+func (db *Tasks) BusyOn(ctx context.Context, agents []string) ([]store.ObservedKey, error) {
 	hosts := make([]int64, len(agents))
 	for i, agent := range agents {
-		hosts[i] = hash(agent)
+		hosts[i] = kit.Hash(agent)
 	}
-	list, err := all(ctx, db.query, func(r *sql.Rows) (k store.ObservedKey, err error) {
+	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (k store.ObservedKey, err error) {
 		err = r.Scan(&k.Agent, &k.Process.Namespace, &k.Process.Name)
 		return k, err
 	}, `SELECT DISTINCT i.agent, r.namespace, r.name FROM numbers(?) j CROSS JOIN items i ON i.host = j.value AND i.state < 4
@@ -298,10 +300,10 @@ func (db *Store) BusyOn(ctx context.Context, agents []string) ([]store.ObservedK
 }
 
 // TaskFaults calls fn for the finished items of tasks on agents.
-func (db *Store) TaskFaults(ctx context.Context, tasks, agents []string,
+func (db *Tasks) TaskFaults(ctx context.Context, tasks, agents []string,
 	fn func(task string, of store.ObservedKey, fault process.Fault),
 ) error {
-	err := db.query(ctx, func(r *sql.Rows) error {
+	err := db.Query(ctx, func(r *sql.Rows) error {
 		var task string
 		var of store.ObservedKey
 		var fault process.Fault
@@ -314,7 +316,7 @@ func (db *Store) TaskFaults(ctx context.Context, tasks, agents []string,
 		JOIN items i ON i.num >= t.first_item AND i.num < t.end_item JOIN requests r ON r.num = i.request
 		WHERE t.id IN (SELECT j.value FROM texts(?) j) AND +i.state = 4
 			AND i.agent IN (SELECT j.value FROM texts(?) j) ORDER BY i.num`,
-		db.dialect.Texts(tasks), db.dialect.Texts(agents))
+		db.Dialect.Texts(tasks), db.Dialect.Texts(agents))
 	if err != nil {
 		return fmt.Errorf("cannot read the outcomes of tasks: %w", err)
 	}
@@ -322,8 +324,8 @@ func (db *Store) TaskFaults(ctx context.Context, tasks, agents []string,
 }
 
 // RemovedOn returns what somebody removed from agents.
-func (db *Store) RemovedOn(ctx context.Context, agents []string) ([]store.ObservedKey, error) {
-	list, err := all(ctx, db.query, func(r *sql.Rows) (k store.ObservedKey, err error) {
+func (db *Tasks) RemovedOn(ctx context.Context, agents []string) ([]store.ObservedKey, error) {
+	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (k store.ObservedKey, err error) {
 		err = r.Scan(&k.Agent, &k.Process.Namespace, &k.Process.Name)
 		return k, err
 	}, `SELECT p.agent, p.namespace, p.name FROM texts(?) j CROSS JOIN placements p ON p.agent = j.value AND p.until > 0
@@ -331,7 +333,7 @@ func (db *Store) RemovedOn(ctx context.Context, agents []string) ([]store.Observ
 		WHERE p.filed > 0 AND e.through NOT IN ('apply', 'undo', 'edit', 'selection')
 			AND NOT EXISTS (SELECT 1 FROM placements l WHERE l.namespace = p.namespace AND l.name = p.name
 				AND l.agent = p.agent AND (l.until = 0 OR l.until > p.until))`,
-		db.dialect.Texts(agents))
+		db.Dialect.Texts(agents))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what was removed from hosts: %w", err)
 	}
@@ -339,16 +341,16 @@ func (db *Store) RemovedOn(ctx context.Context, agents []string) ([]store.Observ
 }
 
 // FiledAs returns what a file placed last on agents.
-func (db *Store) FiledAs(ctx context.Context, id process.ID, agents []string) ([]store.Placement, error) {
+func (db *Tasks) FiledAs(ctx context.Context, id process.ID, agents []string) ([]store.Placement, error) {
 	var digests []string
 	wanted := map[string]bool{}
-	list, err := all(ctx, db.query, func(r *sql.Rows) (p store.Placement, err error) {
+	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (p store.Placement, err error) {
 		var digest string
 		var at, ended int64
 		e := store.Revision{Namespace: id.Namespace}
 		err = r.Scan(&p.Agent, &p.Revision, &digest, &p.Through, &p.App, &p.User, &p.Task, &at, &e.Number, &e.Through,
 			&e.App, &e.User, &ended)
-		p.Process, p.At, e.At = id, moment(at), moment(ended)
+		p.Process, p.At, e.At = id, kit.Moment(at), kit.Moment(ended)
 		if e.Number != 0 {
 			p.Ended = &e
 		}
@@ -361,7 +363,7 @@ func (db *Store) FiledAs(ctx context.Context, id process.ID, agents []string) ([
 		LEFT JOIN revisions e ON e.namespace = p.namespace AND e.number = p.until
 		WHERE p.since = (SELECT l.filed FROM placements l WHERE l.namespace = p.namespace AND l.name = p.name
 			AND l.agent = p.agent ORDER BY l.since DESC LIMIT 1)`,
-		db.dialect.Texts(agents), id.Namespace, id.Name)
+		db.Dialect.Texts(agents), id.Namespace, id.Name)
 	specs := specReader{db: db, namespace: id.Namespace}
 	if err == nil {
 		var changes []digestChange
@@ -380,9 +382,9 @@ func (db *Store) FiledAs(ctx context.Context, id process.ID, agents []string) ([
 }
 
 // Unfiled returns the specs in force that no file has. Somebody may have brought back the spec of the file by hand.
-func (db *Store) Unfiled(ctx context.Context, namespace string) ([]store.Placement, error) {
+func (db *Tasks) Unfiled(ctx context.Context, namespace string) ([]store.Placement, error) {
 	var digests []digestChange
-	list, err := all(ctx, db.query, func(r *sql.Rows) (p store.Placement, err error) {
+	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (p store.Placement, err error) {
 		var digest string
 		err = r.Scan(&p.Process.Name, &p.Agent, &p.Revision, &digest)
 		p.Process.Namespace, digests = namespace, append(digests, digestChange{to: digest})
@@ -405,7 +407,7 @@ func (db *Store) Unfiled(ctx context.Context, namespace string) ([]store.Placeme
 }
 
 // File makes placements those of a file, and takes the file back for others.
-func (db *Store) File(ctx context.Context, namespace string, placed []store.Placement, gone []store.ObservedKey) error {
+func (db *Tasks) File(ctx context.Context, namespace string, placed []store.Placement, gone []store.ObservedKey) error {
 	part, of := revision{namespace: namespace}, map[int64][]nameAndAgent{}
 	removed := make([]nameAndAgent, len(gone))
 	for i, key := range gone {
@@ -415,18 +417,18 @@ func (db *Store) File(ctx context.Context, namespace string, placed []store.Plac
 		p := &placed[i]
 		of[p.Revision] = append(of[p.Revision], nameAndAgent{p.Process.Name, p.Agent})
 	}
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		if _, err := db.lockNamespace(ctx, tx, namespace); err != nil {
 			return err
 		}
 		for since, places := range of {
-			err := tx.exec(ctx, `UPDATE placements SET filed = since WHERE namespace = ?1 AND since = ?2 AND until = 0
-				AND (name, agent) IN (SELECT j.a, j.b FROM names(?3) j)`, namespace, since, part.pairs(db.dialect, places))
+			err := tx.Exec(ctx, `UPDATE placements SET filed = since WHERE namespace = ?1 AND since = ?2 AND until = 0
+				AND (name, agent) IN (SELECT j.a, j.b FROM names(?3) j)`, namespace, since, part.pairs(db.Dialect, places))
 			if err != nil {
 				return err
 			}
 		}
-		return part.takeBack(ctx, tx, db.dialect, removed)
+		return part.takeBack(ctx, tx, db.Dialect, removed)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot record what a file has in namespace %q: %w", namespace, err)
@@ -437,7 +439,7 @@ func (db *Store) File(ctx context.Context, namespace string, placed []store.Plac
 // inheritFile says for the placements of a revision which placement of a file counts, if that is an earlier one. A
 // change that no file made leaves the file as it was, but for what a file has removed. So does an undo that brings back
 // such a change.
-func inheritFile(ctx context.Context, tx tx, namespace string, number int64, through string) error {
+func inheritFile(ctx context.Context, tx kit.Tx, namespace string, number int64, through string) error {
 	filed, condition := `CASE WHEN EXISTS (SELECT 1 FROM revisions e WHERE e.namespace = o.namespace
 		AND e.number = o.until AND e.through IN ('apply', 'undo', 'edit', 'selection')) THEN 0 ELSE o.filed END`, ""
 	switch {
@@ -448,13 +450,13 @@ func inheritFile(ctx context.Context, tx tx, namespace string, number int64, thr
 	}
 	before := ` FROM placements o WHERE o.namespace = placements.namespace AND o.name = placements.name
 		AND o.agent = placements.agent AND o.until > 0` + condition
-	return tx.exec(ctx, `UPDATE placements SET filed = (SELECT `+filed+before+` ORDER BY o.until DESC LIMIT 1)
+	return tx.Exec(ctx, `UPDATE placements SET filed = (SELECT `+filed+before+` ORDER BY o.until DESC LIMIT 1)
 		WHERE namespace = ?1 AND since = ?2 AND EXISTS (SELECT 1`+before+`)`, namespace, number)
 }
 
 // takeBackFiles takes back what files say of the processes that an undo should remove, and that somebody has removed
 // before.
-func (p *revision) takeBackFiles(ctx context.Context, tx tx, d *sqldb.Dialect, t *store.Task, l *layout) error {
+func (p *revision) takeBackFiles(ctx context.Context, tx kit.Tx, d *sqldb.Dialect, t *store.Task, l *layout) error {
 	var gone []nameAndAgent
 	for _, i := range p.items {
 		it := &l.items[i]
@@ -468,11 +470,11 @@ func (p *revision) takeBackFiles(ctx context.Context, tx tx, d *sqldb.Dialect, t
 }
 
 // takeBack takes back what files say of processes that somebody has removed.
-func (p *revision) takeBack(ctx context.Context, tx tx, d *sqldb.Dialect, gone []nameAndAgent) error {
+func (p *revision) takeBack(ctx context.Context, tx kit.Tx, d *sqldb.Dialect, gone []nameAndAgent) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return tx.exec(ctx, `UPDATE placements SET filed = 0 WHERE namespace = ?1
+	return tx.Exec(ctx, `UPDATE placements SET filed = 0 WHERE namespace = ?1
 		AND (name, agent) IN (SELECT j.a, j.b FROM names(?2) j)
 		AND until = (SELECT max(o.until) FROM placements o WHERE o.namespace = placements.namespace
 			AND o.name = placements.name AND o.agent = placements.agent)

@@ -1,4 +1,6 @@
-package sqlstore
+// Package tasks keeps what callers have asked for: tasks with their items, their way to agents and their results;
+// rollouts, schedules, revisions, and what the server keeps up by itself. One transaction often changes several of them.
+package tasks
 
 import (
 	"cmp"
@@ -12,13 +14,38 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/batch"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
+	"drover/internal/server/store/sqlstore/events"
+	"drover/internal/server/store/sqlstore/fleet"
+	"drover/internal/server/store/sqlstore/kit"
+	"drover/internal/server/store/sqlstore/observed"
+	"drover/internal/server/store/sqlstore/people"
 	"drover/internal/server/task"
 )
 
+// Tasks are the tables of requests.
+type Tasks struct {
+	*kit.DB
+	people   *people.People
+	observed *observed.Observed
+	events   *events.Events
+	fleet    *fleet.Fleet
+	views    viewCache
+	// begun gathers the items that agents have begun.
+	begun *batch.Writer[begunItem]
+}
+
+// New returns the tables of requests.
+func New(db *kit.DB, p *people.People, o *observed.Observed, e *events.Events, f *fleet.Fleet) *Tasks {
+	t := &Tasks{DB: db, people: p, observed: o, events: e, fleet: f}
+	t.begun = batch.New(observed.ReportBatch, t.begin)
+	return t
+}
+
 // CreateTask stores the task, all its items and the audit row in one transaction, and leases the first due items.
-func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
+func (db *Tasks) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
 	limit int,
 ) ([]store.Item, error) {
 	l, err := layOut(t)
@@ -30,7 +57,7 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 	rand.Read(secret[:]) // never fails
 	base := itemBase{nonce: int64(binary.LittleEndian.Uint64(secret[:]))}
 	var waiting map[int64]bool
-	err = db.write(hurried(ctx, t), func(ctx context.Context, tx tx) (err error) {
+	err = db.Write(hurried(ctx, t), func(ctx context.Context, tx kit.Tx) (err error) {
 		if t.Exclusive {
 			if err := db.checkRollouts(ctx, tx, "", processesOf(t), nil); err != nil {
 				return err
@@ -44,7 +71,7 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 		}); err != nil {
 			return err
 		}
-		if err := base.read(ctx, tx, db.dialect); err != nil {
+		if err := base.read(ctx, tx, db.Dialect); err != nil {
 			return err
 		}
 		if err := db.revise(ctx, tx, t, &l); err != nil {
@@ -64,12 +91,12 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 		if waiting, err = insertTask(ctx, tx, t, l, base); err != nil {
 			return err
 		}
-		return insertAudit(ctx, tx, &row)
+		return people.InsertAudit(ctx, tx, &row)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot create task %s: %w", t.ID, err)
 	}
-	db.watch.Audited(1)
+	db.Watch.Audited(1)
 	db.tell(knownFrom(t, l))
 	return l.leased(t, base, waiting), nil
 }
@@ -85,14 +112,14 @@ func processesOf(t *store.Task) []process.ID {
 }
 
 // insertTask inserts a task with all its rows. It returns the numbers of the items that wait for items of other tasks.
-func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
+func insertTask(ctx context.Context, tx kit.Tx, t *store.Task, l layout,
 	base itemBase,
 ) (waiting map[int64]bool, err error) {
-	err = tx.exec(ctx,
+	err = tx.Exec(ctx,
 		`INSERT INTO tasks (num, id, app, "user", request_id, created, first_item, end_item, in_order,
 			ordered, selector, reason, asks)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		base.task, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), base.item, base.item+int64(len(l.items)),
+		base.task, t.ID, t.App, t.User, t.RequestID, kit.Nanos(t.Created), base.item, base.item+int64(len(l.items)),
 		!l.shuffled, t.Ordered, t.Selector, t.Reason, t.Asks)
 	if err != nil {
 		return nil, err
@@ -100,7 +127,7 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 	if err := insertRequests(ctx, tx, t, l, base); err != nil {
 		return nil, err
 	}
-	busy, err := one(ctx, tx.query, column[bool], `SELECT EXISTS (SELECT 1 FROM items WHERE state < 4)`)
+	busy, err := kit.One(ctx, tx.Query, kit.Column[bool], `SELECT EXISTS (SELECT 1 FROM items WHERE state < 4)`)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +137,7 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 	// This finds the items that wait for unfinished items of earlier tasks. layOut has placed the items that wait
 	// within the task.
 	waiting = map[int64]bool{}
-	err = tx.query(ctx, func(rows *sql.Rows) error {
+	err = tx.Query(ctx, func(rows *sql.Rows) error {
 		var num int64
 		err := rows.Scan(&num)
 		waiting[num] = true
@@ -123,34 +150,34 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
 	return waiting, err
 }
 
-func insertRequests(ctx context.Context, tx tx, t *store.Task, l layout, base itemBase) error {
+func insertRequests(ctx context.Context, tx kit.Tx, t *store.Task, l layout, base itemBase) error {
 	none := &process.Spec{}
 	args := make([]any, 0, 11*len(t.Requests))
 	for i := range t.Requests {
 		r, laid := &t.Requests[i], &l.specs[i]
 		spec := cmp.Or(r.Spec, r.Stored, none)
-		text := optional(laid.text.String, laid.text.Valid && laid.of == i)
+		text := kit.Optional(laid.text.String, laid.text.Valid && laid.of == i)
 		args = append(args, base.request+int64(i), string(r.Op), r.Process.Namespace, r.Process.Name,
 			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text,
-			optional(base.request+int64(laid.of), laid.of != i), r.Removes)
+			kit.Optional(base.request+int64(laid.of), laid.of != i), r.Removes)
 	}
-	return rowValues{
-		head: `INSERT INTO requests (task, num, op, namespace, name, proc_name, setup_path, func_id, instance_id,
+	return kit.RowValues{
+		Head: `INSERT INTO requests (task, num, op, namespace, name, proc_name, setup_path, func_id, instance_id,
 			spec, spec_of, removes) VALUES `,
-		row:    `(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		shared: []any{base.task},
-	}.run(ctx, tx, args)
+		Row:    `(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		Shared: []any{base.task},
+	}.Run(ctx, tx, args)
 }
 
 // itemBase holds the first numbers of a task's rows, and the nonce of its items.
 type itemBase struct{ task, request, item, nonce int64 }
 
 // read finds the next numbers.
-func (b *itemBase) read(ctx context.Context, tx tx, d *sqldb.Dialect) error {
-	return tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&b.task, &b.request, &b.item) }, d.Numbers)
+func (b *itemBase) read(ctx context.Context, tx kit.Tx, d *sqldb.Dialect) error {
+	return tx.Query(ctx, func(rows *sql.Rows) error { return rows.Scan(&b.task, &b.request, &b.item) }, d.Numbers)
 }
 
-func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemBase) error {
+func insertItems(ctx context.Context, tx kit.Tx, t *store.Task, l layout, base itemBase) error {
 	fresh := task.New(t.Created, t.HostTimeout)
 	lanes := make([]int64, len(t.Requests))
 	for i := range t.Requests {
@@ -159,8 +186,8 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	open, done := make([]any, 0, 13*len(l.items)), []any(nil)
 	for i, it := range l.items {
 		row := [...]any{
-			base.item + int64(i), base.request + int64(it.request), optional(int64(it.rank), it.rank != hidden),
-			it.target.Key, it.target.Asked, it.target.Agent, hash(it.target.Agent), lanes[it.request],
+			base.item + int64(i), base.request + int64(it.request), kit.Optional(int64(it.rank), it.rank != hidden),
+			it.target.Key, it.target.Asked, it.target.Agent, kit.Hash(it.target.Agent), lanes[it.request],
 		}
 		o := it.target.Outcome
 		if o == nil {
@@ -168,7 +195,7 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 			if it.leased {
 				due = l.until
 			}
-			deadline := nanos(fresh.Deadline)
+			deadline := kit.Nanos(fresh.Deadline)
 			if it.twin != single {
 				deadline = math.MaxInt64 // it ends with its twin
 			}
@@ -177,47 +204,39 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 			if it.twin != single {
 				passes = process.PassesNothing
 			}
-			open = append(append(open, row[:]...), optional(nanos(due), !it.blocked), deadline,
-				optional(base.item+int64(it.twin), it.twin != single), int64(passes), it.revision)
+			open = append(append(open, row[:]...), kit.Optional(kit.Nanos(due), !it.blocked), deadline,
+				kit.Optional(base.item+int64(it.twin), it.twin != single), int64(passes), it.revision)
 			continue
 		}
-		status, err := encode(o.Status)
+		status, err := kit.Encode(o.Status)
 		if err != nil {
 			return fmt.Errorf("cannot encode status: %w", err)
 		}
-		done = append(append(done, row[:]...), optional(string(o.Fault), o.Fault != process.None), o.Text, o.Hosted,
+		done = append(append(done, row[:]...), kit.Optional(string(o.Fault), o.Fault != process.None), o.Text, o.Hosted,
 			status)
 	}
-	shared := []any{base.nonce, base.task, nanos(fresh.Deadline)}
-	err := rowValues{
-		head: `INSERT INTO items (nonce, task, num, request, rank, key, asked, agent, host, lane, due, deadline,
+	shared := []any{base.nonce, base.task, kit.Nanos(fresh.Deadline)}
+	err := kit.RowValues{
+		Head: `INSERT INTO items (nonce, task, num, request, rank, key, asked, agent, host, lane, due, deadline,
 			twin, passes, revision, state, attempts) VALUES `,
-		row:    `(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
-		shared: shared[:2],
-	}.run(ctx, tx, open)
+		Row:    `(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+		Shared: shared[:2],
+	}.Run(ctx, tx, open)
 	if err != nil {
 		return err
 	}
-	return rowValues{
-		head: `INSERT INTO items (nonce, task, deadline, num, request, rank, key, asked, agent, host, lane, fault,
+	return kit.RowValues{
+		Head: `INSERT INTO items (nonce, task, deadline, num, request, rank, key, asked, agent, host, lane, fault,
 			text, hosted, status,
 			passes, state, attempts) VALUES `,
-		row:    `(?1, ?2, ?3, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 4, 0)`,
-		shared: shared,
-	}.run(ctx, tx, done)
-}
-
-// optional returns a value or null. A driver accepts the result directly, but must call a sql.Null.
-func optional[T int64 | string](v T, valid bool) any {
-	if !valid {
-		return nil
-	}
-	return v
+		Row:    `(?1, ?2, ?3, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 4, 0)`,
+		Shared: shared,
+	}.Run(ctx, tx, done)
 }
 
 // TaskOpen reports whether a task has keys whose last item is not done.
-func (db *Store) TaskOpen(ctx context.Context, id string) (bool, error) {
-	open, err := one(ctx, db.query, column[bool],
+func (db *Tasks) TaskOpen(ctx context.Context, id string) (bool, error) {
+	open, err := kit.One(ctx, db.Query, kit.Column[bool],
 		`SELECT EXISTS (SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item
 			AND i.rank IS NOT NULL AND +i.state < 4)
 		FROM tasks t WHERE t.id = ?1`, id)
@@ -228,25 +247,25 @@ func (db *Store) TaskOpen(ctx context.Context, id string) (bool, error) {
 }
 
 // PruneTasks removes old tasks whose items are all done.
-func (db *Store) PruneTasks(ctx context.Context, before time.Time, limit int) (int, error) {
+func (db *Tasks) PruneTasks(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		type span struct{ num, first, end int64 }
-		old, err := all(ctx, tx.query, func(rows *sql.Rows) (s span, err error) {
+		old, err := kit.All(ctx, tx.Query, func(rows *sql.Rows) (s span, err error) {
 			err = rows.Scan(&s.num, &s.first, &s.end)
 			return s, err
 		}, `SELECT num, first_item, end_item FROM tasks t WHERE created < ?1 AND NOT EXISTS (
 			SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item AND +i.state < 4)
 				ORDER BY created, num LIMIT ?2`,
-			nanos(before), limit)
+			kit.Nanos(before), limit)
 		if err != nil {
 			return err
 		}
 		for _, s := range old {
-			if err := tx.exec(ctx, `DELETE FROM items WHERE num >= ? AND num < ?`, s.first, s.end); err != nil {
+			if err := tx.Exec(ctx, `DELETE FROM items WHERE num >= ? AND num < ?`, s.first, s.end); err != nil {
 				return err
 			}
-			if err := tx.exec(ctx, `DELETE FROM tasks WHERE num = ?`, s.num); err != nil {
+			if err := tx.Exec(ctx, `DELETE FROM tasks WHERE num = ?`, s.num); err != nil {
 				return err
 			}
 		}
@@ -260,14 +279,14 @@ func (db *Store) PruneTasks(ctx context.Context, before time.Time, limit int) (i
 }
 
 // PutRepeat remembers a call that its caller will repeat.
-func (db *Store) PutRepeat(ctx context.Context, r store.Repeat, before time.Time) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		if err := tx.exec(ctx, `DELETE FROM repeats WHERE at < ?`, nanos(before)); err != nil {
+func (db *Tasks) PutRepeat(ctx context.Context, r store.Repeat, before time.Time) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		if err := tx.Exec(ctx, `DELETE FROM repeats WHERE at < ?`, kit.Nanos(before)); err != nil {
 			return err
 		}
-		return tx.exec(ctx,
+		return tx.Exec(ctx,
 			`INSERT INTO repeats (matter, what, task, at) VALUES (?, ?, ?, ?) ON CONFLICT (matter) DO UPDATE
-			SET what = excluded.what, task = excluded.task, at = excluded.at`, r.Of, r.What, r.Task, nanos(r.At))
+			SET what = excluded.what, task = excluded.task, at = excluded.at`, r.Of, r.What, r.Task, kit.Nanos(r.At))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot remember the call of task %s: %w", r.Task, err)
@@ -276,11 +295,11 @@ func (db *Store) PutRepeat(ctx context.Context, r store.Repeat, before time.Time
 }
 
 // FindRepeat returns a call that its caller will repeat.
-func (db *Store) FindRepeat(ctx context.Context, of string) (store.Repeat, error) {
-	r, err := one(ctx, db.query, func(rows *sql.Rows) (r store.Repeat, err error) {
+func (db *Tasks) FindRepeat(ctx context.Context, of string) (store.Repeat, error) {
+	r, err := kit.One(ctx, db.Query, func(rows *sql.Rows) (r store.Repeat, err error) {
 		var at int64
 		err = rows.Scan(&r.Of, &r.What, &r.Task, &at)
-		r.At = moment(at)
+		r.At = kit.Moment(at)
 		return r, err
 	}, `SELECT matter, what, task, at FROM repeats WHERE matter = ?`, of)
 	if err != nil {
@@ -290,9 +309,9 @@ func (db *Store) FindRepeat(ctx context.Context, of string) (store.Repeat, error
 }
 
 // DropRepeat deletes a call that its caller will not repeat.
-func (db *Store) DropRepeat(ctx context.Context, of string) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, `DELETE FROM repeats WHERE matter = ?`, of)
+func (db *Tasks) DropRepeat(ctx context.Context, of string) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
+		return tx.Exec(ctx, `DELETE FROM repeats WHERE matter = ?`, of)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot forget a call: %w", err)

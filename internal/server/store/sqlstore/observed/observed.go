@@ -1,4 +1,5 @@
-package sqlstore
+// Package observed keeps what agents have observed of processes, and the selections of processes that callers hold.
+package observed
 
 import (
 	"bytes"
@@ -10,12 +11,27 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/batch"
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqlstore/kit"
 	"drover/internal/server/store/statusjson"
 )
+
+// Observed are the tables of observed processes.
+type Observed struct {
+	*kit.DB
+	// reports gathers the reports of many agents.
+	reports *batch.Writer[observedReport]
+}
+
+// New returns the tables of observed processes.
+func New(db *kit.DB) *Observed {
+	o := &Observed{DB: db}
+	o.reports = batch.New(ReportBatch, o.putObserved)
+	return o
+}
 
 // observedReport is what a report tells of processes.
 type observedReport struct {
@@ -29,11 +45,11 @@ type observedReport struct {
 // tells reports whether the report has content.
 func (r *observedReport) tells() bool { return len(r.rows)+len(r.gone) > 0 }
 
-// reportBatch is how many reports share a transaction, and so bounds how long the first of them waits.
-const reportBatch = 256
+// ReportBatch is how many reports share a transaction, and so bounds how long the first of them waits.
+const ReportBatch = 256
 
 // PutObserved upserts rows and removes those of gone, in one transaction. Callers that wait at the same time share it.
-func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
+func (db *Observed) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
 	gone []store.Removal,
 ) error {
 	encoded, err := encodeObserved(rows)
@@ -46,7 +62,7 @@ func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []
 	case len(gone) > 0: // alone, because a removal belongs between the rows before it and after it
 		err = db.putObserved(ctx, report)
 	default:
-		err = db.observed.Put(ctx, report)
+		err = db.reports.Put(ctx, report)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot store observations: %w", err)
@@ -55,8 +71,8 @@ func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []
 }
 
 // putObserved stores reports in one transaction.
-func (db *Store) putObserved(ctx context.Context, reports []observedReport) error {
-	return db.write(ctx, func(ctx context.Context, tx tx) error {
+func (db *Observed) putObserved(ctx context.Context, reports []observedReport) error {
+	return db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		if err := db.admit(ctx, tx, reports); err != nil {
 			return err
 		}
@@ -82,7 +98,7 @@ func (db *Store) putObserved(ctx context.Context, reports []observedReport) erro
 }
 
 // ReplaceObserved replaces all rows of the agent, but keeps the stored rows of the processes in keep.
-func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
+func (db *Observed) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
 	keep []process.ID,
 ) (known bool, err error) {
 	agent := from.Agent
@@ -101,12 +117,12 @@ func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, row
 		return false, fmt.Errorf("cannot replace observations: %w", err)
 	}
 	report := []observedReport{{from: from, rows: encoded}}
-	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+	err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		if err := db.admit(ctx, tx, report); err != nil {
 			return err
 		}
 		var gone []store.ObservedKey
-		err := tx.query(ctx, func(rows *sql.Rows) error {
+		err := tx.Query(ctx, func(rows *sql.Rows) error {
 			key := store.ObservedKey{Agent: agent}
 			err := rows.Scan(&key.Process.Namespace, &key.Process.Name)
 			if !kept[key.Process] {
@@ -133,8 +149,8 @@ func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, row
 	return report[0].known, nil
 }
 
-func removeObserved(ctx context.Context, tx tx, key store.ObservedKey) error {
-	return tx.exec(ctx, `DELETE FROM observed WHERE namespace = ? AND agent = ? AND name = ?`,
+func removeObserved(ctx context.Context, tx kit.Tx, key store.ObservedKey) error {
+	return tx.Exec(ctx, `DELETE FROM observed WHERE namespace = ? AND agent = ? AND name = ?`,
 		key.Process.Namespace, key.Agent, key.Process.Name)
 }
 
@@ -149,11 +165,11 @@ type encodedObserved struct {
 func encodeObserved(rows []store.Observed) ([]encodedObserved, error) {
 	out := make([]encodedObserved, len(rows))
 	for i := range rows {
-		status, err := encode(&rows[i].Status)
+		status, err := kit.Encode(&rows[i].Status)
 		if err != nil {
 			return nil, err
 		}
-		spec, err := encode(rows[i].Spec)
+		spec, err := kit.Encode(rows[i].Spec)
 		if err != nil {
 			return nil, err
 		}
@@ -187,11 +203,11 @@ func withoutNUL(text string) string {
 }
 
 // putRows skips a row that would not change, so an agent that only reconnects costs no sync to disk.
-func putRows() rowValues {
-	return rowValues{
-		head: `INSERT INTO observed (agent, namespace, name, status, spec) VALUES `,
-		row:  `(?, ?, ?, ?, ?)`,
-		tail: ` ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec,
+func putRows() kit.RowValues {
+	return kit.RowValues{
+		Head: `INSERT INTO observed (agent, namespace, name, status, spec) VALUES `,
+		Row:  `(?, ?, ?, ?, ?)`,
+		Tail: ` ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec,
 			observed.spec)
 		WHERE observed.status <> excluded.status OR (excluded.spec IS NOT NULL AND observed.spec IS DISTINCT
 			FROM excluded.spec)`,
@@ -200,7 +216,7 @@ func putRows() rowValues {
 
 // put stores rows and their confirmed records. A statement has each process once, and the rows of a process are stored
 // in their order.
-func put(ctx context.Context, tx tx, rows []encodedObserved) error {
+func put(ctx context.Context, tx kit.Tx, rows []encodedObserved) error {
 	for len(rows) > 0 {
 		var later []encodedObserved
 		var observed, confirmed []any
@@ -219,10 +235,10 @@ func put(ctx context.Context, tx tx, rows []encodedObserved) error {
 					s.Want, s.RegisteredAt, o.spec)
 			}
 		}
-		if err := putRows().run(ctx, tx, observed); err != nil {
+		if err := putRows().Run(ctx, tx, observed); err != nil {
 			return err
 		}
-		if err := putConfirmed().run(ctx, tx, confirmed); err != nil {
+		if err := putConfirmed().Run(ctx, tx, confirmed); err != nil {
 			return err
 		}
 		rows = later
@@ -246,7 +262,7 @@ func (r *observedReport) size() (bytes int) {
 
 // bound fails if an agent of the reports has too many processes or too many bytes. It deletes the oldest of too many
 // removals.
-func (db *Store) bound(ctx context.Context, tx tx, reports []observedReport) error {
+func (db *Observed) bound(ctx context.Context, tx kit.Tx, reports []observedReport) error {
 	var told, confirmed []string
 	for i := range reports {
 		r := &reports[i]
@@ -279,20 +295,20 @@ func (db *Store) bound(ctx context.Context, tx tx, reports []observedReport) err
 }
 
 // agentsOver returns the agents that have more than most rows in a table.
-func (db *Store) agentsOver(ctx context.Context, tx tx, table string, agents []string, most int) ([]string, error) {
+func (db *Observed) agentsOver(ctx context.Context, tx kit.Tx, table string, agents []string, most int) ([]string, error) {
 	if len(agents) == 0 {
 		return nil, nil
 	}
-	return all(ctx, tx.query, column[string], `SELECT agent FROM `+table+` WHERE agent IN (SELECT value FROM texts(?) j)
-		GROUP BY agent HAVING count(*) > ?`, db.dialect.Texts(agents), most)
+	return kit.All(ctx, tx.Query, kit.Column[string], `SELECT agent FROM `+table+` WHERE agent IN (SELECT value FROM texts(?) j)
+		GROUP BY agent HAVING count(*) > ?`, db.Dialect.Texts(agents), most)
 }
 
-func boundBytes(ctx context.Context, tx tx, agent string) error {
+func boundBytes(ctx context.Context, tx kit.Tx, agent string) error {
 	for _, sum := range []string{
 		`SELECT coalesce(sum(length(status) + coalesce(length(spec), 0)), 0) FROM observed WHERE agent = ?`,
 		`SELECT coalesce(sum(length(spec)), 0) FROM confirmed WHERE agent = ?`,
 	} {
-		bytes, err := one(ctx, tx.query, column[int64], sum, agent)
+		bytes, err := kit.One(ctx, tx.Query, kit.Column[int64], sum, agent)
 		if err != nil {
 			return err
 		}
@@ -304,15 +320,15 @@ func boundBytes(ctx context.Context, tx tx, agent string) error {
 }
 
 // trimConfirmed deletes the oldest removals of an agent with too many confirmed records.
-func trimConfirmed(ctx context.Context, tx tx, agent string) error {
-	err := tx.exec(ctx, `DELETE FROM confirmed WHERE num IN (
+func trimConfirmed(ctx context.Context, tx kit.Tx, agent string) error {
+	err := tx.Exec(ctx, `DELETE FROM confirmed WHERE num IN (
 			SELECT num FROM confirmed WHERE agent = ? AND gone > 0 ORDER BY gone DESC, num DESC LIMIT ? OFFSET ?)`,
 		agent, math.MaxInt64, store.MostProcesses)
 	if err != nil {
 		return err
 	}
 	// The agent gets the records of its processes back after a loss of its disk, so nothing here deletes them.
-	n, err := one(ctx, tx.query, column[int], `SELECT count(*) FROM confirmed WHERE agent = ? AND gone = 0`, agent)
+	n, err := kit.One(ctx, tx.Query, kit.Column[int], `SELECT count(*) FROM confirmed WHERE agent = ? AND gone = 0`, agent)
 	if err != nil {
 		return err
 	}
@@ -323,9 +339,9 @@ func trimConfirmed(ctx context.Context, tx tx, agent string) error {
 }
 
 // GetObserved calls fn for the rows of one process in the order of the agents.
-func (db *Store) GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
+func (db *Observed) GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
 	var scan observedScanner
-	return db.query(ctx, func(rows *sql.Rows) error {
+	return db.Query(ctx, func(rows *sql.Rows) error {
 		var place int
 		if err := rows.Scan(&place, &scan.status, &scan.spec); err != nil {
 			return fmt.Errorf("cannot read observations: %w", err)
@@ -338,18 +354,18 @@ func (db *Store) GetObserved(ctx context.Context, id process.ID, agents []string
 	},
 		`SELECT j.key, o.status, o.spec FROM texts(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value
 			AND o.name = ?
-		ORDER BY j.key`, db.dialect.Texts(agents), id.Namespace, id.Name)
+		ORDER BY j.key`, db.Dialect.Texts(agents), id.Namespace, id.Name)
 }
 
 // PageObserved returns a page of a namespace.
-func (db *Store) PageObserved(ctx context.Context, namespace string, start,
+func (db *Observed) PageObserved(ctx context.Context, namespace string, start,
 	limit int,
 ) (rows []store.Observed, total int, err error) {
-	total, err = one(ctx, db.query, column[int], `SELECT count(*) FROM observed WHERE namespace = ?`, namespace)
+	total, err = kit.One(ctx, db.Query, kit.Column[int], `SELECT count(*) FROM observed WHERE namespace = ?`, namespace)
 	if err == nil {
 		var scan observedScanner
 		read := 0
-		err = db.query(ctx, func(r *sql.Rows) error {
+		err = db.Query(ctx, func(r *sql.Rows) error {
 			o, err := scan.row(r)
 			rows = append(rows, o)
 			if read += len(scan.status) + len(scan.spec); err == nil && read > mostListed {
@@ -391,7 +407,7 @@ func (s *observedScanner) decode(o *store.Observed) (err error) {
 		return err
 	}
 	if s.last == nil || !bytes.Equal(s.spec, s.lastText) {
-		if s.last, err = decode[process.Spec](s.spec); err != nil {
+		if s.last, err = kit.Decode[process.Spec](s.spec); err != nil {
 			return err
 		}
 		s.lastText = append(s.lastText[:0], s.spec...)
@@ -403,7 +419,7 @@ func (s *observedScanner) decode(o *store.Observed) (err error) {
 // admit rejects reports if the store has accepted a later report of an agent, in the same session or in another. It
 // stores the place of each report that has content or begins a session. It locks the places of the agents until the
 // transaction ends, so other reports of them wait.
-func (db *Store) admit(ctx context.Context, tx tx, reports []observedReport) error {
+func (db *Observed) admit(ctx context.Context, tx kit.Tx, reports []observedReport) error {
 	last, err := db.lastReports(ctx, tx, reports)
 	if err != nil {
 		return err
@@ -435,15 +451,15 @@ func (db *Store) admit(ctx context.Context, tx tx, reports []observedReport) err
 	for agent := range changed {
 		places = append(places, agent, last[agent].Session, last[agent].Number)
 	}
-	return rowValues{
-		head: `INSERT INTO agent_reports (agent, session, number) VALUES `, row: `(?, ?, ?)`,
-		tail: ` ON CONFLICT (agent) DO UPDATE SET session = excluded.session, number = excluded.number`,
-	}.run(ctx, tx, places)
+	return kit.RowValues{
+		Head: `INSERT INTO agent_reports (agent, session, number) VALUES `, Row: `(?, ?, ?)`,
+		Tail: ` ON CONFLICT (agent) DO UPDATE SET session = excluded.session, number = excluded.number`,
+	}.Run(ctx, tx, places)
 }
 
 // lastReports returns and locks the places of the last reports of the agents that name a session now. Without a report,
 // the session is empty.
-func (db *Store) lastReports(ctx context.Context, tx tx,
+func (db *Observed) lastReports(ctx context.Context, tx kit.Tx,
 	reports []observedReport,
 ) (map[string]store.ReportMark, error) {
 	last := make(map[string]store.ReportMark, len(reports))
@@ -459,14 +475,14 @@ func (db *Store) lastReports(ctx context.Context, tx tx,
 	found := 0
 	read := func() error {
 		found = 0
-		return tx.query(ctx, func(rows *sql.Rows) error {
+		return tx.Query(ctx, func(rows *sql.Rows) error {
 			var m store.ReportMark
 			err := rows.Scan(&m.Agent, &m.Session, &m.Number)
 			last[m.Agent] = m
 			found++
 			return err
 		}, `SELECT agent, session, number FROM agent_reports WHERE agent IN (SELECT value FROM texts(?) j) ORDER BY agent`+
-			db.dialect.Locked, db.dialect.Texts(agents))
+			db.Dialect.Locked, db.Dialect.Texts(agents))
 	}
 	if err := read(); err != nil || found == len(agents) {
 		return last, err
@@ -477,10 +493,10 @@ func (db *Store) lastReports(ctx context.Context, tx tx,
 	for i, agent := range agents {
 		places[i] = agent
 	}
-	err := rowValues{
-		head: `INSERT INTO agent_reports (agent, session, number) VALUES `, row: `(?, '', 0)`,
-		tail: ` ON CONFLICT DO NOTHING`,
-	}.run(ctx, tx, places)
+	err := kit.RowValues{
+		Head: `INSERT INTO agent_reports (agent, session, number) VALUES `, Row: `(?, '', 0)`,
+		Tail: ` ON CONFLICT DO NOTHING`,
+	}.Run(ctx, tx, places)
 	if err == nil {
 		err = read()
 	}
@@ -488,87 +504,11 @@ func (db *Store) lastReports(ctx context.Context, tx tx,
 }
 
 // LastSession returns the session of the agent's last introduction.
-func (db *Store) LastSession(ctx context.Context, agent string) (session string, err error) {
-	err = db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&session) },
+func (db *Observed) LastSession(ctx context.Context, agent string) (session string, err error) {
+	err = db.Query(ctx, func(rows *sql.Rows) error { return rows.Scan(&session) },
 		`SELECT session FROM agent_reports WHERE agent = ?`, agent)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the session of agent %s: %w", agent, err)
 	}
 	return session, nil
-}
-
-// putConfirmed stores the confirmed records that observations contain.
-func putConfirmed() rowValues {
-	return rowValues{
-		head: `INSERT INTO confirmed (agent, namespace, name, revision, gone, hosted, want, registered, spec) VALUES `,
-		row:  `(?, ?, ?, ?, 0, ?, ?, ?, ?)`,
-		tail: ` ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = 0,
-			hosted = excluded.hosted, want = excluded.want, registered = excluded.registered, spec = excluded.spec
-		WHERE excluded.revision > confirmed.revision`,
-	}
-}
-
-const putRemoved = `
-	INSERT INTO confirmed (agent, namespace, name, revision, gone) VALUES (?, ?, ?, ?, ?)
-	ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = excluded.gone, hosted = 0,
-		want = '',
-	registered = 0, spec = NULL WHERE excluded.revision > confirmed.revision
-		OR (excluded.revision = confirmed.revision AND confirmed.gone = 0)`
-
-// confirmRemoval records that an agent has removed a process.
-func confirmRemoval(ctx context.Context, tx tx, r store.Removal) error {
-	if r.Revision == 0 {
-		return nil
-	}
-	return tx.exec(ctx, putRemoved, r.Agent, r.Process.Namespace, r.Process.Name, r.Revision, max(nanos(r.At), 1))
-}
-
-// AgentConfirmed returns all confirmed records of the agent.
-func (db *Store) AgentConfirmed(ctx context.Context, agent string) ([]store.Confirmed, error) {
-	list, err := all(ctx, db.query, func(rows *sql.Rows) (store.Confirmed, error) {
-		var c store.Confirmed
-		err := rows.Scan(&c.Process.Namespace, &c.Process.Name, &c.Revision, &c.Gone, &c.Hosted, &c.Want,
-			&c.RegisteredAt)
-		return c, err
-	}, `SELECT namespace, name, revision, gone > 0, hosted, want, registered FROM confirmed WHERE agent = ?`, agent)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
-	}
-	return list, nil
-}
-
-// GetConfirmed returns the confirmed records of some processes of the agent.
-func (db *Store) GetConfirmed(ctx context.Context, agent string, ids []process.ID) ([]store.Confirmed, error) {
-	list, err := all(ctx, db.query, func(rows *sql.Rows) (store.Confirmed, error) {
-		var c store.Confirmed
-		var place int
-		var spec sql.RawBytes
-		err := rows.Scan(&place, &c.Revision, &c.Gone, &c.Hosted, &c.Want, &c.RegisteredAt, &spec)
-		if err == nil && spec != nil {
-			c.Spec, err = decode[process.Spec](spec)
-		}
-		if err == nil {
-			c.Process = ids[place]
-		}
-		return c, err
-	}, `SELECT j.key, c.revision, c.gone > 0, c.hosted, c.want, c.registered, c.spec FROM names(?) j
-		CROSS JOIN confirmed c ON c.agent = ? AND c.namespace = j.a AND c.name = j.b ORDER BY j.key`,
-		db.dialect.Names(ids), agent)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
-	}
-	return list, nil
-}
-
-// PruneConfirmed deletes old removals.
-func (db *Store) PruneConfirmed(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	err = db.write(ctx, func(ctx context.Context, tx tx) (err error) {
-		removed, err = tx.affect(ctx, `DELETE FROM confirmed WHERE num IN
-			(SELECT num FROM confirmed WHERE gone > 0 AND gone < ? ORDER BY gone LIMIT ?)`, nanos(before), limit)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("cannot prune removals: %w", err)
-	}
-	return removed, nil
 }

@@ -1,11 +1,8 @@
-package sqlstore
+package tasks
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"strconv"
@@ -15,6 +12,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
+	"drover/internal/server/store/sqlstore/kit"
 	"drover/internal/server/task"
 )
 
@@ -46,13 +44,7 @@ func idList(ids []string) string {
 	return sqldb.Array(list)
 }
 
-// hash represents a text in an index. Texts with the same hash share a lane or a lock, which only costs needless waits.
-func hash(s string) int64 {
-	sum := sha256.Sum256([]byte(s))
-	return int64(binary.LittleEndian.Uint64(sum[:8]))
-}
-
-func laneOf(id process.ID) int64 { return hash(id.Namespace + "\x00" + id.Name) }
+func laneOf(id process.ID) int64 { return kit.Hash(id.Namespace + "\x00" + id.Name) }
 
 // selectItems reads items for scanItem; its conditions follow.
 const selectItems = `
@@ -69,7 +61,7 @@ func scanItem(rows *sql.Rows) (it store.Item, of itemSpec, err error) {
 	err = rows.Scan(&id.num, &id.nonce, &it.Task, &it.Agent, &of.request, &it.Process.Namespace, &it.Process.Name,
 		&it.Op, &state, &it.Attempts, &created, &deadline, &it.App, &it.User, &it.Reason, &it.Ordered,
 		&it.Removes, &it.Asks, &of.revision)
-	it.ID, it.State, it.Created, it.Deadline = id.String(), task.State(state), moment(created), moment(deadline)
+	it.ID, it.State, it.Created, it.Deadline = id.String(), task.State(state), kit.Moment(created), kit.Moment(deadline)
 	return it, of, err
 }
 
@@ -101,7 +93,7 @@ func sizeOfSpec(size int, revision int64) int {
 }
 
 // readItems runs selectItems with the given conditions and completes the items with their specs.
-func readItems(ctx context.Context, query queryFunc, where string, args ...any) ([]store.Item, error) {
+func readItems(ctx context.Context, query kit.QueryFunc, where string, args ...any) ([]store.Item, error) {
 	var items []store.Item
 	var of []itemSpec
 	err := query(ctx, func(rows *sql.Rows) error {
@@ -130,7 +122,7 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 		if err := rows.Scan(&request, &text); err != nil {
 			return err
 		}
-		spec, err := decode[process.Spec](text)
+		spec, err := kit.Decode[process.Spec](text)
 		specs[request] = sized{spec, len(text)}
 		return err
 	}, `SELECT r.num, r.spec FROM numbers(?) j CROSS JOIN requests r ON r.num = j.value`, sqldb.Array(wanted))
@@ -145,27 +137,6 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 	return items, nil
 }
 
-// encode returns v as a JSON column, null for a nil pointer.
-func encode[T any](v *T) (sql.NullString, error) {
-	if v == nil {
-		return sql.NullString{}, nil
-	}
-	text, err := json.Marshal(v)
-	return sql.NullString{String: string(text), Valid: true}, err
-}
-
-// decode reads what encode wrote.
-func decode[T any](text []byte) (*T, error) {
-	if text == nil {
-		return nil, nil
-	}
-	v := new(T)
-	if err := json.Unmarshal(text, v); err != nil {
-		return nil, fmt.Errorf("cannot decode %T: %w", v, err)
-	}
-	return v, nil
-}
-
 // laneLocks is the number of locks that all hosts share. It lets many writers change items in parallel, and a writer
 // that needs every lock takes only a few.
 const laneLocks = 64
@@ -173,13 +144,13 @@ const laneLocks = 64
 // lockLanes keeps other transactions from adding or ending items of the agents until this transaction ends. An empty
 // agent means all agents. Without the locks, one writer could end the first item of a lane while another adds the next
 // item. Neither would see the other, and nothing would make the next item due.
-func (db *Store) lockLanes(ctx context.Context, tx tx, agents iter.Seq[string]) error {
-	if db.dialect.LockLanes == "" {
+func (db *Tasks) lockLanes(ctx context.Context, tx kit.Tx, agents iter.Seq[string]) error {
+	if db.Dialect.LockLanes == "" {
 		return nil
 	}
 	var wanted [laneLocks]bool
 	for agent := range agents {
-		wanted[uint64(hash(agent))%laneLocks] = true
+		wanted[uint64(kit.Hash(agent))%laneLocks] = true
 		if agent == "" {
 			for i := range wanted {
 				wanted[i] = true
@@ -196,7 +167,7 @@ func (db *Store) lockLanes(ctx context.Context, tx tx, agents iter.Seq[string]) 
 	if len(locks) == 0 {
 		return nil
 	}
-	return tx.query(ctx, func(*sql.Rows) error { return nil }, db.dialect.LockLanes, sqldb.Array(locks))
+	return tx.Query(ctx, func(*sql.Rows) error { return nil }, db.Dialect.LockLanes, sqldb.Array(locks))
 }
 
 // hidden is the rank of an item that polls do not show, because a later item has the same key.
@@ -306,7 +277,7 @@ func (l *layout) lease(until time.Time, limit int) {
 func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []store.Item {
 	var list []store.Item
 	specs := numberedSpecs{}
-	created := moment(nanos(t.Created))
+	created := kit.Moment(kit.Nanos(t.Created))
 	deadline := task.New(created, t.HostTimeout).Deadline
 	for i := range l.items {
 		num := base.item + int64(i)
@@ -334,7 +305,7 @@ func (l *layout) encode(t *store.Task) error {
 		request := &t.Requests[r]
 		spec, ok := seen[request.Spec]
 		if !ok {
-			text, err := encode(request.Spec)
+			text, err := kit.Encode(request.Spec)
 			if err != nil {
 				return fmt.Errorf("cannot encode spec of %s: %w", request.Process, err)
 			}
@@ -361,7 +332,7 @@ func (s *specRow) name(spec *process.Spec) error {
 	}
 	s.bare = s.text.String
 	if bare := spec.Unnumbered(); bare != spec {
-		text, err := encode(bare)
+		text, err := kit.Encode(bare)
 		if err != nil {
 			return err
 		}
@@ -393,103 +364,4 @@ func (l *layout) repeats(t *store.Task, a, b itemRow) bool {
 	x, y := &t.Requests[a.request], &t.Requests[b.request]
 	return x.Op == y.Op && x.Process == y.Process &&
 		(x.Op == process.Query || l.specs[a.request].of == l.specs[b.request].of)
-}
-
-// PutGroups replaces the groups of each of the hosts.
-func (db *Store) PutGroups(ctx context.Context, hosts []store.GroupHost, groups []process.Group) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		for _, h := range hosts {
-			if err := putGroups(ctx, tx, h, groups); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("cannot store process groups: %w", err)
-	}
-	return nil
-}
-
-func putGroups(ctx context.Context, tx tx, h store.GroupHost, groups []process.Group) error {
-	if err := tx.exec(ctx, `DELETE FROM groups WHERE namespace = ? AND agent = ?`, h.Namespace, h.Agent); err != nil {
-		return err
-	}
-	for place, g := range groups {
-		err := tx.exec(ctx,
-			`INSERT INTO groups (namespace, agent, place, id, cpu_limit, mem_limit, cpu_weight, mem_weight)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, h.Namespace, h.Agent, place, g.ID, g.CPULimit, g.MemLimit, g.CPUWeight, g.MemWeight)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// GetGroups calls fn for every group of the namespace on the given agents.
-func (db *Store) GetGroups(ctx context.Context, namespace string, agents []string,
-	fn func(string, process.Group) error,
-) error {
-	return db.query(ctx, func(rows *sql.Rows) error {
-		var agent string
-		var g process.Group
-		if err := rows.Scan(&agent, &g.ID, &g.CPULimit, &g.MemLimit, &g.CPUWeight, &g.MemWeight); err != nil {
-			return fmt.Errorf("cannot read process groups: %w", err)
-		}
-		return fn(agent, g)
-	}, `SELECT g.agent, g.id, g.cpu_limit, g.mem_limit, g.cpu_weight, g.mem_weight
-		FROM texts(?) j CROSS JOIN groups g ON g.namespace = ? AND g.agent = j.value ORDER BY j.key, g.place`,
-		db.dialect.Texts(agents), namespace)
-}
-
-// AgentGroups returns the groups of one agent, by namespace.
-func (db *Store) AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error) {
-	groups := map[string][]process.Group{}
-	err := db.query(ctx, func(rows *sql.Rows) error {
-		var namespace string
-		var g process.Group
-		err := rows.Scan(&namespace, &g.ID, &g.CPULimit, &g.MemLimit, &g.CPUWeight, &g.MemWeight)
-		groups[namespace] = append(groups[namespace], g)
-		return err
-	},
-		`SELECT namespace, id, cpu_limit, mem_limit, cpu_weight, mem_weight FROM groups WHERE agent = ?
-			ORDER BY namespace, place`, agent)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the process groups of agent %s: %w", agent, err)
-	}
-	return groups, nil
-}
-
-// GroupUsage returns the sum of the usage in the statuses of a namespace.
-func (db *Store) GroupUsage(ctx context.Context, namespace string,
-	agents []string,
-) (map[string]store.GroupUsage, error) {
-	usage := map[string]store.GroupUsage{}
-	err := db.query(ctx, func(rows *sql.Rows) error {
-		var agent string
-		var u store.GroupUsage
-		err := rows.Scan(&agent, &u.CPU, &u.Mem, &u.Processes)
-		usage[agent] = u
-		return err
-	},
-		`SELECT o.agent, sum(CAST(o.status ->> '$.usage.cpu' AS DOUBLE PRECISION)),
-			sum(CAST(o.status ->> '$.usage.mem' AS DOUBLE PRECISION)), count(*)
-		FROM texts(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value
-		WHERE o.status ->> '$.usage.at' IS NOT NULL GROUP BY o.agent`, db.dialect.Texts(agents), namespace)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the usage of namespace %q: %w", namespace, err)
-	}
-	return usage, nil
-}
-
-// inheritGroups copies groups to an agent that has none, from the latest other agent at its address.
-func inheritGroups(ctx context.Context, tx tx, a store.Agent) error {
-	from, err := all(ctx, tx.query, column[string],
-		`SELECT a.key FROM agents a WHERE a.cloud = ?1 AND a.ip = ?2 AND a.key <> ?3 AND EXISTS (SELECT 1 FROM groups
-			WHERE agent = a.key)
-		AND NOT EXISTS (SELECT 1 FROM groups WHERE agent = ?3) ORDER BY a.created DESC LIMIT 1`, a.Cloud, a.IP, a.Key)
-	if err != nil || len(from) == 0 {
-		return err
-	}
-	return tx.exec(ctx, `UPDATE groups SET agent = ? WHERE agent = ?`, a.Key, from[0])
 }

@@ -1,4 +1,4 @@
-package sqlstore
+package events
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/past"
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqlstore/kit"
 )
 
 // states are new records of states. cursor is the last one; 0 if none was read.
@@ -24,115 +25,115 @@ type states struct {
 const lastStateCursor = `SELECT value FROM counters WHERE name = 'states'`
 
 // begin reads the last cursor.
-func (s *states) begin(ctx context.Context, tx tx) (err error) {
+func (s *states) begin(ctx context.Context, tx kit.Tx) (err error) {
 	if s.seen == nil {
 		s.seen = map[store.ObservedKey]bool{}
-		s.cursor, err = one(ctx, tx.query, column[int64], lastStateCursor)
+		s.cursor, err = kit.One(ctx, tx.Query, kit.Column[int64], lastStateCursor)
 	}
 	return err
 }
 
 // addState adds a record of a process, or of the agent itself.
-func (a *arrivals) addState(ctx context.Context, tx tx, e *store.NewEvent) error {
+func (a *Arrivals) addState(ctx context.Context, tx kit.Tx, e *store.NewEvent) error {
 	s := &a.states
 	if err := s.begin(ctx, tx); err != nil {
 		return err
 	}
 	s.cursor++
-	s.rows = append(s.rows, s.cursor, a.agent, e.Process.Namespace, e.Process.Name, e.At, nanos(a.received),
+	s.rows = append(s.rows, s.cursor, a.Agent, e.Process.Namespace, e.Process.Name, e.At, kit.Nanos(a.received),
 		e.Body)
-	if key := (store.ObservedKey{Agent: a.agent, Process: e.Process}); e.Process != (process.ID{}) && !s.seen[key] {
+	if key := (store.ObservedKey{Agent: a.Agent, Process: e.Process}); e.Process != (process.ID{}) && !s.seen[key] {
 		s.seen[key] = true
-		s.processes = append(s.processes, e.Process.Namespace, e.Process.Name, a.agent)
+		s.processes = append(s.processes, e.Process.Namespace, e.Process.Name, a.Agent)
 	}
 	return nil
 }
 
 // lost notes that numbers of a run are missing. If these are its first ones, they are later than the run before.
-func (a *arrivals) lost(ctx context.Context, tx tx, of *stream) error {
+func (a *Arrivals) lost(ctx context.Context, tx kit.Tx, of *stream) error {
 	s := &a.states
 	if err := s.begin(ctx, tx); err != nil {
 		return err
 	}
 	since := of.last
-	if of.seq == 0 {
-		former, err := one(ctx, tx.query, column[int64], `SELECT coalesce(max(last), 0) FROM event_streams
-			WHERE agent = ? AND began > 0`, a.agent)
+	if of.Seq == 0 {
+		former, err := kit.One(ctx, tx.Query, kit.Column[int64], `SELECT coalesce(max(last), 0) FROM event_streams
+			WHERE agent = ? AND began > 0`, a.Agent)
 		if err != nil {
 			return err
 		}
 		since = min(former, of.began)
 	}
 	s.cursor++
-	s.gaps = append(s.gaps, a.agent, s.cursor, since, nanos(a.received))
+	s.gaps = append(s.gaps, a.Agent, s.cursor, since, kit.Nanos(a.received))
 	return nil
 }
 
 // store stores the records.
-func (s *states) store(ctx context.Context, tx tx) error {
+func (s *states) store(ctx context.Context, tx kit.Tx) error {
 	if s.seen == nil {
 		return nil
 	}
-	if err := tx.exec(ctx, `UPDATE counters SET value = ? WHERE name = 'states'`, s.cursor); err != nil {
+	if err := tx.Exec(ctx, `UPDATE counters SET value = ? WHERE name = 'states'`, s.cursor); err != nil {
 		return err
 	}
 	return errors.Join(
-		rowValues{
-			head: `INSERT INTO states (cursor, agent, namespace, name, at, received, body) VALUES `,
-			row:  `(?, ?, ?, ?, ?, ?, ?)`,
-		}.run(ctx, tx, s.rows),
-		rowValues{
-			head: `INSERT INTO state_processes (namespace, name, agent) VALUES `, row: `(?, ?, ?)`,
-			tail: ` ON CONFLICT DO NOTHING`,
-		}.run(ctx, tx, s.processes),
-		rowValues{
-			head: `INSERT INTO event_gaps (agent, cursor, since, received) VALUES `, row: `(?, ?, ?, ?)`,
-		}.run(ctx, tx, s.gaps),
+		kit.RowValues{
+			Head: `INSERT INTO states (cursor, agent, namespace, name, at, received, body) VALUES `,
+			Row:  `(?, ?, ?, ?, ?, ?, ?)`,
+		}.Run(ctx, tx, s.rows),
+		kit.RowValues{
+			Head: `INSERT INTO state_processes (namespace, name, agent) VALUES `, Row: `(?, ?, ?)`,
+			Tail: ` ON CONFLICT DO NOTHING`,
+		}.Run(ctx, tx, s.processes),
+		kit.RowValues{
+			Head: `INSERT INTO event_gaps (agent, cursor, since, received) VALUES `, Row: `(?, ?, ?, ?)`,
+		}.Run(ctx, tx, s.gaps),
 	)
 }
 
 // pruneStates removes the oldest records, gaps, absences and stays if they are too old. It returns the number of
 // removed records.
-func pruneStates(ctx context.Context, tx tx, before time.Time, limit int) (int, error) {
+func pruneStates(ctx context.Context, tx kit.Tx, before time.Time, limit int) (int, error) {
 	n, err := removeStates(ctx, tx, `SELECT cursor FROM (SELECT cursor, received FROM states WHERE cursor > 0
-		ORDER BY cursor LIMIT ?) AS oldest WHERE received < ?`, limit, nanos(before))
+		ORDER BY cursor LIMIT ?) AS oldest WHERE received < ?`, limit, kit.Nanos(before))
 	if err != nil {
 		return 0, err
 	}
 	return n, errors.Join(
-		tx.exec(ctx, `DELETE FROM event_gaps WHERE (agent, cursor) IN (
-			SELECT agent, cursor FROM event_gaps WHERE received < ? LIMIT ?)`, nanos(before), limit),
-		tx.exec(ctx, `DELETE FROM absences WHERE (agent, until) IN (
-			SELECT agent, until FROM absences WHERE until < ? LIMIT ?)`, nanos(before), limit),
-		tx.exec(ctx, `DELETE FROM stays WHERE (agent, removed) IN (
-			SELECT agent, removed FROM stays WHERE removed < ? LIMIT ?)`, nanos(before), limit),
-		tx.exec(ctx, `DELETE FROM former_names WHERE (agent, until) IN (
-			SELECT agent, until FROM former_names WHERE until < ? LIMIT ?)`, nanos(before), limit),
+		tx.Exec(ctx, `DELETE FROM event_gaps WHERE (agent, cursor) IN (
+			SELECT agent, cursor FROM event_gaps WHERE received < ? LIMIT ?)`, kit.Nanos(before), limit),
+		tx.Exec(ctx, `DELETE FROM absences WHERE (agent, until) IN (
+			SELECT agent, until FROM absences WHERE until < ? LIMIT ?)`, kit.Nanos(before), limit),
+		tx.Exec(ctx, `DELETE FROM stays WHERE (agent, removed) IN (
+			SELECT agent, removed FROM stays WHERE removed < ? LIMIT ?)`, kit.Nanos(before), limit),
+		tx.Exec(ctx, `DELETE FROM former_names WHERE (agent, until) IN (
+			SELECT agent, until FROM former_names WHERE until < ? LIMIT ?)`, kit.Nanos(before), limit),
 	)
 }
 
 // trimStates removes the oldest records, gaps and absences of an agent that has too many. It returns the number of
 // removed records.
-func trimStates(ctx context.Context, tx tx, agent string, keep, limit int) (int, error) {
+func trimStates(ctx context.Context, tx kit.Tx, agent string, keep, limit int) (int, error) {
 	n, err := removeStates(ctx, tx, `SELECT cursor FROM states WHERE agent = ? ORDER BY at DESC, cursor DESC
 		LIMIT ? OFFSET ?`, agent, limit, keep)
 	if err != nil {
 		return 0, err
 	}
 	return n, errors.Join(
-		tx.exec(ctx, `DELETE FROM event_gaps WHERE agent = ? AND cursor IN (
+		tx.Exec(ctx, `DELETE FROM event_gaps WHERE agent = ? AND cursor IN (
 			SELECT cursor FROM event_gaps WHERE agent = ? ORDER BY cursor DESC LIMIT ? OFFSET ?)`,
 			agent, agent, limit, maxStreams),
-		tx.exec(ctx, `DELETE FROM absences WHERE agent = ? AND until IN (
+		tx.Exec(ctx, `DELETE FROM absences WHERE agent = ? AND until IN (
 			SELECT until FROM absences WHERE agent = ? ORDER BY until DESC LIMIT ? OFFSET ?)`,
 			agent, agent, limit, maxStreams),
 	)
 }
 
 // removeStates removes the records whose cursors a query returns, and the processes that have none left.
-func removeStates(ctx context.Context, tx tx, which string, args ...any) (int, error) {
+func removeStates(ctx context.Context, tx kit.Tx, which string, args ...any) (int, error) {
 	n, left := 0, map[store.ObservedKey]bool{}
-	err := tx.query(ctx, func(r *sql.Rows) error {
+	err := tx.Query(ctx, func(r *sql.Rows) error {
 		var key store.ObservedKey
 		err := r.Scan(&key.Agent, &key.Process.Namespace, &key.Process.Name)
 		left[key] = true
@@ -143,7 +144,7 @@ func removeStates(ctx context.Context, tx tx, which string, args ...any) (int, e
 		if err != nil {
 			break
 		}
-		err = tx.exec(ctx, `DELETE FROM state_processes WHERE namespace = ?1 AND name = ?2 AND agent = ?3
+		err = tx.Exec(ctx, `DELETE FROM state_processes WHERE namespace = ?1 AND name = ?2 AND agent = ?3
 			AND NOT EXISTS (SELECT 1 FROM states WHERE namespace = ?1 AND name = ?2 AND agent = ?3)`,
 			key.Process.Namespace, key.Process.Name, key.Agent)
 	}
@@ -158,7 +159,7 @@ const (
 )
 
 // StatesAt returns a page of processes with their records around a time.
-func (db *Store) StatesAt(ctx context.Context, f store.ObservedFilter, at time.Time, after store.ObservedKey,
+func (db *Events) StatesAt(ctx context.Context, f store.ObservedFilter, at time.Time, after store.ObservedKey,
 	limit int,
 ) (rows []store.RecordedState, more bool, err error) {
 	limit = max(limit, 0)
@@ -175,7 +176,7 @@ func (db *Store) StatesAt(ctx context.Context, f store.ObservedFilter, at time.T
 }
 
 // StatesBetween returns the processes of a page that have changed.
-func (db *Store) StatesBetween(ctx context.Context, f store.ObservedFilter, from, to time.Time,
+func (db *Events) StatesBetween(ctx context.Context, f store.ObservedFilter, from, to time.Time,
 	after store.ObservedKey, limit int,
 ) (rows []store.RecordedState, next store.ObservedKey, err error) {
 	limit = max(limit, 0)
@@ -197,15 +198,15 @@ func (db *Store) StatesBetween(ctx context.Context, f store.ObservedFilter, from
 }
 
 // recorded returns processes with the two records that expressions select, if these meet a further condition.
-func (db *Store) recorded(ctx context.Context, which [2]string, condition string, at, until time.Time,
+func (db *Events) recorded(ctx context.Context, which [2]string, condition string, at, until time.Time,
 	f store.ObservedFilter, after store.ObservedKey, limit int,
 ) ([]store.RecordedState, error) {
-	w := db.observedAfter(f, after)
-	args := append([]any{at.UnixMilli(), until.UnixMilli()}, w.args...)
-	return all(ctx, db.query, scanRecorded, `SELECT q.agent, q.namespace, q.name, b.cursor, b.at, b.body, a.cursor, a.at,
+	w := db.observed.ObservedAfter(f, after)
+	args := append([]any{at.UnixMilli(), until.UnixMilli()}, w.Args...)
+	return kit.All(ctx, db.Query, scanRecorded, `SELECT q.agent, q.namespace, q.name, b.cursor, b.at, b.body, a.cursor, a.at,
 			a.body
 		FROM (SELECT o.agent, o.namespace, o.name, `+which[0]+` AS first, `+which[1]+` AS second FROM state_processes o
-			WHERE `+w.all()+` ORDER BY o.namespace, o.name, o.agent LIMIT ?) AS q
+			WHERE `+w.All()+` ORDER BY o.namespace, o.name, o.agent LIMIT ?) AS q
 		LEFT JOIN states b ON b.cursor = q.first`+condition+` LEFT JOIN states a ON a.cursor = q.second`+condition+`
 		ORDER BY q.namespace, q.name, q.agent`, append(args, limit)...)
 }
@@ -219,7 +220,7 @@ func scanRecorded(r *sql.Rows) (row store.RecordedState, err error) {
 		if err != nil || !cursors[i].Valid {
 			continue
 		}
-		e, failure := decode[process.Event](bodies[i])
+		e, failure := kit.Decode[process.Event](bodies[i])
 		if err = failure; err == nil && e.Shown != nil {
 			*to = &past.Record{Cursor: cursors[i].Int64, At: times[i].Int64, Shown: *e.Shown}
 		}
@@ -228,18 +229,18 @@ func scanRecorded(r *sql.Rows) (row store.RecordedState, err error) {
 }
 
 // OldestState returns the time at which the oldest record was stored.
-func (db *Store) OldestState(ctx context.Context) (time.Time, error) {
-	at, err := one(ctx, db.query, column[int64], `SELECT received FROM states WHERE cursor > 0 ORDER BY cursor LIMIT 1`)
+func (db *Events) OldestState(ctx context.Context) (time.Time, error) {
+	at, err := kit.One(ctx, db.Query, kit.Column[int64], `SELECT received FROM states WHERE cursor > 0 ORDER BY cursor LIMIT 1`)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return time.Time{}, fmt.Errorf("cannot read the oldest state: %w", err)
 	}
-	return moment(at), nil
+	return kit.Moment(at), nil
 }
 
 // RunsAt returns the runs of agents that had begun last.
-func (db *Store) RunsAt(ctx context.Context, agents []string, at time.Time) (map[string]*past.Run, error) {
+func (db *Events) RunsAt(ctx context.Context, agents []string, at time.Time) (map[string]*past.Run, error) {
 	runs := make(map[string]*past.Run, len(agents))
-	err := db.query(ctx, func(r *sql.Rows) error {
+	err := db.Query(ctx, func(r *sql.Rows) error {
 		var agent string
 		var run past.Run
 		var former, cursor, since, oldest, first sql.NullInt64
@@ -254,7 +255,7 @@ func (db *Store) RunsAt(ctx context.Context, agents []string, at time.Time) (map
 		FROM texts(?) j CROSS JOIN event_streams r ON r.agent = j.value AND r.began > 0 AND r.stream = (
 			SELECT l.stream FROM event_streams l INDEXED BY event_streams_runs
 			WHERE l.agent = j.value AND l.began > 0 AND l.began <= ? ORDER BY l.began DESC LIMIT 1)`,
-		at.UnixMilli(), db.dialect.Texts(agents), at.UnixMilli())
+		at.UnixMilli(), db.Dialect.Texts(agents), at.UnixMilli())
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the runs of agents: %w", err)
 	}
@@ -275,8 +276,8 @@ const selectRunsOfAgents = `SELECT r.agent, r.stream, r.began, r.last, r.build,
 		(SELECT min(g.cursor) FROM event_gaps g WHERE g.agent = r.agent)`
 
 // RunsBetween returns the runs that began in a time.
-func (db *Store) RunsBetween(ctx context.Context, from, to time.Time, limit int) ([]store.StartedRun, error) {
-	runs, err := all(ctx, db.query, func(r *sql.Rows) (run store.StartedRun, err error) {
+func (db *Events) RunsBetween(ctx context.Context, from, to time.Time, limit int) ([]store.StartedRun, error) {
+	runs, err := kit.All(ctx, db.Query, func(r *sql.Rows) (run store.StartedRun, err error) {
 		var former sql.NullInt64
 		var build sql.NullString
 		err = r.Scan(&run.Agent, &run.Stream, &run.Began, &run.Last, &run.Build, &former, &build)
@@ -296,11 +297,11 @@ func (db *Store) RunsBetween(ctx context.Context, from, to time.Time, limit int)
 }
 
 // PutAbsence stores the absence of an agent that has returned.
-func (db *Store) PutAbsence(ctx context.Context, a store.Absence) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+func (db *Events) PutAbsence(ctx context.Context, a store.Absence) error {
+	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		if a.Until.After(a.Since) {
-			err := tx.exec(ctx, `INSERT INTO absences (agent, since, until) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
-				a.Agent, nanos(a.Since), nanos(a.Until))
+			err := tx.Exec(ctx, `INSERT INTO absences (agent, since, until) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+				a.Agent, kit.Nanos(a.Since), kit.Nanos(a.Until))
 			if err != nil {
 				return err
 			}
@@ -308,7 +309,7 @@ func (db *Store) PutAbsence(ctx context.Context, a store.Absence) error {
 		if a.Alive.IsZero() {
 			return nil
 		}
-		return tx.exec(ctx, `UPDATE event_streams SET last = ?1 WHERE agent = ?2 AND last < ?1 AND began > 0 AND stream = (
+		return tx.Exec(ctx, `UPDATE event_streams SET last = ?1 WHERE agent = ?2 AND last < ?1 AND began > 0 AND stream = (
 			SELECT l.stream FROM event_streams l INDEXED BY event_streams_runs
 			WHERE l.agent = ?2 AND l.began > 0 ORDER BY l.began DESC LIMIT 1)`, a.Alive.UnixMilli(), a.Agent)
 	})
@@ -319,15 +320,15 @@ func (db *Store) PutAbsence(ctx context.Context, a store.Absence) error {
 }
 
 // AbsencesBetween returns the absences that began or ended in a time.
-func (db *Store) AbsencesBetween(ctx context.Context, from, to time.Time, limit int) ([]store.Absence, error) {
-	list, err := all(ctx, db.query, func(r *sql.Rows) (a store.Absence, err error) {
+func (db *Events) AbsencesBetween(ctx context.Context, from, to time.Time, limit int) ([]store.Absence, error) {
+	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (a store.Absence, err error) {
 		var since, until int64
 		err = r.Scan(&a.Agent, &since, &until)
-		a.Since, a.Until = moment(since), moment(until)
+		a.Since, a.Until = kit.Moment(since), kit.Moment(until)
 		return a, err
 	}, `SELECT agent, since, until FROM absences INDEXED BY absences_until WHERE until > ? AND since <= ?
 			AND (since > ? OR until <= ?) ORDER BY until LIMIT ?`,
-		nanos(from), nanos(to), nanos(from), nanos(to), max(limit, 0))
+		kit.Nanos(from), kit.Nanos(to), kit.Nanos(from), kit.Nanos(to), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list absences: %w", err)
 	}
@@ -335,11 +336,11 @@ func (db *Store) AbsencesBetween(ctx context.Context, from, to time.Time, limit 
 }
 
 // FormerNames returns earlier names of agents.
-func (db *Store) FormerNames(ctx context.Context, limit int) ([]store.FormerName, error) {
-	list, err := all(ctx, db.query, func(r *sql.Rows) (n store.FormerName, err error) {
+func (db *Events) FormerNames(ctx context.Context, limit int) ([]store.FormerName, error) {
+	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (n store.FormerName, err error) {
 		var until int64
 		err = r.Scan(&n.Key, &until, &n.Cloud, &n.IP, &n.ID, &n.Assigned)
-		n.Until = moment(until)
+		n.Until = kit.Moment(until)
 		return n, err
 	}, `SELECT agent, until, cloud, ip, id, assigned FROM former_names INDEXED BY former_names_until WHERE until >= 0
 		ORDER BY until DESC, agent LIMIT ?`, max(limit, 0))
@@ -349,16 +350,16 @@ func (db *Store) FormerNames(ctx context.Context, limit int) ([]store.FormerName
 	return list, nil
 }
 
-// keepNames keeps the names that an agent has, or had at its removal, if its new ones are others.
-func keepNames(ctx context.Context, tx tx, a *store.Agent, at time.Time) error {
+// KeepNames keeps the names that an agent has, or had at its removal, if its new ones are others.
+func KeepNames(ctx context.Context, tx kit.Tx, a *store.Agent, at time.Time) error {
 	for _, from := range []string{
 		`SELECT key, ?, cloud, ip, id, assigned FROM agents WHERE key = ?
 			AND (cloud <> ? OR ip <> ? OR id <> ? OR assigned <> ?)`,
 		`SELECT key, ?, area, ip, id, assigned FROM removed_agents WHERE key = ? AND role = 'agent'
 			AND (area <> ? OR ip <> ? OR id <> ? OR assigned <> ?)`,
 	} {
-		err := tx.exec(ctx, `INSERT INTO former_names (agent, until, cloud, ip, id, assigned) `+from+
-			` ON CONFLICT DO NOTHING`, nanos(at), a.Key, a.Cloud, a.IP, a.ID, a.Assigned)
+		err := tx.Exec(ctx, `INSERT INTO former_names (agent, until, cloud, ip, id, assigned) `+from+
+			` ON CONFLICT DO NOTHING`, kit.Nanos(at), a.Key, a.Cloud, a.IP, a.ID, a.Assigned)
 		if err != nil {
 			return err
 		}
@@ -367,15 +368,15 @@ func keepNames(ctx context.Context, tx tx, a *store.Agent, at time.Time) error {
 }
 
 // StaysBetween returns the earlier stays that began or ended in a time.
-func (db *Store) StaysBetween(ctx context.Context, from, to time.Time, limit int) ([]store.Stay, error) {
-	list, err := all(ctx, db.query, func(r *sql.Rows) (s store.Stay, err error) {
+func (db *Events) StaysBetween(ctx context.Context, from, to time.Time, limit int) ([]store.Stay, error) {
+	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (s store.Stay, err error) {
 		var joined, removed int64
 		err = r.Scan(&s.Agent, &joined, &removed)
-		s.Joined, s.Removed = moment(joined), moment(removed)
+		s.Joined, s.Removed = kit.Moment(joined), kit.Moment(removed)
 		return s, err
 	}, `SELECT agent, joined, removed FROM stays INDEXED BY stays_removed WHERE removed > ? AND joined <= ?
 			AND (joined > ? OR removed <= ?) ORDER BY removed LIMIT ?`,
-		nanos(from), nanos(to), nanos(from), nanos(to), max(limit, 0))
+		kit.Nanos(from), kit.Nanos(to), kit.Nanos(from), kit.Nanos(to), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the stays of agents: %w", err)
 	}
