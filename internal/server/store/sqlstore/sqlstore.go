@@ -1,7 +1,7 @@
 // Package sqlstore keeps the server's state in an SQL database, a package for each group of tables. They own the
-// statements, their meaning and the mapping of rows to values. The packages sqlite and postgres own the connections, the
-// schema and the differences between databases; each of them has a sqldb.Backend. Package store defines the meaning of
-// the state, and storetest proves it.
+// statements, their meaning and the mapping of rows to values. The packages sqlite and postgres own the connections,
+// the schema and the differences between databases; each of them has a sqldb.Backend. Package store defines the
+// meaning of the state, and storetest proves it.
 //
 // Statements are written once, in the SQL that the databases share and in a few placeholders that a sqldb.Dialect
 // replaces. Times are Unix nanoseconds, 0 for the zero time; flags are 0 or 1; structured values are JSON as text.

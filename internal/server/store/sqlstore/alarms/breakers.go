@@ -47,7 +47,8 @@ func (db *Alarms) CloseBreaker(ctx context.Context, id process.ID, at time.Time,
 	by string,
 ) (b store.Breaker, err error) {
 	err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
-		b, err = kit.One(ctx, tx.Query, scanBreaker, selectBreakers+`WHERE namespace = ? AND name = ?`+db.Dialect.Locked,
+		b, err = kit.One(ctx, tx.Query, scanBreaker,
+			selectBreakers+`WHERE namespace = ? AND name = ?`+db.Dialect.Locked,
 			id.Namespace, id.Name)
 		if err != nil || !b.Closed.IsZero() {
 			return err

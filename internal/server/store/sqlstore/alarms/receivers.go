@@ -150,7 +150,8 @@ func (db *Alarms) PutDelivery(ctx context.Context, name string, created time.Tim
 		n, err := tx.Affect(ctx,
 			`UPDATE receivers SET cursor = ?, failures = ?, failing = ?, error = ?, next = ?, delivered = ?
 			WHERE name = ? AND created = ?`,
-			d.Cursor, d.Failures, kit.Nanos(d.Failing), d.Error, kit.Nanos(d.Next), kit.Nanos(d.Delivered), name, kit.Nanos(created))
+			d.Cursor, d.Failures, kit.Nanos(d.Failing), d.Error, kit.Nanos(d.Next), kit.Nanos(d.Delivered), name,
+			kit.Nanos(created))
 		if err != nil || n == 0 {
 			return err
 		}

@@ -42,7 +42,8 @@ func scanSilence(rows *sql.Rows) (s store.Silence, err error) {
 		&length, &s.Message, &s.App, &s.User, &created, &removed, &s.Withheld); err != nil {
 		return s, err
 	}
-	s.From, s.Until, s.Created, s.Removed = kit.Moment(begins), kit.Moment(ends), kit.Moment(created), kit.Moment(removed)
+	s.From, s.Until = kit.Moment(begins), kit.Moment(ends)
+	s.Created, s.Removed = kit.Moment(created), kit.Moment(removed)
 	s.Length = time.Duration(length)
 	err = errors.Join(json.Unmarshal(processes, &s.Processes), json.Unmarshal(hosts, &s.Hosts))
 	if err != nil {

@@ -85,7 +85,7 @@ func (db *Events) WriteEvents(ctx context.Context, received time.Time,
 ) (int, error) {
 	var found *Arrivals
 	err := db.WriteSerially(ctx, func(ctx context.Context, tx kit.Tx) (err error) {
-		found = &Arrivals{received: received, known: map[streamKey]*stream{}}
+		found = &Arrivals{received: received, known: map[streamKey]*Stream{}}
 		// The lock keeps other transactions from taking a cursor until this one ends. So no reader sees a later cursor
 		// before this one. It guards the cursors of states too. Every transaction takes it first.
 		found.cursor, err = kit.One(ctx, tx.Query, kit.Column[int64], lastCursor+db.Dialect.Locked)
@@ -111,7 +111,7 @@ func (db *Events) WriteEvents(ctx context.Context, received time.Time,
 type Arrivals struct {
 	Agent    string
 	received time.Time
-	known    map[streamKey]*stream
+	known    map[streamKey]*Stream
 	count    int
 	// cursor is the last one of an event.
 	cursor int64
@@ -128,9 +128,9 @@ type arrival struct {
 
 type streamKey struct{ agent, stream string }
 
-// stream is what the store knows of a stream. Its times are in Unix milliseconds; began is 0 if it is not a run of the
+// Stream is what the store knows of a stream. Its times are in Unix milliseconds; began is 0 if it is not a run of the
 // agent.
-type stream struct {
+type Stream struct {
 	Seq         uint64
 	began, last int64
 	build       string
@@ -174,8 +174,8 @@ func (a *Arrivals) Add(ctx context.Context, tx kit.Tx, e *store.NewEvent) error 
 
 const selectStreams = `SELECT s.seq, s.began, s.last, s.build`
 
-func scanStream(r *sql.Rows, others ...any) (*stream, error) {
-	var s stream
+func scanStream(r *sql.Rows, others ...any) (*Stream, error) {
+	var s Stream
 	var seq int64
 	err := r.Scan(append([]any{&seq, &s.began, &s.last, &s.build}, others...)...)
 	s.Seq = uint64(seq) //nolint:gosec // it was one
@@ -189,7 +189,7 @@ func (a *Arrivals) readStreams(ctx context.Context, tx kit.Tx, dialect *sqldb.Di
 		for i := range r.events {
 			key := streamKey{r.agent, r.events[i].Stream}
 			if a.known[key] == nil {
-				a.known[key] = &stream{}
+				a.known[key] = &Stream{}
 				keys = append(keys, key)
 			}
 		}
@@ -210,15 +210,15 @@ func (a *Arrivals) readStreams(ctx context.Context, tx kit.Tx, dialect *sqldb.Di
 }
 
 // StreamOf returns what is known of a stream of the agent.
-func (a *Arrivals) StreamOf(ctx context.Context, tx kit.Tx, name string) (*stream, error) {
+func (a *Arrivals) StreamOf(ctx context.Context, tx kit.Tx, name string) (*Stream, error) {
 	key := streamKey{a.Agent, name}
 	if s, ok := a.known[key]; ok {
 		return s, nil
 	}
-	s, err := kit.One(ctx, tx.Query, func(r *sql.Rows) (*stream, error) { return scanStream(r) },
+	s, err := kit.One(ctx, tx.Query, func(r *sql.Rows) (*Stream, error) { return scanStream(r) },
 		selectStreams+` FROM event_streams s WHERE s.agent = ? AND s.stream = ?`, a.Agent, name)
 	if errors.Is(err, store.ErrNotFound) {
-		s, err = &stream{}, nil
+		s, err = &Stream{}, nil
 	}
 	a.known[key] = s
 	return s, err

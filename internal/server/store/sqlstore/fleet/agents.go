@@ -176,7 +176,8 @@ func (db *Fleet) ChangeAgent(ctx context.Context, a store.Agent, at time.Time) e
 			`UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?,
 				business = ?,
 			name = ?, place = ?, host = ?, sealing = ? WHERE key = ?`,
-			a.Cloud, a.IP, a.ID, a.Assigned, a.Build, kit.Nanos(a.Created), a.Token, c.labels, a.Business, a.Name, a.Place,
+			a.Cloud, a.IP, a.ID, a.Assigned, a.Build, kit.Nanos(a.Created), a.Token, c.labels, a.Business, a.Name,
+			a.Place,
 			c.host, a.Sealing, a.Key))
 		if err != nil {
 			return err

@@ -137,7 +137,8 @@ func (db *Fleet) UseJoinToken(ctx context.Context, a store.Agent,
 			return putAgent(ctx, tx, a)
 		}
 		// The labels of people belong to the host, which is the same.
-		set, err := kit.One(ctx, tx.Query, kit.Column[[]byte], `SELECT set_labels FROM agents WHERE key = ?`, a.Replaces)
+		set, err := kit.One(ctx, tx.Query, kit.Column[[]byte], `SELECT set_labels FROM agents WHERE key = ?`,
+			a.Replaces)
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,9 @@ func (db *Observed) listObserved(ctx context.Context, f store.ObservedFilter, af
 }
 
 // ObservedAt calls fn with the rows of processes.
-func (db *Observed) ObservedAt(ctx context.Context, keys []store.ObservedKey, spec bool, fn func(store.Observed)) error {
+func (db *Observed) ObservedAt(
+	ctx context.Context, keys []store.ObservedKey, spec bool, fn func(store.Observed),
+) error {
 	specs, places := "NULL", make([][3]string, len(keys))
 	if spec {
 		specs = "o.spec"

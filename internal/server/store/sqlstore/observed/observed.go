@@ -295,11 +295,14 @@ func (db *Observed) bound(ctx context.Context, tx kit.Tx, reports []observedRepo
 }
 
 // agentsOver returns the agents that have more than most rows in a table.
-func (db *Observed) agentsOver(ctx context.Context, tx kit.Tx, table string, agents []string, most int) ([]string, error) {
+func (db *Observed) agentsOver(
+	ctx context.Context, tx kit.Tx, table string, agents []string, most int,
+) ([]string, error) {
 	if len(agents) == 0 {
 		return nil, nil
 	}
-	return kit.All(ctx, tx.Query, kit.Column[string], `SELECT agent FROM `+table+` WHERE agent IN (SELECT value FROM texts(?) j)
+	return kit.All(ctx, tx.Query, kit.Column[string],
+		`SELECT agent FROM `+table+` WHERE agent IN (SELECT value FROM texts(?) j)
 		GROUP BY agent HAVING count(*) > ?`, db.Dialect.Texts(agents), most)
 }
 
@@ -339,7 +342,9 @@ func trimConfirmed(ctx context.Context, tx kit.Tx, agent string) error {
 }
 
 // GetObserved calls fn for the rows of one process in the order of the agents.
-func (db *Observed) GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
+func (db *Observed) GetObserved(
+	ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error,
+) error {
 	var scan observedScanner
 	return db.Query(ctx, func(rows *sql.Rows) error {
 		var place int

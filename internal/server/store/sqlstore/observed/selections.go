@@ -38,7 +38,9 @@ func (db *Observed) PruneSelections(ctx context.Context, before time.Time, limit
 }
 
 // FindSelection returns a selection of its owner.
-func (db *Observed) FindSelection(ctx context.Context, id, app, user string, now time.Time) (store.HeldSelection, error) {
+func (db *Observed) FindSelection(
+	ctx context.Context, id, app, user string, now time.Time,
+) (store.HeldSelection, error) {
 	s, err := kit.One(ctx, db.Query, func(r *sql.Rows) (s store.HeldSelection, err error) {
 		var until int64
 		var targets string

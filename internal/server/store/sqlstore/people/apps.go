@@ -1,5 +1,5 @@
-// Package people keeps those who call: apps, users, their tokens and sign-ins, their views of the console, and the audit
-// log.
+// Package people keeps those who call: apps, users, their tokens and sign-ins, their views of the console, and the
+// audit log.
 package people
 
 import (
@@ -28,7 +28,8 @@ func (db *People) CreateApp(ctx context.Context, a store.App) error {
 		}
 		return kit.Inserted(tx.Affect(ctx,
 			`INSERT INTO apps (note, secrets, may_name_users, admin, disabled, grants, limits, changed, created, code)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(row, kit.Nanos(a.Created), a.Code)...))
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			append(row, kit.Nanos(a.Created), a.Code)...))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot create app %q: %w", a.Code, err)
@@ -112,7 +113,8 @@ func (db *People) GetApp(ctx context.Context, code string) (store.App, error) {
 
 // ListApps returns a page of apps.
 func (db *People) ListApps(ctx context.Context, after string, limit int) ([]store.App, error) {
-	apps, err := kit.All(ctx, db.Query, scanApp, selectApps+`WHERE code > ? ORDER BY code LIMIT ?`, after, max(limit, 0))
+	apps, err := kit.All(ctx, db.Query, scanApp, selectApps+`WHERE code > ? ORDER BY code LIMIT ?`,
+		after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list apps: %w", err)
 	}

@@ -34,7 +34,8 @@ func InsertAudit(ctx context.Context, tx kit.Tx, r *store.AuditRow) error {
 		`INSERT INTO audit (at, app, "user", remote, request_id, action, target, targets, allowed, code, message,
 			detail)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		kit.Nanos(r.At), r.App, r.User, r.Remote, r.RequestID, r.Action, r.Target, r.Targets, r.Allowed, r.Code, r.Message,
+		kit.Nanos(r.At), r.App, r.User, r.Remote, r.RequestID, r.Action, r.Target, r.Targets, r.Allowed, r.Code,
+		r.Message,
 		detail)
 }
 

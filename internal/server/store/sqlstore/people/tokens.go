@@ -38,7 +38,8 @@ func (db *People) insertToken(ctx context.Context, tx kit.Tx, t store.Token) err
 	return kit.Inserted(tx.Affect(ctx,
 		`INSERT INTO tokens (id, kind, "user", hash, note, created, seen, proved, expires, via)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		t.ID, t.Kind, t.User, t.Hash, t.Note, kit.Nanos(t.Created), kit.Nanos(t.Seen), kit.Nanos(t.Proved), kit.Nanos(t.Expires),
+		t.ID, t.Kind, t.User, t.Hash, t.Note, kit.Nanos(t.Created), kit.Nanos(t.Seen), kit.Nanos(t.Proved),
+		kit.Nanos(t.Expires),
 		viaText(t.Via)))
 }
 
@@ -66,7 +67,8 @@ func (r *tokenRow) columns() []any {
 
 func (r *tokenRow) token() store.Token {
 	t := r.Token
-	t.Created, t.Seen, t.Proved, t.Expires = kit.Moment(r.created), kit.Moment(r.seen), kit.Moment(r.proved), kit.Moment(r.expires)
+	t.Created, t.Seen = kit.Moment(r.created), kit.Moment(r.seen)
+	t.Proved, t.Expires = kit.Moment(r.proved), kit.Moment(r.expires)
 	if r.via != "" {
 		t.Via = strings.Fields(r.via)
 	}

@@ -141,7 +141,9 @@ const returningEnded = `RETURNING items.task, items.host, items.lane, coalesce(i
 	(SELECT op FROM requests WHERE num = items.request)`
 
 // finish ends items of the given agents, makes the next item of each lane due, and returns the tasks.
-func (db *Tasks) finish(ctx context.Context, ends kit.RowValues, args []any, agents iter.Seq[string]) ([]string, error) {
+func (db *Tasks) finish(
+	ctx context.Context, ends kit.RowValues, args []any, agents iter.Seq[string],
+) ([]string, error) {
 	var names []string
 	var done []finishedItem
 	err := db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
@@ -245,7 +247,9 @@ func knownFrom(t *store.Task, l layout) []finishedItem {
 	var list []finishedItem
 	for _, it := range l.items {
 		if o := it.target.Outcome; o != nil {
-			list = append(list, finishedItem{op: t.Requests[it.request].Op, fault: o.Fault, created: kit.Nanos(t.Created)})
+			list = append(list, finishedItem{
+				op: t.Requests[it.request].Op, fault: o.Fault, created: kit.Nanos(t.Created),
+			})
 		}
 	}
 	return list

@@ -498,7 +498,9 @@ func (p *revision) compare(t *store.Task, l *layout) (changes bool) {
 }
 
 // store stores the revision under a number.
-func (p *revision) store(ctx context.Context, tx kit.Tx, d *sqldb.Dialect, t *store.Task, l *layout, number int64) error {
+func (p *revision) store(
+	ctx context.Context, tx kit.Tx, d *sqldb.Dialect, t *store.Task, l *layout, number int64,
+) error {
 	var former []nameAndAgent
 	var rows []any
 	used := map[string]bool{}
@@ -559,7 +561,8 @@ func (p *revision) store(ctx context.Context, tx kit.Tx, d *sqldb.Dialect, t *st
 // nextRevision returns the number of a revision after the latest one. A database that was restored from a copy does not
 // know the numbers that it gave out since.
 func nextRevision(ctx context.Context, tx kit.Tx, latest int64) (int64, error) {
-	text, err := kit.One(ctx, tx.Query, kit.Column[string], `SELECT value FROM fleet WHERE key = ?`, store.FactIncarnations)
+	text, err := kit.One(ctx, tx.Query, kit.Column[string], `SELECT value FROM fleet WHERE key = ?`,
+		store.FactIncarnations)
 	if errors.Is(err, store.ErrNotFound) { // no server has opened the database yet
 		return latest + 1, nil
 	}

@@ -209,7 +209,8 @@ func insertHosts(ctx context.Context, tx kit.Tx, id string, r *rollout.Rollout, 
 	args := make([]any, 0, 9*len(places))
 	for _, i := range places {
 		h := &r.Hosts[i]
-		args = append(args, i, h.Agent, h.Name, sqldb.Array(h.Steps), h.Batch, string(h.State), kit.OptionalNanos(h.Begun),
+		args = append(args, i, h.Agent, h.Name, sqldb.Array(h.Steps), h.Batch, string(h.State),
+			kit.OptionalNanos(h.Begun),
 			h.Cause, h.Text)
 	}
 	return kit.RowValues{
@@ -221,7 +222,9 @@ func insertHosts(ctx context.Context, tx kit.Tx, id string, r *rollout.Rollout, 
 
 // checkRollouts fails if another active rollout has one of the processes; of upgrades, if it has one of the agents. It
 // keeps other transactions from adding one until this transaction ends.
-func (db *Tasks) checkRollouts(ctx context.Context, tx kit.Tx, id string, processes []process.ID, agents []string) error {
+func (db *Tasks) checkRollouts(
+	ctx context.Context, tx kit.Tx, id string, processes []process.ID, agents []string,
+) error {
 	if err := db.lockLanes(ctx, tx, func(yield func(string) bool) { yield("") }); err != nil {
 		return err
 	}
@@ -436,7 +439,9 @@ func (db *Tasks) OpenRollouts(ctx context.Context, now time.Time) (open []string
 func (db *Tasks) ChangeRollout(ctx context.Context, id, app string, by store.RolloutChange,
 	change func(*rollout.Rollout) error,
 ) (r *store.Rollout, err error) {
-	_, err = db.events.WriteEvents(ctx, by.At, func(ctx context.Context, tx kit.Tx, events *events.Arrivals) (err error) {
+	_, err = db.events.WriteEvents(ctx, by.At, func(
+		ctx context.Context, tx kit.Tx, events *events.Arrivals,
+	) (err error) {
 		r, err = db.changeRollout(ctx, tx, events, id, app, by, change)
 		return err
 	})
@@ -444,7 +449,8 @@ func (db *Tasks) ChangeRollout(ctx context.Context, id, app string, by store.Rol
 }
 
 // changeRollout changes a rollout, and adds the event of the change.
-func (db *Tasks) changeRollout(ctx context.Context, tx kit.Tx, events *events.Arrivals, id, app string, by store.RolloutChange,
+func (db *Tasks) changeRollout(
+	ctx context.Context, tx kit.Tx, events *events.Arrivals, id, app string, by store.RolloutChange,
 	change func(*rollout.Rollout) error,
 ) (*store.Rollout, error) {
 	fail := func(err error) (*store.Rollout, error) {
@@ -473,14 +479,15 @@ func (db *Tasks) changeRollout(ctx context.Context, tx kit.Tx, events *events.Ar
 	if err := storeRollout(ctx, tx, id, &before, &r.Rollout); err != nil {
 		return fail(err)
 	}
-	if err := rolloutEvents(events, ctx, tx, r, before.State, by); err != nil {
+	if err := rolloutEvents(ctx, events, tx, r, before.State, by); err != nil {
 		return fail(err)
 	}
 	return r, nil
 }
 
 // rolloutEvents adds the event of a rollout that had another state before.
-func rolloutEvents(a *events.Arrivals, ctx context.Context, tx kit.Tx, r *store.Rollout, from rollout.State, by store.RolloutChange,
+func rolloutEvents(
+	ctx context.Context, a *events.Arrivals, tx kit.Tx, r *store.Rollout, from rollout.State, by store.RolloutChange,
 ) error {
 	if r.State == from || len(r.Hosts) == 0 {
 		return nil

@@ -16,10 +16,12 @@ import (
 // CreateSchedule inserts a schedule.
 func (db *Tasks) CreateSchedule(ctx context.Context, s store.Schedule) error {
 	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
-		return kit.Inserted(tx.Affect(ctx, `INSERT INTO schedules (name, app, "user", created, cron, zone, message, request,
+		return kit.Inserted(tx.Affect(ctx,
+			`INSERT INTO schedules (name, app, "user", created, cron, zone, message, request,
 				paused, looked)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			s.Name, s.App, s.User, kit.Nanos(s.Created), s.Cron, s.Zone, s.Message, string(s.Request), kit.Flag(s.Paused),
+			s.Name, s.App, s.User, kit.Nanos(s.Created), s.Cron, s.Zone, s.Message, string(s.Request),
+			kit.Flag(s.Paused),
 			kit.Nanos(s.Looked)))
 	})
 	if err != nil {
@@ -43,7 +45,8 @@ func scanSchedule(rows *sql.Rows) (s store.Schedule, err error) {
 
 // GetSchedule returns one schedule.
 func (db *Tasks) GetSchedule(ctx context.Context, name, app string) (store.Schedule, error) {
-	s, err := kit.One(ctx, db.Query, scanSchedule, selectSchedules+`WHERE name = ?1 AND (?2 = '' OR app = ?2)`, name, app)
+	s, err := kit.One(ctx, db.Query, scanSchedule, selectSchedules+`WHERE name = ?1 AND (?2 = '' OR app = ?2)`,
+		name, app)
 	if err != nil {
 		return s, fmt.Errorf("cannot read schedule %q: %w", name, err)
 	}
@@ -178,7 +181,9 @@ func (db *Tasks) EndRun(ctx context.Context, end store.RunEnd) error {
 	if end.Told == nil {
 		err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error { return endRun(ctx, tx, &end) })
 	} else {
-		_, err = db.events.WriteEvents(ctx, r.Ended, func(ctx context.Context, tx kit.Tx, events *events.Arrivals) error {
+		_, err = db.events.WriteEvents(ctx, r.Ended, func(
+			ctx context.Context, tx kit.Tx, events *events.Arrivals,
+		) error {
 			if err := endRun(ctx, tx, &end); err != nil {
 				return err
 			}
@@ -245,7 +250,8 @@ func (db *Tasks) OpenRuns(ctx context.Context) ([]store.ScheduleRun, error) {
 
 // ListRuns returns the latest runs of a schedule.
 func (db *Tasks) ListRuns(ctx context.Context, schedule string, limit int) ([]store.ScheduleRun, error) {
-	runs, err := kit.All(ctx, db.Query, scanRun, selectRuns+`WHERE r.schedule = ? ORDER BY r.due DESC LIMIT ?`, schedule,
+	runs, err := kit.All(ctx, db.Query, scanRun, selectRuns+`WHERE r.schedule = ? ORDER BY r.due DESC LIMIT ?`,
+		schedule,
 		max(limit, 0))
 	return runs, kit.Wrapped(err, fmt.Sprintf("cannot list the runs of schedule %q", schedule))
 }

@@ -1,5 +1,6 @@
 // Package tasks keeps what callers have asked for: tasks with their items, their way to agents and their results;
-// rollouts, schedules, revisions, and what the server keeps up by itself. One transaction often changes several of them.
+// rollouts, schedules, revisions, and what the server keeps up by itself. One transaction often changes several of
+// them.
 package tasks
 
 import (
