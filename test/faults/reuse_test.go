@@ -89,7 +89,7 @@ type reuser struct {
 // batch starts some owners, ends them a while later, and tries each pid with a victim. Together, because a process must
 // be some clock ticks old before its pid can be given to one that differs from it.
 func (r *reuser) batch() {
-	var owners []procfs.Identity
+	var owners []instance.Identity
 	var commands []*exec.Cmd
 	for range reuseBatch {
 		cmd := exec.Command(r.owner, "1000")
@@ -113,7 +113,7 @@ func (r *reuser) batch() {
 }
 
 // one tries one pid.
-func (r *reuser) one(owner procfs.Identity) {
+func (r *reuser) one(owner instance.Identity) {
 	victim, end := r.successor(owner)
 	defer end()
 	if victim.PID != owner.PID || victim == owner {
@@ -154,7 +154,7 @@ func (r *reuser) one(owner procfs.Identity) {
 
 // successor starts a victim with the pid of a process that has ended. A thread of the test that begins in between takes
 // the pid for a moment or for good, so it tries some times; the identity that it returns may have another pid.
-func (r *reuser) successor(owner procfs.Identity) (victim procfs.Identity, end func()) {
+func (r *reuser) successor(owner instance.Identity) (victim instance.Identity, end func()) {
 	last := strconv.AppendInt(nil, int64(owner.PID-1), 10)
 	for range 5 {
 		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", last, 0); err != nil {

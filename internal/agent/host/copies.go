@@ -57,7 +57,7 @@ type neighbour struct {
 // outsider is a process that may be a copy: it was born in no run of a drover, or in a run of this drover.
 type outsider struct {
 	procfs.Info
-	id  procfs.Identity
+	id  instance.Identity
 	run string
 }
 

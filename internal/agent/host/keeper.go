@@ -22,7 +22,7 @@ func keepers() []string {
 const unitsDirectory = "/run/systemd/units"
 
 // Keeper implements operation.Claims.
-func (h *Host) Keeper(id procfs.Identity) *instance.Keeper {
+func (h *Host) Keeper(id instance.Identity) *instance.Keeper {
 	info, err := h.fs.Info(id.PID)
 	if err != nil || !h.fs.Same(id) {
 		return nil

@@ -8,7 +8,6 @@ import (
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -80,7 +79,7 @@ const mostRounds = 10
 // relimit sets one limit of all members of a scope. A member that is born meanwhile may have the limit of its parent
 // from before, so drover looks again until there is none.
 func (h *Host) relimit(s instance.Scope, name string, value int64) (failed error) {
-	done := map[procfs.Identity]bool{}
+	done := map[instance.Identity]bool{}
 	for range mostRounds {
 		found := false
 		for _, id := range h.Survivors(s) {

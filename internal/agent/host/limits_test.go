@@ -14,7 +14,6 @@ import (
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -58,7 +57,7 @@ func TestHardLimits(t *testing.T) {
 }
 
 // watched launches a command of a run and lets it run. Its end arrives on the channel.
-func watched(t *testing.T, h *host.Host, run, line string, of *process.Spec) (procfs.Identity, <-chan liveness.Exit) {
+func watched(t *testing.T, h *host.Host, run, line string, of *process.Spec) (instance.Identity, <-chan liveness.Exit) {
 	t.Helper()
 	child, err := h.Launch(process.ID{}, run, line, of)
 	if err != nil {
@@ -77,7 +76,7 @@ func watched(t *testing.T, h *host.Host, run, line string, of *process.Spec) (pr
 }
 
 // limitOf returns the soft limit of a process that /proc/PID/limits shows under a name, as proc(5) says.
-func limitOf(t *testing.T, id procfs.Identity, name string) string {
+func limitOf(t *testing.T, id instance.Identity, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", id.PID))
 	if err != nil {
@@ -111,7 +110,7 @@ func TestRelimit(t *testing.T) {
 	was.Execution.RLimits = process.RLimits{OpenFiles: new(int64(444)), CoreSize: new(int64(0))}
 	id, exits := watched(t, h, "limited", fmt.Sprintf(
 		"sh -c 'echo $$ >%[1]s/worker; exec sleep 1000' & echo $$ >%[1]s/main; exec sleep 1000", dir), was)
-	members := []procfs.Identity{await(t, filepath.Join(dir, "main")), await(t, filepath.Join(dir, "worker"))}
+	members := []instance.Identity{await(t, filepath.Join(dir, "main")), await(t, filepath.Join(dir, "worker"))}
 	scope := instance.Scope{Root: id, Run: "limited"}
 	shown := func(name, want string) {
 		t.Helper()

@@ -14,7 +14,6 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
@@ -103,7 +102,7 @@ func (h *Host) queryOf(spec *process.Spec, account launch.Account, whose instanc
 	return locate.Query{
 		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath,
 		Account: account, Visit: h.visitor(account),
-		Other: whose.Other, Own: func(id procfs.Identity) bool { return h.own(id, whose) },
+		Other: whose.Other, Own: func(id instance.Identity) bool { return h.own(id, whose) },
 		Looks: h.byName,
 	}
 }
@@ -127,13 +126,13 @@ func (h *Host) lookAt(spec *process.Spec, rt specstore.Runtime) instance.Sightin
 }
 
 // own reports whether a process was born in a run of the process that drover looks for.
-func (h *Host) own(id procfs.Identity, whose instance.Ownership) bool {
+func (h *Host) own(id instance.Identity, whose instance.Ownership) bool {
 	run := h.RunOf(id)
 	return run != "" && whose.Own != nil && whose.Own(run)
 }
 
 // instances returns the matches that are proven to be instances of the process.
-func (h *Host) instances(all []locate.Match, spec *process.Spec, whose instance.Ownership) (proven []procfs.Identity) {
+func (h *Host) instances(all []locate.Match, spec *process.Spec, whose instance.Ownership) (proven []instance.Identity) {
 	for _, m := range all {
 		if m.Head && (h.own(m.ID, whose) || h.mistaken(m, spec) == "") {
 			proven = append(proven, m.ID)
@@ -207,7 +206,7 @@ func (h *Host) stranger(f locate.Found, whose instance.Ownership) bool {
 
 // Watch implements operation.Processes. If this agent has already seen the process end, it calls fn at once: a command
 // may end before the caller can ask about it.
-func (h *Host) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
+func (h *Host) Watch(id instance.Identity, fn func(liveness.Exit)) (stop func(), err error) {
 	stop, err = h.watcher.Watch(id, func(e liveness.Exit) {
 		h.sampler.Forget(id)
 		fn(e)
@@ -224,24 +223,24 @@ func (h *Host) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), e
 }
 
 // Signal implements operation.Processes.
-func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
+func (h *Host) Signal(id instance.Identity, sig syscall.Signal) error {
 	return liveness.Signal(h.fs, id, sig)
 }
 
 // Instance implements operation.Processes.
-func (h *Host) Instance(id procfs.Identity) (i process.Instance, moved bool, err error) {
+func (h *Host) Instance(id instance.Identity) (i process.Instance, moved bool, err error) {
 	return h.sampler.Instance(id)
 }
 
 // Glance implements operation.Processes.
-func (h *Host) Glance(id procfs.Identity) (alive, moved bool) { return h.sampler.Glance(id) }
+func (h *Host) Glance(id instance.Identity) (alive, moved bool) { return h.sampler.Glance(id) }
 
 // Executes implements operation.Processes.
-func (h *Host) Executes(id procfs.Identity) bool {
+func (h *Host) Executes(id instance.Identity) bool {
 	return launch.Executing(h.fs, id.PID) && h.alive(id)
 }
 
-func (h *Host) alive(id procfs.Identity) bool {
+func (h *Host) alive(id instance.Identity) bool {
 	alive, _ := h.sampler.Glance(id)
 	return alive
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"drover/internal/agent/instance"
 	"bytes"
 	"context"
 	"errors"
@@ -15,7 +16,6 @@ import (
 
 	"drover/internal/agent/launch"
 	"drover/internal/agent/notify"
-	"drover/internal/agent/procfs"
 	"drover/internal/durable"
 	"drover/internal/process"
 )
@@ -137,7 +137,7 @@ func (h *Host) cutSignal(run string) (was bool) {
 const settleTime = 200 * time.Millisecond
 
 // Expect implements operation.Notices.
-func (h *Host) Expect(run string, first procfs.Identity) {
+func (h *Host) Expect(run string, first instance.Identity) {
 	if h.notices != nil {
 		h.notices.Expect(run, first)
 	}

@@ -14,7 +14,6 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/probe"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -99,7 +98,7 @@ func (q *question) read() {
 }
 
 // Identity implements probe.Question.
-func (q *question) Identity() procfs.Identity { return q.child.Identity() }
+func (q *question) Identity() instance.Identity { return q.child.Identity() }
 
 // Release implements probe.Question.
 func (q *question) Release() error { return q.child.Release() }

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"fmt"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"drover/internal/agent/host"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/probe"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -116,7 +116,7 @@ func endedWhole(t *testing.T, h *host.Host, lines ...string) {
 }
 
 // await waits until a file names a process.
-func await(t *testing.T, file string) procfs.Identity {
+func await(t *testing.T, file string) instance.Identity {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
 		text, err := os.ReadFile(file)
@@ -134,7 +134,7 @@ func await(t *testing.T, file string) procfs.Identity {
 		return id
 	}
 	t.Fatalf("nothing was written to %s", file)
-	return procfs.Identity{}
+	return instance.Identity{}
 }
 
 // TestAGigabyte fills neither memory nor disk, and its writer does not go on.

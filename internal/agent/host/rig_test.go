@@ -94,7 +94,7 @@ func treeName() string { return "drover-test-" + strings.ToLower(rand.Text()) }
 
 // started is a process that a test has started from outside.
 type started struct {
-	procfs.Identity
+	instance.Identity
 	cmd *exec.Cmd
 }
 
@@ -148,7 +148,7 @@ func spec(dir, name, pidFile string) *process.Spec {
 }
 
 // run runs a command to its end and returns its identity.
-func run(t *testing.T, h *host.Host, id, line string) procfs.Identity {
+func run(t *testing.T, h *host.Host, id, line string) instance.Identity {
 	t.Helper()
 	child, err := h.Launch(process.ID{}, id, line, spec("/", "sh", ""))
 	if err != nil {
@@ -176,7 +176,7 @@ func release(t *testing.T, child instance.Child) {
 }
 
 // daemon runs a command that leaves a process of the given name behind, and returns that.
-func daemon(t *testing.T, h *host.Host, id, name, redirect string) procfs.Identity {
+func daemon(t *testing.T, h *host.Host, id, name, redirect string) instance.Identity {
 	t.Helper()
 	dir := t.TempDir()
 	path := harness.Sleeper(t, dir, name)

@@ -17,7 +17,6 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/pidns"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 )
@@ -162,7 +161,7 @@ func TestEndTree(t *testing.T) {
 	h := open(t, t.TempDir())
 	mine, other := daemon(t, h, "run-1", "mine", ">/dev/null 2>&1"), daemon(t, h, "run-2", "other", ">/dev/null 2>&1")
 	outside := start(t, harness.Sleeper(t, t.TempDir(), "outside"))
-	end := func(root procfs.Identity, run string) {
+	end := func(root instance.Identity, run string) {
 		t.Helper()
 		// Without control groups, and for what was started by somebody else, nobody can be sure.
 		if _, left, err := h.EndTree(t.Context(), instance.Scope{Root: root, Run: run}, 0); err != nil &&
@@ -170,8 +169,8 @@ func TestEndTree(t *testing.T) {
 			t.Errorf("left %v, %v", left, err)
 		}
 	}
-	end(procfs.Identity{}, "run-1")
-	for who, want := range map[procfs.Identity]bool{mine: false, other: true, outside.Identity: true} {
+	end(instance.Identity{}, "run-1")
+	for who, want := range map[instance.Identity]bool{mine: false, other: true, outside.Identity: true} {
 		if got := live().Same(who); got != want {
 			t.Errorf("pid %d is alive: %v, want %v", who.PID, got, want)
 		}
@@ -197,7 +196,7 @@ func TestEndTreeOfCommands(t *testing.T) {
 		}
 		for _, run := range []string{"", "run-1"} {
 			main := daemon(t, h, "run-1", "main", ">/dev/null 2>&1")
-			left := []procfs.Identity{
+			left := []instance.Identity{
 				daemon(t, h, "run-2", "left", ">/dev/null 2>&1"), daemon(t, h, "run-3", "left", ">/dev/null 2>&1"),
 			}
 			if _, pids, err := h.EndTree(t.Context(), instance.Scope{Run: run, Left: []string{"run-2", "run-3", "run-4"}}, 0); err != nil &&

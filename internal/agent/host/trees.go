@@ -9,7 +9,6 @@ import (
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 )
 
 // EndTree implements operation.Trees.
@@ -33,7 +32,7 @@ func (h *Host) EndTree(ctx context.Context, s instance.Scope, grace time.Duratio
 // ended, all its processes are in these groups, and a search is unnecessary.
 func (h *Host) treeOf(s instance.Scope) (tree liveness.Tree, held bool, release func()) {
 	tree = liveness.Tree{Root: s.Root, Noted: s.Noted, Spared: s.Spared}
-	held = s.Run == "" && len(s.Left) > 0 && h.grouped() && s.Root == procfs.Identity{}
+	held = s.Run == "" && len(s.Left) > 0 && h.grouped() && s.Root == instance.Identity{}
 	for _, run := range append([]string{s.Run}, s.Left...) {
 		if run == "" || slices.Contains(tree.Marks, run) {
 			continue
@@ -61,7 +60,7 @@ func (h *Host) groupOf(run string) (*cgroup.Group, bool) {
 }
 
 // Members implements operation.Trees.
-func (h *Host) Members(s instance.Scope) []procfs.Identity {
+func (h *Host) Members(s instance.Scope) []instance.Identity {
 	if group, ok := h.groupOf(s.Run); ok {
 		_ = group.Close()
 		return nil
@@ -70,7 +69,7 @@ func (h *Host) Members(s instance.Scope) []procfs.Identity {
 }
 
 // Survivors implements operation.Trees.
-func (h *Host) Survivors(s instance.Scope) []procfs.Identity {
+func (h *Host) Survivors(s instance.Scope) []instance.Identity {
 	tree, _, release := h.treeOf(s)
 	defer release()
 	members, err := tree.Members(h.looks)
@@ -81,7 +80,7 @@ func (h *Host) Survivors(s instance.Scope) []procfs.Identity {
 }
 
 // RunOf implements operation.Trees. Without control groups it reads the run from the environment of the process.
-func (h *Host) RunOf(id procfs.Identity) string {
+func (h *Host) RunOf(id instance.Identity) string {
 	if !h.fs.Same(id) {
 		return ""
 	}

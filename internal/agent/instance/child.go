@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
 // Child is a command at its gate.
 type Child interface {
-	Identity() procfs.Identity
+	Identity() Identity
 	Release() error
 	Abandon()
 }

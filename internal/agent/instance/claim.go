@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -20,7 +19,7 @@ func ClaimOfPlace(id process.ID, s *process.Spec) string {
 }
 
 // ClaimOfInstance is the claim on one instance, in whatever way it was found.
-func ClaimOfInstance(id procfs.Identity) string { return fmt.Sprintf("instance %+v", id) }
+func ClaimOfInstance(id Identity) string { return fmt.Sprintf("instance %+v", id) }
 
 // ClaimOfDrover is the claim that the drover with this pid holds while it lives.
 func ClaimOfDrover(pid int) string { return fmt.Sprintf("drover %d", pid) }

@@ -4,13 +4,12 @@ import (
 	"strconv"
 	"time"
 
-	"drover/internal/agent/procfs"
 )
 
 // Copy is a running process that may be the process of a spec, and that no drover keeps: it has the account, the
 // executable, and the command line or the working directory of the spec.
 type Copy struct {
-	ID procfs.Identity
+	ID Identity
 	// Run is the run of a drover that it was born in; empty if it was born in none.
 	Run string
 	// Cmdline is the command line for people, without control characters. SameLine says that it is that of the spec.
@@ -25,7 +24,7 @@ type Keeper struct {
 	// Name is that of the program, or of the unit of systemd.
 	Name string `json:"name"`
 	// Parent is the program; nil for a unit.
-	Parent *procfs.Identity `json:"parent,omitempty"`
+	Parent *Identity `json:"parent,omitempty"`
 	// Main says that the process is the main process of the unit. Program is its name in the program, as
 	// GROUP:PROCESS; empty if the program does not say.
 	Main    bool   `json:"main,omitempty"`

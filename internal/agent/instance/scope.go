@@ -4,23 +4,22 @@ import (
 	"errors"
 	"fmt"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
 // Scope is a process with its run: everything that an end of the process ends.
 type Scope struct {
 	// Root is the main process, which may have ended; zero when there is none.
-	Root procfs.Identity
+	Root Identity
 	// Run is the run of the main process; empty if it is not a run of drover.
 	Run string
 	// Left are the runs of the commands around it that have left processes behind, such as its before_start.
 	Left []string
 	// Noted are processes that were seen to belong to it earlier.
-	Noted []procfs.Identity
+	Noted []Identity
 	// Spared returns those of the processes that belong to somebody else. They and their trees are left alone. Nil
 	// spares none.
-	Spared func([]procfs.Identity) []procfs.Identity
+	Spared func([]Identity) []Identity
 }
 
 // ErrBestEffort means that drover searched for a tree in /proc, where it can miss processes that fork fast.

@@ -7,20 +7,19 @@ import (
 	"fmt"
 	"time"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
 // Sighting is the result of one look for a process.
 type Sighting struct {
 	// ID is the live instance; nil when there is none.
-	ID *procfs.Identity
+	ID *Identity
 	// PIDFile is the file that led to it, links resolved; empty when it was found by name.
 	PIDFile string
 	// Matches is how many live processes fit the spec. Instances are the matches that are proven to be the process, if
 	// the process has several instances.
 	Matches   int
-	Instances []procfs.Identity
+	Instances []Identity
 	// Note says what was odd, or why nothing was found. Cause is the kind of trouble.
 	Note  string
 	Cause process.CauseID
@@ -52,7 +51,7 @@ func (s Sighting) Unsure() bool { return s.ID == nil && s.Cause == process.Cause
 // Ownership tells, for a look by name, whose the processes are.
 type Ownership struct {
 	// Other reports whether another process of the agent is this instance: it is not found.
-	Other func(procfs.Identity) bool
+	Other func(Identity) bool
 	// Own reports whether a run belongs to the process that drover looks for: an instance that was born in such a run
 	// is found first.
 	Own func(run string) bool

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"drover/internal/agent/instance"
 	"fmt"
 	"os"
 	"runtime"
@@ -62,7 +63,7 @@ type files struct {
 
 // forkResult is the result of a fork.
 type forkResult struct {
-	id procfs.Identity
+	id instance.Identity
 	// inGroup says that the child was born in its group.
 	inGroup bool
 	// err says why the fork failed, lost why the child is already gone.

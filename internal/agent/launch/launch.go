@@ -4,6 +4,7 @@
 package launch
 
 import (
+	"drover/internal/agent/instance"
 	"cmp"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/launch/gate"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
@@ -84,7 +84,7 @@ type Command struct {
 
 // Child is a started command. Either Release or Abandon must be called.
 type Child struct {
-	id       procfs.Identity
+	id       instance.Identity
 	groupErr error
 
 	mu   sync.Mutex
@@ -218,7 +218,7 @@ func cause(err error) error {
 }
 
 // Identity names the child: the gate, then the command or its shell.
-func (c *Child) Identity() procfs.Identity { return c.id }
+func (c *Child) Identity() instance.Identity { return c.id }
 
 // GroupError says why the child could not be put into its group; nil if it could, or if there was no group. The
 // command can still run, but drover then finds its processes less reliably.

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"drover/internal/agent/instance"
 	"time"
 
 	"drover/internal/agent/procfs"
@@ -10,7 +11,7 @@ import (
 // Reading is one look at one process.
 type Reading struct {
 	ID       process.ID
-	Instance procfs.Identity
+	Instance instance.Identity
 	Limits   process.Limits
 	// Ready is the end of the instance's start window, since boot: earlier use does not count.
 	Ready time.Duration
@@ -20,7 +21,7 @@ type Reading struct {
 // Verdict says which instance must end.
 type Verdict struct {
 	ID       process.ID
-	Instance procfs.Identity
+	Instance instance.Identity
 	Breach   process.Breach
 }
 
@@ -46,12 +47,12 @@ type (
 	}
 	// ownRun has the consecutive readings of an instance over its limit.
 	ownRun struct {
-		instance procfs.Identity
+		instance instance.Identity
 		samples  []float64
 		seen     bool
 	}
 	pendingEnd struct {
-		instance procfs.Identity
+		instance instance.Identity
 		until    time.Duration
 	}
 )

@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"drover/internal/agent/instance"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ func id(name string) process.ID { return process.ID{Namespace: "ns", Name: name}
 // reading is of a process that has run for long.
 func reading(name string, cpu, mem float64, limits process.Limits, at time.Duration) limit.Reading {
 	return limit.Reading{
-		ID: id(name), Instance: procfs.Identity{BootID: "b", PID: len(name) + 1, StartTicks: 7}, Limits: limits,
+		ID: id(name), Instance: instance.Identity{BootID: "b", PID: len(name) + 1, StartTicks: 7}, Limits: limits,
 		Use: procfs.TreeUse{CPU: cpu, Mem: mem, Since: at - beat, At: at, Processes: 1},
 	}
 }

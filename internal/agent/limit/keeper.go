@@ -5,6 +5,7 @@
 package limit
 
 import (
+	"drover/internal/agent/instance"
 	"cmp"
 	"context"
 	"iter"
@@ -22,7 +23,7 @@ import (
 // Subject is a running process to measure.
 type Subject struct {
 	ID       process.ID
-	Instance procfs.Identity
+	Instance instance.Identity
 	// Run is the run of drover in which the process was started; empty if somebody else started it.
 	Run    string
 	Limits process.Limits
@@ -40,7 +41,7 @@ type Subjects interface {
 type Sink interface {
 	// Exceeded says which instance to end, and why. The keeper may repeat it after a minute or more if the instance is
 	// still listed.
-	Exceeded(id process.ID, instance procfs.Identity, b process.Breach)
+	Exceeded(id process.ID, instance instance.Identity, b process.Breach)
 	// Moved says that the Usage of a process has changed enough to report it, or is the first. The keeper calls it at
 	// most once in each round over all processes.
 	Moved(id process.ID)
@@ -102,7 +103,7 @@ type Keeper struct {
 // lastUsage is the usage of a process at the last look, and the last usage that was reported. round
 // is the last round in which the process was there.
 type lastUsage struct {
-	instance procfs.Identity
+	instance instance.Identity
 	round    uint64
 	usage    process.Usage
 	told     process.Usage

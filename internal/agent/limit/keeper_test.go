@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"iter"
@@ -43,7 +44,7 @@ func (h *host) Subjects() iter.Seq[limit.Subject] {
 	return slices.Values(h.subjects)
 }
 
-func (h *host) Exceeded(id process.ID, instance procfs.Identity, b process.Breach) {
+func (h *host) Exceeded(id process.ID, instance instance.Identity, b process.Breach) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.told = append(h.told, id.Name+" "+b.Resource+" at "+h.clock().String())
@@ -119,7 +120,7 @@ func (h *host) set(change func()) {
 
 func subject(name string, pid int, limits process.Limits) limit.Subject {
 	return limit.Subject{
-		ID: id(name), Instance: procfs.Identity{BootID: "b", PID: pid, StartTicks: 1}, Run: name,
+		ID: id(name), Instance: instance.Identity{BootID: "b", PID: pid, StartTicks: 1}, Run: name,
 		Limits: limits,
 	}
 }

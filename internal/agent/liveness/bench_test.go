@@ -1,6 +1,7 @@
 package liveness_test
 
 import (
+	"drover/internal/agent/instance"
 	"log/slog"
 	"os"
 	"os/user"
@@ -9,7 +10,6 @@ import (
 
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 )
 
 // BenchmarkRelaunch is the way from a kill to the next child behind an open gate: the part of a relaunch that is the
@@ -34,7 +34,7 @@ func BenchmarkRelaunch(b *testing.B) {
 	}
 	defer null.Close()
 	exits := make(chan liveness.Exit, 1)
-	start := func() procfs.Identity {
+	start := func() instance.Identity {
 		child, err := forker().Start(launch.Command{
 			Line: "exec sleep 1000", Dir: "/", Account: account, Output: null,
 			Proof: null,

@@ -1,6 +1,7 @@
 package liveness_test
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func newStage(t *testing.T) stage {
 }
 
 // start runs a script in the stage and returns the child that the script's shell is.
-func (s stage) start(t *testing.T, script string, group *cgroup.Group) procfs.Identity {
+func (s stage) start(t *testing.T, script string, group *cgroup.Group) instance.Identity {
 	t.Helper()
 	u, err := user.Current()
 	if err != nil {
@@ -114,13 +115,13 @@ func (s stage) start(t *testing.T, script string, group *cgroup.Group) procfs.Id
 }
 
 // said waits for a line that holds pids.
-func (s stage) said(t *testing.T) []procfs.Identity {
+func (s stage) said(t *testing.T) []instance.Identity {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.dir, "said"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ids []procfs.Identity
+	var ids []instance.Identity
 	for word := range strings.FieldsSeq(string(data)) {
 		var pid int
 		if _, err := fmt.Sscan(word, &pid); err != nil {
@@ -149,7 +150,7 @@ func (s stage) tell(t *testing.T, fifo string) {
 }
 
 // watch returns a channel that gets every call.
-func watch(t *testing.T, w *liveness.Watcher, id procfs.Identity) (exits <-chan liveness.Exit, stop func()) {
+func watch(t *testing.T, w *liveness.Watcher, id instance.Identity) (exits <-chan liveness.Exit, stop func()) {
 	t.Helper()
 	c := make(chan liveness.Exit, 8)
 	stop, err := w.Watch(id, func(e liveness.Exit) { c <- e })
@@ -170,7 +171,7 @@ func await(t *testing.T, exits <-chan liveness.Exit) liveness.Exit {
 	}
 }
 
-func handle(t *testing.T, id procfs.Identity) int {
+func handle(t *testing.T, id instance.Identity) int {
 	t.Helper()
 	fd, err := pidfd.Open(id.PID)
 	if err != nil {
@@ -341,7 +342,7 @@ func TestNoSuchProcess(t *testing.T) {
 	w := watcher(t)
 	s := newStage(t)
 	id := s.start(t, "read x < go", nil)
-	for _, other := range []procfs.Identity{
+	for _, other := range []instance.Identity{
 		{BootID: id.BootID, PID: id.PID, StartTicks: id.StartTicks - 1}, // its pid was used again
 		{BootID: "another", PID: id.PID, StartTicks: id.StartTicks},
 		{BootID: id.BootID, PID: 1, StartTicks: 0},
@@ -532,9 +533,9 @@ func TestMassDeath(t *testing.T) {
 	w := watcher(t)
 	const n = 200
 	s := newStage(t)
-	exits := make(chan procfs.Identity, 2*n)
-	expected := make(map[procfs.Identity]bool)
-	var ids []procfs.Identity
+	exits := make(chan instance.Identity, 2*n)
+	expected := make(map[instance.Identity]bool)
+	var ids []instance.Identity
 	for range n {
 		id := s.start(t, "exec sleep 1000", nil)
 		ids = append(ids, id)

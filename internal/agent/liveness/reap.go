@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"drover/internal/agent/instance"
 	"errors"
 	"os"
 	"syscall"
@@ -9,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/pidfd"
-	"drover/internal/agent/procfs"
 )
 
 // finished is the end of a target, with the watches that wait for it.
@@ -139,7 +139,7 @@ func (w *Watcher) finish(t *target, exit Exit) finished {
 
 // Exited returns how a process ended, if it was watched or was a child of ours, and not longer ago than some thousand
 // others. A child that has ended and was never watched is reaped by the question.
-func (w *Watcher) Exited(id procfs.Identity) (Exit, bool) {
+func (w *Watcher) Exited(id instance.Identity) (Exit, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if exit, ok := w.recent.get(id); ok {
@@ -158,7 +158,7 @@ func (w *Watcher) Exited(id procfs.Identity) (Exit, bool) {
 }
 
 // ExitedLast returns the last one of the processes with that pid whose end Exited knows, and how it ended.
-func (w *Watcher) ExitedLast(pid int) (last procfs.Identity, exit Exit, ok bool) {
+func (w *Watcher) ExitedLast(pid int) (last instance.Identity, exit Exit, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, e := range w.recent.exits {
@@ -171,7 +171,7 @@ func (w *Watcher) ExitedLast(pid int) (last procfs.Identity, exit Exit, ok bool)
 
 // reapZombie reaps a child that has ended. The caller holds w.mu, so nobody else can reap the child, and the pid stays
 // valid.
-func (w *Watcher) reapZombie(id procfs.Identity) (pidfd.End, bool) {
+func (w *Watcher) reapZombie(id instance.Identity) (pidfd.End, bool) {
 	boot, err := w.fs.BootID()
 	if err != nil || boot != id.BootID {
 		return pidfd.End{}, false
@@ -237,7 +237,7 @@ func (w *Watcher) reapOrphan(boot string, pid, session int) bool {
 	if err != nil || !st.Zombie() || st.Session == session {
 		return false
 	}
-	id := procfs.Identity{BootID: boot, PID: pid, StartTicks: st.StartTicks}
+	id := instance.Identity{BootID: boot, PID: pid, StartTicks: st.StartTicks}
 	if w.targets[id] != nil {
 		return false
 	}
@@ -257,14 +257,14 @@ const remembered = 4096
 
 // exitCache keeps the latest exits.
 type exitCache struct {
-	exits map[procfs.Identity]Exit
-	ring  []procfs.Identity
+	exits map[instance.Identity]Exit
+	ring  []instance.Identity
 	next  int
 }
 
-func newExitCache() *exitCache { return &exitCache{exits: make(map[procfs.Identity]Exit)} }
+func newExitCache() *exitCache { return &exitCache{exits: make(map[instance.Identity]Exit)} }
 
-func (c *exitCache) put(id procfs.Identity, exit Exit) {
+func (c *exitCache) put(id instance.Identity, exit Exit) {
 	if _, ok := c.exits[id]; !ok {
 		if len(c.ring) < remembered {
 			c.ring = append(c.ring, id)
@@ -277,7 +277,7 @@ func (c *exitCache) put(id procfs.Identity, exit Exit) {
 	c.exits[id] = exit
 }
 
-func (c *exitCache) get(id procfs.Identity) (Exit, bool) {
+func (c *exitCache) get(id instance.Identity) (Exit, bool) {
 	exit, ok := c.exits[id]
 	return exit, ok
 }

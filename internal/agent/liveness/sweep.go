@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"drover/internal/agent/instance"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,10 +19,10 @@ type sweep struct {
 	proc    procfs.FS
 	tree    Tree
 	boot    string
-	members map[int]procfs.Identity
+	members map[int]instance.Identity
 	// asked says for each process whether it is spared. spares says that at least one is: then no group is killed as a
 	// whole.
-	asked  map[procfs.Identity]bool
+	asked  map[instance.Identity]bool
 	spares bool
 	// last is the last pid that the kernel had given when a look began, and executing are the processes of the look
 	// whose marks are not known.
@@ -31,12 +32,12 @@ type sweep struct {
 
 func newSweep(l *Looks, t Tree) *sweep {
 	return &sweep{
-		looks: l, proc: l.proc, tree: t, members: map[int]procfs.Identity{}, asked: map[procfs.Identity]bool{},
+		looks: l, proc: l.proc, tree: t, members: map[int]instance.Identity{}, asked: map[instance.Identity]bool{},
 	}
 }
 
 // find returns the live members by ascending pid, without spared processes.
-func (s *sweep) find() (alive []procfs.Identity, err error) {
+func (s *sweep) find() (alive []instance.Identity, err error) {
 	if s.boot, err = s.proc.BootID(); err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func (s *sweep) grouped() (pids []int, err error) {
 }
 
 // same reports whether a pid still belongs to the same process.
-func (s *sweep) same(all map[int]procfs.Stat, id procfs.Identity) bool {
+func (s *sweep) same(all map[int]procfs.Stat, id instance.Identity) bool {
 	st, ok := all[id.PID]
 	return ok && s.boot == id.BootID && st.StartTicks == id.StartTicks
 }
@@ -125,7 +126,7 @@ const (
 // chase returns members that the last find has missed, after a find without members: a process that forks and ends
 // during a look is missed, but its child has a later pid. The kernel gives a pid before /proc shows the process. chase
 // ends with the first members, when nothing is doubtful, or after some looks without news.
-func (s *sweep) chase() []procfs.Identity {
+func (s *sweep) chase() []instance.Identity {
 	if s.tree.Contained || len(s.tree.Marks) == 0 {
 		return nil
 	}
@@ -159,7 +160,7 @@ func (s *sweep) chase() []procfs.Identity {
 		}
 		<-time.NewTimer(chasePause).C // also when the time of a stop is over: its last look decides
 	}
-	alive := make([]procfs.Identity, 0, len(found))
+	alive := make([]instance.Identity, 0, len(found))
 	for _, pid := range slices.Sorted(maps.Keys(found)) {
 		alive = append(alive, s.members[pid])
 	}
@@ -167,7 +168,7 @@ func (s *sweep) chase() []procfs.Identity {
 }
 
 // withoutSpared removes the spared processes, with their descendants and the sessions that those lead.
-func (s *sweep) withoutSpared(alive []procfs.Identity, all map[int]procfs.Stat) []procfs.Identity {
+func (s *sweep) withoutSpared(alive []instance.Identity, all map[int]procfs.Stat) []instance.Identity {
 	s.ask(alive)
 	if !s.spares {
 		return alive
@@ -184,15 +185,15 @@ func (s *sweep) withoutSpared(alive []procfs.Identity, all map[int]procfs.Stat) 
 			}
 		}
 	}
-	return slices.DeleteFunc(alive, func(id procfs.Identity) bool { return spared[id.PID] })
+	return slices.DeleteFunc(alive, func(id instance.Identity) bool { return spared[id.PID] })
 }
 
 // ask finds out, once for each process, whether it is spared.
-func (s *sweep) ask(alive []procfs.Identity) {
+func (s *sweep) ask(alive []instance.Identity) {
 	if s.tree.Spared == nil {
 		return
 	}
-	var unasked []procfs.Identity
+	var unasked []instance.Identity
 	for _, id := range alive {
 		if _, ok := s.asked[id]; !ok {
 			unasked = append(unasked, id)
@@ -255,5 +256,5 @@ func (s *sweep) grow(all map[int]procfs.Stat) error {
 }
 
 func (s *sweep) join(st procfs.Stat) {
-	s.members[st.PID] = procfs.Identity{BootID: s.boot, PID: st.PID, StartTicks: st.StartTicks}
+	s.members[st.PID] = instance.Identity{BootID: s.boot, PID: st.PID, StartTicks: st.StartTicks}
 }

@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 
 // Signal sends sig to exactly the process id: it sends through a pidfd, and verifies the process after it has the
 // pidfd. The error is ErrGone if the process is not alive, else the kernel's error.
-func Signal(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
+func Signal(proc procfs.FS, id instance.Identity, sig syscall.Signal) error {
 	err := pidfd.Signal(id.PID, sig, func() bool { return proc.Same(id) })
 	if errors.Is(err, os.ErrProcessDone) || errors.Is(err, pidfd.ErrStranger) {
 		return fmt.Errorf("cannot signal pid %d: %w", id.PID, ErrGone)
@@ -31,9 +32,9 @@ func Signal(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
 // Tree is everything that belongs to one process.
 type Tree struct {
 	// Root is the process itself, which may have ended; zero when there is none.
-	Root procfs.Identity
+	Root instance.Identity
 	// Noted are earlier members of the tree. Those that have ended since do not count.
-	Noted []procfs.Identity
+	Noted []instance.Identity
 	// Groups are the control groups that it and its commands were started in.
 	Groups []*cgroup.Group
 	// Contained says that the groups and Noted are all of the tree: /proc is not searched.
@@ -42,12 +43,12 @@ type Tree struct {
 	Marks []string
 	// Spared returns those of the processes that belong to somebody else. They and their trees are left alone. Nil
 	// spares none.
-	Spared func([]procfs.Identity) []procfs.Identity
+	Spared func([]instance.Identity) []instance.Identity
 }
 
 // Member is one process of a tree.
 type Member struct {
-	procfs.Identity
+	instance.Identity
 	// Command is the command line, shortened, or the short name if there is no command line.
 	Command string
 }
@@ -59,7 +60,7 @@ const (
 )
 
 // Members returns the live processes of the tree by ascending pid, without spared processes.
-func (t Tree) Members(l *Looks) ([]procfs.Identity, error) { return newSweep(l, t).find() }
+func (t Tree) Members(l *Looks) ([]instance.Identity, error) { return newSweep(l, t).find() }
 
 // EndTree ends the whole tree. With a grace it first sends SIGTERM, and SIGCONT so that stopped processes receive it,
 // and waits for the grace. Then it sends SIGKILL: first to the groups, from which no process can escape. After that it
@@ -95,7 +96,7 @@ const maxCommand = 80
 
 // find is sweep.find that looks more closely before it says that nobody is left. It also records the command lines of
 // the members while they live.
-func (e *ending) find() ([]procfs.Identity, error) {
+func (e *ending) find() ([]instance.Identity, error) {
 	found, err := e.sweep.find()
 	if err == nil && len(found) == 0 && len(e.seen) > 0 {
 		found = e.chase()
@@ -120,12 +121,12 @@ func (e *ending) find() ([]procfs.Identity, error) {
 
 // terminate sends SIGTERM to every member once, also to members that appear meanwhile. It returns the members that are
 // left after the grace.
-func (e *ending) terminate(ctx context.Context, found []procfs.Identity,
+func (e *ending) terminate(ctx context.Context, found []instance.Identity,
 	grace time.Duration,
-) ([]procfs.Identity, error) {
+) ([]instance.Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	asked := map[procfs.Identity]bool{}
+	asked := map[instance.Identity]bool{}
 	for wait := firstSweep; ; wait = min(2*wait, lastSweep) {
 		for _, id := range found {
 			if asked[id] {

@@ -1,6 +1,7 @@
 package liveness_test
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,7 +31,7 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-func checkGone(t *testing.T, ids []procfs.Identity) {
+func checkGone(t *testing.T, ids []instance.Identity) {
 	t.Helper()
 	for _, id := range ids {
 		if live().Same(id) {
@@ -40,17 +41,17 @@ func checkGone(t *testing.T, ids []procfs.Identity) {
 }
 
 func TestEndTreeByDescent(t *testing.T) {
-	killTree(t, func(_ stage, root procfs.Identity) liveness.Tree { return liveness.Tree{Root: root} })
+	killTree(t, func(_ stage, root instance.Identity) liveness.Tree { return liveness.Tree{Root: root} })
 }
 
 func TestEndTreeByMark(t *testing.T) {
-	killTree(t, func(s stage, _ procfs.Identity) liveness.Tree {
+	killTree(t, func(s stage, _ instance.Identity) liveness.Tree {
 		return liveness.Tree{Marks: []string{"stage " + s.dir}}
 	})
 }
 
 // killTree ends a family that is known as the given tree, whole, and leaves a bystander alone.
-func killTree(t *testing.T, known func(s stage, root procfs.Identity) liveness.Tree) {
+func killTree(t *testing.T, known func(s stage, root instance.Identity) liveness.Tree) {
 	t.Helper()
 	watcher(t)
 	s, other := newStage(t), newStage(t)
@@ -100,7 +101,7 @@ func TestEndTreeOfAReusedPid(t *testing.T) {
 	id := s.start(t, "exec sleep 1000", nil)
 	old := id
 	old.StartTicks--
-	for _, root := range []procfs.Identity{old, {}, {BootID: id.BootID, PID: 1}} {
+	for _, root := range []instance.Identity{old, {}, {BootID: id.BootID, PID: 1}} {
 		if _, left, err := liveness.EndTree(bounded(t), liveness.NewLooks(live()), liveness.Tree{Root: root}, 0); len(left) != 0 ||
 			err != nil {
 			t.Errorf("%v are left: %v", left, err)
@@ -138,7 +139,7 @@ func TestEndTreeSaysWhatIsLeft(t *testing.T) {
 	tired := errors.New("out of patience")
 	cancel(tired)
 	_, left, err := liveness.EndTree(ctx, liveness.NewLooks(proc),
-		liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
+		liveness.Tree{Root: instance.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
 	if !slices.Equal(left, []int{4000001, 4000002}) || !errors.Is(err, tired) {
 		t.Errorf("%v are left: %v", left, err)
 	}
@@ -151,7 +152,7 @@ func TestEndTreeSparesItself(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, left, err := liveness.EndTree(ctx, liveness.NewLooks(proc),
-		liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
+		liveness.Tree{Root: instance.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
 	if !slices.Equal(left, []int{4000001}) || err == nil {
 		t.Errorf("%v are left: %v", left, err)
 	}

@@ -4,6 +4,7 @@
 package liveness
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -58,7 +59,7 @@ type Watcher struct {
 	mu      sync.Mutex
 	closed  bool
 	next    uint64
-	targets map[procfs.Identity]*target
+	targets map[instance.Identity]*target
 	tokens  map[uint64]*target
 	timed   map[*target]struct{} // the targets that a timer must check
 	recent  *exitCache
@@ -66,7 +67,7 @@ type Watcher struct {
 
 // target is one process with all its watches.
 type target struct {
-	id      procfs.Identity
+	id      instance.Identity
 	token   uint64
 	fd      int // -1 if polled
 	watches map[*watch]struct{}
@@ -100,7 +101,7 @@ func New(fs procfs.FS, log *slog.Logger) (*Watcher, error) {
 		wake:      wake,
 		open:      pidfd.Open,
 		tellsExit: pidfd.TellsExit(),
-		targets:   make(map[procfs.Identity]*target),
+		targets:   make(map[instance.Identity]*target),
 		tokens:    make(map[uint64]*target),
 		timed:     make(map[*target]struct{}),
 		recent:    newExitCache(),
@@ -195,7 +196,7 @@ func (w *Watcher) loop(ctx context.Context) error {
 // call stop. After stop has returned, fn is not running and never runs again. Several callers may watch the same
 // process. If the process is a child of this one, the watcher reaps it. The error is ErrGone if the process is not
 // alive now; Exited may then know more.
-func (w *Watcher) Watch(id procfs.Identity, fn func(Exit)) (stop func(), err error) {
+func (w *Watcher) Watch(id instance.Identity, fn func(Exit)) (stop func(), err error) {
 	if id.PID <= 1 {
 		return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, ErrGone)
 	}
@@ -231,7 +232,7 @@ func (w *Watcher) Watch(id procfs.Identity, fn func(Exit)) (stop func(), err err
 }
 
 // add opens a pidfd for a process that is not watched yet. The caller holds w.mu.
-func (w *Watcher) add(id procfs.Identity) (*target, error) {
+func (w *Watcher) add(id instance.Identity) (*target, error) {
 	fd, err := w.open(id.PID)
 	if err != nil {
 		fd = -1

@@ -4,6 +4,7 @@
 package locate
 
 import (
+	"drover/internal/agent/instance"
 	"cmp"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ type Query struct {
 	Count bool
 	// Other reports whether a process belongs to others: it is not found by name. Own reports whether a process was
 	// started for this spec: it is found before any other. Either may be nil.
-	Other, Own func(procfs.Identity) bool
+	Other, Own func(instance.Identity) bool
 	// Looks are those of everybody who looks by name on this host; nil looks for this query alone.
 	Looks *Looks
 }
@@ -83,7 +84,7 @@ func (l *Looks) all(is func(procfs.Info) bool) ([]procfs.Info, error) {
 
 // Found is a live process.
 type Found struct {
-	ID procfs.Identity
+	ID instance.Identity
 	// PIDFile is the file that it was found by, empty when it was by name; PIDFileTime is when that was written.
 	PIDFile     string
 	PIDFileTime time.Time
@@ -97,7 +98,7 @@ type Found struct {
 
 // Match is a live process with the right name in the right place.
 type Match struct {
-	ID procfs.Identity
+	ID instance.Identity
 	// UID is its effective user id, Cwd its working directory; Head says that no other match has started it.
 	UID  int
 	Cwd  string

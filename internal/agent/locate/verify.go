@@ -1,6 +1,7 @@
 package locate
 
 import (
+	"drover/internal/agent/instance"
 	"fmt"
 
 	"drover/internal/agent/procfs"
@@ -18,7 +19,7 @@ func (d *ambiguousError) Error() string { return d.text }
 // gets signals. A process that drover started for this spec always counts. Any other process must run as the account,
 // and only root and that account may be able to replace the file. If the account is root, the process may run as any
 // account. That account may own the file too, because it could only make drover end its own process.
-func (q Query) verify(id procfs.Identity, info procfs.Info, file pidFile) error {
+func (q Query) verify(id instance.Identity, info procfs.Info, file pidFile) error {
 	if q.Own != nil && q.Own(id) {
 		return nil
 	}

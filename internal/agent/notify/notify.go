@@ -4,6 +4,7 @@
 package notify
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -52,7 +53,7 @@ type Said struct {
 	Status    string
 	HasStatus bool
 	// Main is the process of the last MAINPID=, which belongs to the run; the zero value if there was none.
-	Main procfs.Identity
+	Main instance.Identity
 	// Extended is until when the last EXTEND_TIMEOUT_USEC=, which came at ExtendedAt, asks to wait; 0 if there was
 	// none. The caller bounds it.
 	Extended, ExtendedAt time.Duration
@@ -126,7 +127,7 @@ type talk struct {
 
 // sender is a process whose run is known; run is empty for a stranger.
 type sender struct {
-	id  procfs.Identity
+	id  instance.Identity
 	run string
 }
 
@@ -195,7 +196,7 @@ func (k *Keeper) Close() error {
 
 // Expect says that a run begins with a process. So the last words of that process count even if it has ended before
 // they are read.
-func (k *Keeper) Expect(run string, first procfs.Identity) {
+func (k *Keeper) Expect(run string, first instance.Identity) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.remember(sender{first, run})
@@ -459,11 +460,11 @@ func (k *Keeper) find(pid int) (sender, bool) {
 }
 
 // identify returns the identity of the process at a pid. A sender may be a zombie already.
-func (k *Keeper) identify(pid int) (procfs.Identity, error) {
+func (k *Keeper) identify(pid int) (instance.Identity, error) {
 	boot, err := k.cfg.FS.BootID()
 	if err != nil {
-		return procfs.Identity{}, err
+		return instance.Identity{}, err
 	}
 	st, err := k.cfg.FS.Stat(pid)
-	return procfs.Identity{BootID: boot, PID: pid, StartTicks: st.StartTicks}, err
+	return instance.Identity{BootID: boot, PID: pid, StartTicks: st.StartTicks}, err
 }

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"drover/internal/agent/instance"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -10,7 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"drover/internal/agent/procfs"
 )
 
 // controlSize is room for the credentials of a sender, the time and all descriptors that a message can have
@@ -51,7 +51,7 @@ type words struct {
 	status                      *string
 	extend                      time.Duration
 	mainPID                     int
-	main                        procfs.Identity
+	main                        instance.Identity
 }
 
 // maxExtension bounds one EXTEND_TIMEOUT_USEC=, so that no sum of times overflows.

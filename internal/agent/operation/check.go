@@ -8,7 +8,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -171,7 +170,7 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (in
 
 // stopCheck waits until the instance is gone and no other instance has replaced it, at most until the given time, or
 // the later one that the process asks for. It returns as soon as nothing runs.
-func (n *session) stopCheck(target procfs.Identity, until time.Duration) (instance.Sighting, error) {
+func (n *session) stopCheck(target instance.Identity, until time.Duration) (instance.Sighting, error) {
 	death := &deathWatch{session: n}
 	defer death.stop()
 	since, end, run := n.Clock(), until, n.runOf(target)
@@ -259,18 +258,18 @@ func (n *session) pause(d time.Duration) error {
 // deathWatch follows one instance at a time and remembers how the last one ended.
 type deathWatch struct {
 	*session
-	id     procfs.Identity
+	id     instance.Identity
 	exits  chan liveness.Exit
 	cancel func()
 	last   *liveness.Exit
-	lastID procfs.Identity
+	lastID instance.Identity
 }
 
 func (d *deathWatch) watching() bool { return d.cancel != nil }
 
 // watch follows this instance from now on. It does nothing if the watch already follows the instance, or if the
 // instance has ended.
-func (d *deathWatch) watch(id procfs.Identity) {
+func (d *deathWatch) watch(id instance.Identity) {
 	if d.id == id {
 		return
 	}
@@ -330,22 +329,22 @@ func (d *deathWatch) stop() {
 	if d.cancel != nil {
 		d.cancel()
 	}
-	d.id, d.exits, d.cancel = procfs.Identity{}, nil, nil
+	d.id, d.exits, d.cancel = instance.Identity{}, nil, nil
 }
 
 // diedAsWritten takes over the end of a process that has written its pid file in this start: it is the one that the
 // start has brought up.
 func (d *deathWatch) diedAsWritten(e *instance.Ended) {
-	began := procfs.Identity{StartTicks: d.startedAt()}.StartedAfterBoot()
+	began := instance.Identity{StartTicks: d.startedAt()}.StartedAfterBoot()
 	if e == nil || began == 0 || e.Written < began-coarse {
 		return
 	}
-	for _, before := range []*procfs.Identity{d.progress.Before, d.subject.Runtime.Process, d.subject.Runtime.Ended} {
+	for _, before := range []*instance.Identity{d.progress.Before, d.subject.Runtime.Process, d.subject.Runtime.Ended} {
 		if before != nil && before.PID == e.PID {
 			return
 		}
 	}
-	d.last, d.lastID = &liveness.Exit{At: time.Now()}, procfs.Identity{PID: e.PID}
+	d.last, d.lastID = &liveness.Exit{At: time.Now()}, instance.Identity{PID: e.PID}
 	if e.How != nil {
 		exit := liveness.ExitOf(e.How)
 		d.last, d.died, d.runtime.LastExit = &exit, e.How, e.How

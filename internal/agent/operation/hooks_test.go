@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"drover/internal/agent/instance"
 	"slices"
 	"strings"
 	"testing"
@@ -8,7 +9,6 @@ import (
 
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -19,14 +19,14 @@ func leaver(w *world) (s *process.Spec, left func(line string) int) {
 	s.BeforeStart, s.BeforeStop = &process.Hook{Run: "before start"}, &process.Hook{Run: "before stop"}
 	s.Commands.Stop, s.Commands.Reload = "stop", "reload"
 	w.Script(runLine, operationtest.Script{Takes: time.Hour})
-	all := map[string][]procfs.Identity{}
+	all := map[string][]instance.Identity{}
 	for _, line := range []string{"before start", "before stop", "stop", "reload"} {
 		w.Script(line, operationtest.Script{Takes: time.Second, End: func(run string) {
 			all[line] = append(all[line], w.Spawn("left", "", run))
 		}})
 	}
 	return s, func(line string) int {
-		return len(slices.DeleteFunc(slices.Clone(all[line]), func(id procfs.Identity) bool {
+		return len(slices.DeleteFunc(slices.Clone(all[line]), func(id instance.Identity) bool {
 			alive, _ := w.Glance(id)
 			return !alive
 		}))
@@ -107,7 +107,7 @@ func TestLeftByAFailedStart(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, w *world) {
 			s, left := leaver(w)
-			var helper procfs.Identity
+			var helper instance.Identity
 			script.End = func(run string) { helper = w.Spawn("left", "", run) }
 			w.Script(line, script)
 			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})

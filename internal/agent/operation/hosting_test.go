@@ -12,7 +12,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -196,7 +195,7 @@ func TestQuery(t *testing.T) {
 		},
 		{
 			name: "it ends while it is described", spec: spec(), set: func(w *world) {
-				w.InstanceError = func(procfs.Identity) error { return errors.New("gone") }
+				w.InstanceError = func(instance.Identity) error { return errors.New("gone") }
 			},
 			want: process.Status{ProcName: "nginx", Instance: down},
 		},

@@ -14,7 +14,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
@@ -25,16 +24,16 @@ type Processes interface {
 	// Look finds the live instance of the process. An identity recorded in rt decides alone.
 	Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting
 	// Watch calls fn once when the process ends. It fails with liveness.ErrGone if it has ended.
-	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
+	Watch(id instance.Identity, fn func(liveness.Exit)) (stop func(), err error)
 	// Signal sends a signal to exactly that process, or fails with liveness.ErrGone.
-	Signal(id procfs.Identity, sig syscall.Signal) error
+	Signal(id instance.Identity, sig syscall.Signal) error
 	// Instance describes the process as /proc shows it. moved reports whether the description differs from the last
 	// one.
-	Instance(id procfs.Identity) (i process.Instance, moved bool, err error)
+	Instance(id instance.Identity) (i process.Instance, moved bool, err error)
 	// Glance reports, at next to no cost, whether it is alive and whether its Instance has moved.
-	Glance(id procfs.Identity) (alive, moved bool)
+	Glance(id instance.Identity) (alive, moved bool)
 	// Executes reports whether a released command has yet to execute its program, or is about to say that it cannot.
-	Executes(id procfs.Identity) bool
+	Executes(id instance.Identity) bool
 	// Listeners returns the sockets that listen at a TCP port of the host, by inode; none if that is unknown.
 	Listeners(port uint16) []uint64
 	// OtherHolder names a process that has one of the sockets open; empty if a process of the scope has, or if that is
@@ -78,11 +77,11 @@ type Journal interface {
 // Peers knows the other processes of the agent.
 type Peers interface {
 	// Owner returns another process than self that runs as this instance, and the pid file it is known by.
-	Owner(self process.ID, instance procfs.Identity) (owner process.ID, pidFile string, ok bool)
+	Owner(self process.ID, instance instance.Identity) (owner process.ID, pidFile string, ok bool)
 	// Knows reports whether the agent knows the process whose runs have this prefix.
 	Knows(prefix string) bool
 	// Claimed returns those of the processes that another process than self knows as its own.
-	Claimed(self process.ID, among []procfs.Identity) []procfs.Identity
+	Claimed(self process.ID, among []instance.Identity) []instance.Identity
 	// Hosting returns another hosted process than self with the same pid file: the file that led to the instance, or
 	// the file that the spec names.
 	Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool)
@@ -121,7 +120,7 @@ type Claims interface {
 	// Keeper returns the other supervisor of a process that drover did not start; nil if there is none. Keeps reports
 	// whether a keeper still acts: for a program, whether it lives. Keeping names to Copies what it keeps now; 0 if
 	// that is not known. Keeps and Keeping may take some seconds if systemd is slow.
-	Keeper(id procfs.Identity) *instance.Keeper
+	Keeper(id instance.Identity) *instance.Keeper
 	Keeps(k instance.Keeper) bool
 	Keeping(k instance.Keeper) int
 }

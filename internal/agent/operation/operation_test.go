@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"slices"
 	"testing"
@@ -11,7 +12,6 @@ import (
 
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -165,7 +165,7 @@ func (c scenario) check(t *testing.T, w *world, r operation.Result, took time.Du
 	if seen := r.Runtime.Process; seen != nil && *seen != id {
 		t.Errorf("the runtime names %v, but %v runs", *seen, id)
 	}
-	for _, id := range []procfs.Identity{id} {
+	for _, id := range []instance.Identity{id} {
 		if n := w.Watched(id); n != 0 {
 			t.Errorf("%d watches on %v are left", n, id)
 		}
@@ -239,7 +239,7 @@ type peers struct {
 	ownerFile string
 	// known is the prefix of the runs of another process.
 	known     string
-	claimed   []procfs.Identity
+	claimed   []instance.Identity
 	hosting   process.ID
 	held      []process.ID
 	unhosted  []bool
@@ -248,17 +248,17 @@ type peers struct {
 
 func other() process.ID { return process.ID{Namespace: "other", Name: "nginx"} }
 
-func (p *peers) Owner(process.ID, procfs.Identity) (process.ID, string, bool) {
+func (p *peers) Owner(process.ID, instance.Identity) (process.ID, string, bool) {
 	return p.owner, p.ownerFile, p.owner != process.ID{}
 }
 
 func (p *peers) Knows(prefix string) bool { return prefix == p.known }
 
-func (p *peers) Claimed(_ process.ID, among []procfs.Identity) []procfs.Identity {
+func (p *peers) Claimed(_ process.ID, among []instance.Identity) []instance.Identity {
 	if p.owner != (process.ID{}) {
 		return among
 	}
-	return slices.DeleteFunc(slices.Clone(among), func(id procfs.Identity) bool {
+	return slices.DeleteFunc(slices.Clone(among), func(id instance.Identity) bool {
 		return !slices.Contains(p.claimed, id)
 	})
 }

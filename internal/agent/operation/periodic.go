@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/procfs"
 
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -136,7 +135,7 @@ func (n *session) begun(st *specstore.Step) error {
 // process of the run is alive. A background job, for example, may not have executed its program yet. The process must
 // not be former, which may be nil or about to end.
 func (n *session) successor(run string, until time.Duration,
-	former *procfs.Identity,
+	former *instance.Identity,
 ) (up bool, seen instance.Sighting, err error) {
 	if n.spec.Foreground() { // the command was the process
 		return false, n.look(), nil

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -163,7 +162,7 @@ func (n *session) mayAdopt(c *instance.Copy) error {
 }
 
 // withFate says in the error of a restart what has become of the instance that ran before.
-func (n *session) withFate(before *procfs.Identity, err error) error {
+func (n *session) withFate(before *instance.Identity, err error) error {
 	known, ok := errors.AsType[*process.Error](err)
 	if !ok || before == nil || errors.Is(err, ErrInterrupted) {
 		return err

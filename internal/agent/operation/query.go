@@ -6,7 +6,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/probe"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -86,7 +85,7 @@ type Prober interface {
 	// answer.
 	Ask(ctx context.Context, id process.ID, s probe.Subject) (health, version *process.Answer)
 	// Told returns the last answers of an instance. It does not block.
-	Told(id process.ID, instance procfs.Identity) (health, version *process.Answer)
+	Told(id process.ID, instance instance.Identity) (health, version *process.Answer)
 	// Try runs a command line and returns nil when it ends with status 0 within the limit.
 	Try(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) error
 	// Drop forgets a process.
@@ -95,7 +94,7 @@ type Prober interface {
 
 // ask runs the health and version commands of the stored spec. It never runs commands that the query brings, because a
 // caller that may query may lack the right to run commands.
-func (n *session) ask(instance procfs.Identity, status *process.Status) {
+func (n *session) ask(instance instance.Identity, status *process.Status) {
 	rec := n.subject.Record
 	if rec == nil || !rec.Spec.Asks() || !n.MayAsk(n.id, &rec.Spec) {
 		return
@@ -108,7 +107,7 @@ func (n *session) ask(instance procfs.Identity, status *process.Status) {
 }
 
 // Describe adds the last answers of an instance to its description, if there are any. It does not block.
-func (o *Operator) Describe(id process.ID, instance procfs.Identity, i *process.Instance) {
+func (o *Operator) Describe(id process.ID, instance instance.Identity, i *process.Instance) {
 	health, version := o.Prober.Told(id, instance)
 	describe(i, health, version)
 }

@@ -10,7 +10,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/notify"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/ready"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/trail"
@@ -26,7 +25,7 @@ const (
 
 // mark records what was there before the start: the log, which must not count, and who answers already. A
 // restart_cmd may keep the sockets of the instance before.
-func (n *session) mark(before *procfs.Identity) {
+func (n *session) mark(before *instance.Identity) {
 	if n.spec.Ready == nil {
 		return
 	}
@@ -55,7 +54,7 @@ func (o *Operator) Visitor(spec *process.Spec) trail.Visit {
 
 // upCheck checks whether a step brought the process up, by the readiness test of the spec if there is one. before is
 // the instance that ran before the step.
-func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (instance.Sighting, checkFailure, error) {
+func (n *session) upCheck(st *specstore.Step, before *instance.Identity) (instance.Sighting, checkFailure, error) {
 	if !n.asksReady() {
 		return n.startCheck(st.DoneAt)
 	}
@@ -98,7 +97,7 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 // readyCheck waits until the process is alive and ready, at most until the end of its check time, counted from the end
 // of the step. It accepts the instance before only at that end, because that instance may still be about to go. It
 // returns the last sighting and the verdict.
-func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
+func (n *session) readyCheck(st *specstore.Step, before *instance.Identity,
 	check *ready.Check,
 ) (instance.Sighting, checkFailure, error) {
 	limit := seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
@@ -218,7 +217,7 @@ func (n *session) lastWord(st *specstore.Step) {
 
 // ReadyCheck returns the readiness test of a process that runs already; before is what was there before its start.
 func (o *Operator) ReadyCheck(ctx context.Context, id process.ID, spec *process.Spec, run string,
-	main procfs.Identity, before specstore.Before,
+	main instance.Identity, before specstore.Before,
 ) (*ready.Check, error) {
 	n := &session{
 		Operator: o, ctx: ctx, id: id, op: process.Start, spec: spec, progress: specstore.Progress{Earlier: before},
@@ -253,7 +252,7 @@ func (n *session) unready() *specstore.Unready {
 // Notices knows what processes say of themselves, by run.
 type Notices interface {
 	// Expect says that a run begins with a process.
-	Expect(run string, first procfs.Identity)
+	Expect(run string, first instance.Identity)
 	// Said returns what a run has said so far; changed is closed when it says more. It does not block.
 	Said(run string) (said notify.Said, changed <-chan struct{})
 	// Settle waits a moment until everything is taken in that was sent before.
@@ -300,7 +299,7 @@ func (n *session) heed(run string) (said notify.Said, changed <-chan struct{}) {
 }
 
 // Successor returns the main process that a run has named, if it is another one than known.
-func Successor(known *procfs.Identity, said notify.Said) (instance.Sighting, bool) {
+func Successor(known *instance.Identity, said notify.Said) (instance.Sighting, bool) {
 	main := said.Main
 	if main.PID == 0 || known != nil && *known == main {
 		return instance.Sighting{}, false

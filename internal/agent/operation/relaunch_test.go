@@ -12,7 +12,6 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -291,14 +290,14 @@ func TestLookKeepsWhatWasRecorded(t *testing.T) {
 
 // TestSighted is the whole of what a look teaches.
 func TestSighted(t *testing.T) {
-	a, b := procfs.Identity{BootID: "b", PID: 10, StartTicks: 1}, procfs.Identity{BootID: "b", PID: 11, StartTicks: 2}
-	rt := func(p, ended *procfs.Identity, run string, outside bool) specstore.Runtime {
+	a, b := instance.Identity{BootID: "b", PID: 10, StartTicks: 1}, instance.Identity{BootID: "b", PID: 11, StartTicks: 2}
+	rt := func(p, ended *instance.Identity, run string, outside bool) specstore.Runtime {
 		return specstore.Runtime{Process: p, Ended: ended, Run: run, Outside: outside, PIDFile: "f", LastStartAt: 1}
 	}
 	for _, c := range []struct {
 		name   string
 		before specstore.Runtime
-		seen   *procfs.Identity
+		seen   *instance.Identity
 		want   specstore.Runtime
 	}{
 		{"the same one", rt(&a, nil, "r", false), &a, rt(&a, nil, "r", false)},

@@ -10,7 +10,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -207,7 +206,7 @@ func (n *session) sendSignal() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	targets := []procfs.Identity{*target}
+	targets := []instance.Identity{*target}
 	if tree {
 		for _, id := range n.Trees.Survivors(n.scopeOf(*target, n.runOf(*target))) {
 			if id != *target {
@@ -257,7 +256,7 @@ func succeeds(spec *process.Spec) bool {
 // is none. The main process has ended with status 0, or nobody knows how. The heir belongs to its run, has its command
 // line and began after it had got a signal or a reload from a person, within succession. The signal is no older than
 // drains. All others like it are descendants of the heir.
-func (o *Operator) heir(id process.ID, spec *process.Spec, rt specstore.Runtime) *procfs.Identity {
+func (o *Operator) heir(id process.ID, spec *process.Spec, rt specstore.Runtime) *instance.Identity {
 	asked, was := rt.Signalled, rt.Process
 	if asked == nil || was == nil || rt.Run == "" || !succeeds(spec) || o.Clock()-asked.At > drains {
 		return nil
@@ -265,7 +264,7 @@ func (o *Operator) heir(id process.ID, spec *process.Spec, rt specstore.Runtime)
 	if alive, _ := o.Processes.Glance(*was); alive || o.endedBadly(*was) {
 		return nil
 	}
-	var alike []procfs.Identity
+	var alike []instance.Identity
 	for _, who := range o.Trees.Survivors(instance.Scope{Run: rt.Run}) {
 		i, _, err := o.Processes.Instance(who)
 		began := who.StartedAfterBoot() + tick
@@ -276,11 +275,11 @@ func (o *Operator) heir(id process.ID, spec *process.Spec, rt specstore.Runtime)
 	if len(alike) == 0 || len(o.peers.Claimed(id, alike)) > 0 {
 		return nil
 	}
-	first := slices.MinFunc(alike, func(a, b procfs.Identity) int {
+	first := slices.MinFunc(alike, func(a, b instance.Identity) int {
 		return cmp.Or(cmp.Compare(a.StartTicks, b.StartTicks), cmp.Compare(a.PID, b.PID))
 	})
 	tree := o.Trees.Survivors(instance.Scope{Root: first})
-	if slices.ContainsFunc(alike, func(who procfs.Identity) bool { return !slices.Contains(tree, who) }) {
+	if slices.ContainsFunc(alike, func(who instance.Identity) bool { return !slices.Contains(tree, who) }) {
 		return nil
 	}
 	return &first
@@ -294,10 +293,10 @@ const (
 )
 
 // tick is how exactly the kernel tells when a process began.
-const tick = time.Second / procfs.TicksPerSecond
+const tick = time.Second / instance.TicksPerSecond
 
 // endedBadly reports whether drover has seen a process end in another way than with status 0.
-func (o *Operator) endedBadly(who procfs.Identity) bool {
+func (o *Operator) endedBadly(who instance.Identity) bool {
 	seen := make(chan liveness.Exit, 1)
 	stop, err := o.Processes.Watch(who, func(e liveness.Exit) { seen <- e })
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -64,7 +63,7 @@ func deref(r *Result) Result {
 
 // endBefore ends the instance to replace, unless an earlier entry of the operation went further. The result is not nil
 // if the end failed.
-func (n *session) endBefore(before *procfs.Identity) (*Result, error) {
+func (n *session) endBefore(before *instance.Identity) (*Result, error) {
 	if before == nil || n.step("start") != nil || n.step(stepRun) != nil {
 		return nil, nil
 	}
@@ -84,7 +83,7 @@ func (n *session) endBefore(before *procfs.Identity) (*Result, error) {
 
 // replace runs restart_cmd to replace the old instance, and then ends the leftovers of the old instance's run. It does
 // the same if restart_cmd failed late and left a new instance. It keeps a run in which the new instance was born.
-func (n *session) replace(before *procfs.Identity) (notes []string, err error) {
+func (n *session) replace(before *instance.Identity) (notes []string, err error) {
 	former := n.subject.Runtime
 	if before != nil && n.step("restart") == nil {
 		n.note(*before)

@@ -1,13 +1,13 @@
 package operation_test
 
 import (
+	"drover/internal/agent/instance"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -226,7 +226,7 @@ func TestWhatIsKnownOfTheInstance(t *testing.T) {
 				}
 				now, _ := w.Alive(pidFile)
 				type known struct {
-					process      procfs.Identity
+					process      instance.Identity
 					file, run    string
 					outside      bool
 					launchedByUs bool

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -486,7 +486,7 @@ func (w *world) failingLife(t *testing.T, e specstore.Entry, subject operation.S
 func TestGateIsJournalledFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		var phases []specstore.Phase
-		var child procfs.Identity
+		var child instance.Identity
 		w.OnPut = func(_ string, p specstore.Progress, stored bool) {
 			if len(p.Steps) == 0 || stored {
 				return
@@ -496,7 +496,7 @@ func TestGateIsJournalledFirst(t *testing.T) {
 			if ran := len(w.Lines()) > 0; ran != (step.Phase == specstore.Done) {
 				t.Errorf("%s is written while it is %v that the command has run", step.Phase, ran)
 			}
-			if child == (procfs.Identity{}) {
+			if child == (instance.Identity{}) {
 				child = step.Child
 			}
 			if step.Child != child || step.Child.PID == 0 {

@@ -10,7 +10,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/clip"
 	"drover/internal/process"
@@ -24,11 +23,11 @@ type Trees interface {
 	EndTree(ctx context.Context, s instance.Scope, grace time.Duration) (ended []liveness.Member, left []int, err error)
 	// Members returns the members of a scope that the control group of its run does not hold: they are recognisable
 	// only while their parents live.
-	Members(s instance.Scope) []procfs.Identity
+	Members(s instance.Scope) []instance.Identity
 	// Survivors returns the live members of a scope.
-	Survivors(s instance.Scope) []procfs.Identity
+	Survivors(s instance.Scope) []instance.Identity
 	// RunOf returns the run that a process was born in; empty when it was none of ours.
-	RunOf(id procfs.Identity) string
+	RunOf(id instance.Identity) string
 	// RunsOf returns the runs that have a control group and whose ids have a prefix.
 	RunsOf(prefix string) []string
 	// Copies returns the processes that may be the process of the spec, by ascending pid. They were born in no run of a
@@ -64,7 +63,7 @@ func (n *session) kept() func(run string) bool {
 }
 
 // scopeOf is the scope of an instance and its run.
-func (n *session) scopeOf(root procfs.Identity, run string) instance.Scope {
+func (n *session) scopeOf(root instance.Identity, run string) instance.Scope {
 	return instance.Scope{Root: root, Run: run, Left: n.leftBy(false), Noted: n.progress.Noted, Spared: n.others}
 }
 
@@ -99,7 +98,7 @@ func (n *session) endLeft(runs []string) {
 }
 
 // others returns the members of among that belong to another process of this agent.
-func (n *session) others(among []procfs.Identity) []procfs.Identity {
+func (n *session) others(among []instance.Identity) []instance.Identity {
 	return n.peers.Claimed(n.id, among)
 }
 
@@ -108,7 +107,7 @@ func (n *session) mainOnly() bool { return n.spec.StopScope() == process.ScopePr
 
 // note records the members of the instance before it is ended or replaced: afterwards nobody can tell them. It keeps
 // the members that an earlier entry of the operation recorded.
-func (n *session) note(target procfs.Identity) {
+func (n *session) note(target instance.Identity) {
 	if n.mainOnly() {
 		return
 	}
@@ -130,7 +129,7 @@ func (n *session) note(target procfs.Identity) {
 
 // spared names the processes of the run that the end of its main process leaves, by the stop scope of the spec; empty
 // if there are none.
-func (n *session) spared(target procfs.Identity, run string) string {
+func (n *session) spared(target instance.Identity, run string) string {
 	var left []liveness.Member
 	for _, id := range n.Trees.Survivors(n.scopeOf(target, run)) {
 		if i, _, err := n.Processes.Instance(id); err == nil && id != target {
@@ -168,7 +167,7 @@ func (n *session) endScope(s instance.Scope, grace time.Duration) (problem strin
 }
 
 // endCommand ends a command of drover with every process that it started.
-func (n *session) endCommand(child procfs.Identity, run string) (problem string, proven bool) {
+func (n *session) endCommand(child instance.Identity, run string) (problem string, proven bool) {
 	return n.endScope(instance.Scope{Root: child, Run: run, Spared: n.others}, 0)
 }
 
@@ -178,7 +177,7 @@ func (n *session) endRemains(grace time.Duration) (problem string) {
 	if n.mainOnly() || n.runtime.Process != nil || none {
 		return ""
 	}
-	var root procfs.Identity
+	var root instance.Identity
 	if n.runtime.Ended != nil {
 		root = *n.runtime.Ended
 	}

@@ -11,7 +11,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -52,7 +51,7 @@ type session struct {
 	// word is closed when the process says something that the check under way waits for; nil if it waits for no word.
 	word <-chan struct{}
 	// reported is the instance that was passed to Subject.Checking last.
-	reported procfs.Identity
+	reported instance.Identity
 }
 
 // name is the process name that callers know.
@@ -67,7 +66,7 @@ func (n *session) save() {
 
 // checked runs the pre-check once over all entries of the operation, and records which instance ran before. It fails
 // if drover cannot find out whether the process runs.
-func (n *session) checked(precheck func(before instance.Sighting) error) (*procfs.Identity, error) {
+func (n *session) checked(precheck func(before instance.Sighting) error) (*instance.Identity, error) {
 	if p := n.progress; p.Checked {
 		if n.runtime.Process == nil && p.Before != nil {
 			n.runtime.Process, n.runtime.Run, n.runtime.PIDFile = p.Before, p.Run, p.PIDFile
@@ -170,7 +169,7 @@ func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt specstore.Ru
 		if run == rt.Run || !strings.HasSuffix(run, processSuffix) {
 			continue
 		}
-		var oldest *procfs.Identity // is the process: all others are its children
+		var oldest *instance.Identity // is the process: all others are its children
 		for _, who := range o.Trees.Survivors(instance.Scope{Run: run}) {
 			if oldest == nil || who.StartTicks < oldest.StartTicks {
 				oldest = &who
@@ -196,7 +195,7 @@ func (o *Operator) lookSince(id process.ID, spec *process.Spec, rt specstore.Run
 		}
 	}
 	own := func(run string) bool { return strings.HasPrefix(run, runPrefix(id)) }
-	other := func(instance procfs.Identity) bool {
+	other := func(instance instance.Identity) bool {
 		_, _, ok := o.peers.Owner(id, instance)
 		return ok || spec.Stop != nil && (since == 0 || instance.StartTicks < since) && !own(o.Trees.RunOf(instance))
 	}

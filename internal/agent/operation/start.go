@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -111,7 +110,7 @@ func (n *session) certain(likely []instance.Copy) bool {
 // ready to use, and it is safe for concurrent use.
 type reservations struct {
 	mu sync.Mutex
-	by map[procfs.Identity]reservation
+	by map[instance.Identity]reservation
 }
 
 // reservation ends at a time since boot: by then everybody knows the new owner of the instance.
@@ -124,11 +123,11 @@ type reservation struct {
 const reserveTime = time.Minute
 
 // Reserve reports whether a process may take over an instance: no other process of drover runs as it, or is about to.
-func (o *Operator) Reserve(id process.ID, who procfs.Identity) bool {
+func (o *Operator) Reserve(id process.ID, who instance.Identity) bool {
 	o.reserved.mu.Lock()
 	defer o.reserved.mu.Unlock()
 	now := o.Clock()
-	maps.DeleteFunc(o.reserved.by, func(_ procfs.Identity, r reservation) bool { return now > r.end })
+	maps.DeleteFunc(o.reserved.by, func(_ instance.Identity, r reservation) bool { return now > r.end })
 	if r, taken := o.reserved.by[who]; taken && r.id != id {
 		return false
 	}
@@ -136,7 +135,7 @@ func (o *Operator) Reserve(id process.ID, who procfs.Identity) bool {
 		return false
 	}
 	if o.reserved.by == nil {
-		o.reserved.by = map[procfs.Identity]reservation{}
+		o.reserved.by = map[instance.Identity]reservation{}
 	}
 	o.reserved.by[who] = reservation{id, now + reserveTime}
 	return true
@@ -146,7 +145,7 @@ func (o *Operator) Reserve(id process.ID, who procfs.Identity) bool {
 func (r *reservations) release(id process.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.by, func(_ procfs.Identity, of reservation) bool { return of.id == id })
+	maps.DeleteFunc(r.by, func(_ instance.Identity, of reservation) bool { return of.id == id })
 }
 
 // mine returns the instance to take over out of those that fit; nil if it is not certain. Copies of a process are
@@ -257,7 +256,7 @@ func (n *session) mayStart(before instance.Sighting) error {
 
 // bringUp runs a command that must leave the process running, as the step of that name, and waits for the check time.
 // It first ends the leftovers of the last instance.
-func (n *session) bringUp(step, field, line string, before *procfs.Identity) (notes []string, err error) {
+func (n *session) bringUp(step, field, line string, before *instance.Identity) (notes []string, err error) {
 	if n.step(step) == nil {
 		if problem := n.endRemains(0); problem != "" {
 			notes = append(notes, "of its last run "+problem)
@@ -398,8 +397,8 @@ func (n *session) endStarted(st *specstore.Step) (note string) {
 }
 
 // othersAnd is others that also spares one instance, which may be nil.
-func (n *session) othersAnd(instance *procfs.Identity) func([]procfs.Identity) []procfs.Identity {
-	return func(among []procfs.Identity) []procfs.Identity {
+func (n *session) othersAnd(instance *instance.Identity) func([]instance.Identity) []instance.Identity {
+	return func(among []instance.Identity) []instance.Identity {
 		spared := n.others(among)
 		if instance != nil && slices.Contains(among, *instance) {
 			spared = append(spared, *instance)
@@ -420,7 +419,7 @@ func (n *session) abandon(st *specstore.Step, err error) error {
 // undo ends what a failed start has started. A restart that failed late may have brought up a new instance: drover
 // keeps and watches that instance, and so launches no second one. drover may not recognise the instance before it has
 // executed its program.
-func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity) error {
+func (n *session) undo(st *specstore.Step, field string, before *instance.Identity) error {
 	seen := n.look()
 	if before != nil && !st.Result.TimedOut {
 		var err error

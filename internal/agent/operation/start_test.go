@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"drover/internal/agent/instance"
 	"errors"
 	"os"
 	"syscall"
@@ -9,7 +10,6 @@ import (
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -171,7 +171,7 @@ func TestStartWhoseCommandFails(t *testing.T) {
 		},
 		{
 			name: "it cannot be watched", set: func(w *world, _ *process.Spec) {
-				w.WatchError = func(procfs.Identity) error { return syscall.EMFILE }
+				w.WatchError = func(instance.Identity) error { return syscall.EMFILE }
 				w.Script("start", operationtest.Script{})
 			},
 			text: "cannot watch start: too many open files", ran: start,
@@ -207,7 +207,7 @@ func TestACommandThatDoesNotRunLeavesNothing(t *testing.T) {
 // TestStartCheck is about the time between the end of the start command and the verdict.
 func TestStartCheck(t *testing.T) {
 	start := []string{"start"}
-	appear := func(at time.Duration, then func(w *world, id procfs.Identity)) func(*world, *process.Spec) {
+	appear := func(at time.Duration, then func(w *world, id instance.Identity)) func(*world, *process.Spec) {
 		return func(w *world, _ *process.Spec) {
 			w.Script("start", operationtest.Script{Takes: time.Second, Output: "hello", End: func(run string) {
 				after(at, func() {
@@ -252,7 +252,7 @@ func TestStartCheck(t *testing.T) {
 		},
 		{
 			name: "it dies within the time", took: 6 * time.Second, fault: process.CheckFailed,
-			set: appear(time.Second, func(w *world, id procfs.Identity) {
+			set: appear(time.Second, func(w *world, id instance.Identity) {
 				after(3*time.Second,
 					func() { w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGABRT, CoreDumped: true}) })
 			}),
@@ -261,7 +261,7 @@ func TestStartCheck(t *testing.T) {
 		{
 			name: "it dies and comes again within the time", text: "success", took: 6 * time.Second, alive: true,
 			hosted: true,
-			set: appear(time.Second, func(w *world, id procfs.Identity) {
+			set: appear(time.Second, func(w *world, id instance.Identity) {
 				after(time.Second, func() {
 					w.Exit(id, 0)
 					after(time.Second, func() { w.Spawn("nginx", pidFile, operationtest.RunID(nginx(), 1)) })

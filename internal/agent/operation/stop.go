@@ -8,7 +8,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/clip"
 	"drover/internal/process"
@@ -32,7 +31,7 @@ func (n *session) kill() (Result, error) {
 type endMethod struct {
 	verb, field, line string
 	// without ends the process if line is empty; it returns in words what went wrong.
-	without func(procfs.Identity) string
+	without func(instance.Identity) string
 	// grace says that the leftovers of the run get SIGTERM before SIGKILL.
 	grace bool
 }
@@ -43,7 +42,7 @@ func (n *session) asked() endMethod {
 }
 
 // runOf returns the run that the instance was started in; empty if it is not a run of drover.
-func (n *session) runOf(target procfs.Identity) string {
+func (n *session) runOf(target instance.Identity) string {
 	if n.runtime.Process == nil || *n.runtime.Process != target {
 		return ""
 	}
@@ -51,12 +50,12 @@ func (n *session) runOf(target procfs.Identity) string {
 }
 
 // terminate sends SIGTERM to an instance.
-func (n *session) terminate(target procfs.Identity) string {
+func (n *session) terminate(target instance.Identity) string {
 	return n.askToEnd(target, syscall.SIGTERM)
 }
 
 // askToEnd sends a signal of a stop, and SIGCONT so that a stopped process receives it.
-func (n *session) askToEnd(target procfs.Identity, sig syscall.Signal) string {
+func (n *session) askToEnd(target instance.Identity, sig syscall.Signal) string {
 	if problem := n.signal(target, sig); problem != "" {
 		return problem
 	}
@@ -64,7 +63,7 @@ func (n *session) askToEnd(target procfs.Identity, sig syscall.Signal) string {
 }
 
 // forceKill kills an instance, and also its run unless the spec says otherwise.
-func (n *session) forceKill(target procfs.Identity) string {
+func (n *session) forceKill(target instance.Identity) string {
 	if n.mainOnly() {
 		return n.signal(target, syscall.SIGKILL)
 	}
@@ -73,7 +72,7 @@ func (n *session) forceKill(target procfs.Identity) string {
 }
 
 // signal sends a signal, and returns in words what went wrong. An instance that is already gone needs no signal.
-func (n *session) signal(target procfs.Identity, sig syscall.Signal) string {
+func (n *session) signal(target instance.Identity, sig syscall.Signal) string {
 	if err := n.Processes.Signal(target, sig); err != nil && !errors.Is(err, liveness.ErrGone) {
 		return fmt.Sprintf("SIG%s could not be sent to pid %d: %v", process.SignalName(int(sig)), target.PID, err)
 	}
@@ -131,7 +130,7 @@ func (n *session) outOfHosting(r Result) Result {
 
 // proven rejects the end of an instance that drover did not start and whose name alone does not prove that it is the
 // process. A stop command of the spec is the caller's responsibility and may run.
-func (n *session) proven(way endMethod, target procfs.Identity) error {
+func (n *session) proven(way endMethod, target instance.Identity) error {
 	if way.line != "" || n.runtime.Run != "" || n.runtime.PIDFile != "" || n.runtime.Adopted {
 		return nil
 	}
@@ -145,7 +144,7 @@ func (n *session) proven(way endMethod, target procfs.Identity) error {
 }
 
 // foreign describes an instance that drover did not start and knows only by its name.
-func (n *session) foreign(target procfs.Identity) string {
+func (n *session) foreign(target instance.Identity) string {
 	drovers := n.runtime.Adopted && !n.runtime.Outside // it was born in a run of drover
 	if n.runtime.Run != "" || n.runtime.PIDFile != "" || drovers {
 		return ""
@@ -202,7 +201,7 @@ type endResult struct {
 
 // takeDown ends the target with the command or the function of way, waits until it is gone, and ends the leftovers of
 // its run. The error says why drover could not try.
-func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, error) {
+func (n *session) takeDown(way endMethod, target instance.Identity) (endResult, error) {
 	run := n.runOf(target)
 	n.note(target)
 	since, down := n.Clock(), endResult{}
@@ -257,7 +256,7 @@ func (n *session) takeDown(way endMethod, target procfs.Identity) (endResult, er
 
 // stopBySteps is takeDown by the StopPolicy of the spec: the stop command, then each signal with its time. The
 // leftovers of the run get SIGTERM, and SIGKILL when the process would have got it.
-func (n *session) stopBySteps(way endMethod, target procfs.Identity, run string) (down endResult, err error) {
+func (n *session) stopBySteps(way endMethod, target instance.Identity, run string) (down endResult, err error) {
 	if down.note, err = n.beforeStop(); err != nil {
 		return down, err
 	}
@@ -290,7 +289,7 @@ func (n *session) stopBySteps(way endMethod, target procfs.Identity, run string)
 
 // stopCommand runs the stop command, and waits for the end of the target, unless the command has failed. It returns how
 // the command has failed; empty if it has not.
-func (n *session) stopCommand(way endMethod, target procfs.Identity, down *endResult) (failed string, err error) {
+func (n *session) stopCommand(way endMethod, target instance.Identity, down *endResult) (failed string, err error) {
 	st, err := n.command(way.verb, way.line)
 	if err != nil {
 		return "", err
@@ -347,7 +346,7 @@ func sends(signal string) string {
 }
 
 // sendStop sends one signal of a stop. KILL also ends the rest of the run, unless the spec says otherwise.
-func (n *session) sendStop(name string, target procfs.Identity) string {
+func (n *session) sendStop(name string, target instance.Identity) string {
 	if name == "KILL" {
 		return n.forceKill(target)
 	}

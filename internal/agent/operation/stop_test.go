@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"drover/internal/agent/instance"
 	"errors"
 	"syscall"
 	"testing"
@@ -9,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -164,7 +164,7 @@ func TestStopWhoseCommandFails(t *testing.T) {
 }
 
 func TestStopWithoutCommand(t *testing.T) {
-	onTERM := func(do func(w *world, id procfs.Identity)) func(*world, *process.Spec) {
+	onTERM := func(do func(w *world, id instance.Identity)) func(*world, *process.Spec) {
 		return func(w *world, s *process.Spec) {
 			s.Commands.Stop = ""
 			id, _ := w.Alive(pidFile)
@@ -172,19 +172,19 @@ func TestStopWithoutCommand(t *testing.T) {
 		}
 	}
 	for _, c := range []scenario{
-		{name: "it ends at once", set: onTERM(func(w *world, id procfs.Identity) { w.Exit(id, 0) }), text: "success"},
-		{name: "it ends soon", set: onTERM(func(w *world, id procfs.Identity) {
+		{name: "it ends at once", set: onTERM(func(w *world, id instance.Identity) { w.Exit(id, 0) }), text: "success"},
+		{name: "it ends soon", set: onTERM(func(w *world, id instance.Identity) {
 			after(2*time.Second, func() { w.Exit(id, 0) })
 		}), text: "success", took: 2 * time.Second},
 		{
-			name: "it ignores SIGTERM", set: onTERM(func(*world, procfs.Identity) {}), took: 5 * time.Second,
+			name: "it ignores SIGTERM", set: onTERM(func(*world, instance.Identity) {}), took: 5 * time.Second,
 			alive: true, hosted: true,
 			fault: process.CheckFailed, text: "stop " + stillAlive,
 		},
 		{
 			name: "it may not be signalled", set: func(w *world, s *process.Spec) {
 				s.Commands.Stop = ""
-				w.SignalError = func(procfs.Identity) error { return syscall.EPERM }
+				w.SignalError = func(instance.Identity) error { return syscall.EPERM }
 			},
 			took: 5 * time.Second, alive: true, hosted: true, fault: process.CheckFailed,
 			text: "stop " + stillAlive + "; SIGTERM could not be sent to pid 100: operation not permitted",

@@ -1,11 +1,11 @@
 package operation
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"syscall"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -62,7 +62,7 @@ func (o *Operator) endByPolicy(ctx context.Context, rec specstore.Record, rt spe
 }
 
 // end ends the target and its tree. The error is ErrInterrupted or nil.
-func (n *session) end(target procfs.Identity) (note string, err error) {
+func (n *session) end(target instance.Identity) (note string, err error) {
 	run := n.runOf(target)
 	if alive, _ := n.Processes.Glance(target); alive {
 		if err := n.proven(n.asked(), target); err != nil {

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"drover/internal/agent/instance"
 	"fmt"
 	"syscall"
 	"testing"
@@ -8,14 +9,13 @@ import (
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
 // TestCheckWindow is about the two check times of JOB: alive at the end is success, and up and dead between begin and
 // end is not.
 func TestCheckWindow(t *testing.T) {
-	window := func(begin, end int, then func(w *world, id procfs.Identity)) func(*world, *process.Spec) {
+	window := func(begin, end int, then func(w *world, id instance.Identity)) func(*world, *process.Spec) {
 		return func(w *world, s *process.Spec) {
 			s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = begin, end
 			w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
@@ -34,8 +34,8 @@ func TestCheckWindow(t *testing.T) {
 			}})
 		}
 	}
-	dies := func(at time.Duration) func(*world, procfs.Identity) {
-		return func(w *world, id procfs.Identity) { after(at, func() { w.Exit(id, 1) }) }
+	dies := func(at time.Duration) func(*world, instance.Identity) {
+		return func(w *world, id instance.Identity) { after(at, func() { w.Exit(id, 1) }) }
 	}
 	const notToTheEnd = "start process (nginx) failed, for post-check status not alive to the end of its check time"
 	for _, c := range []scenario{
@@ -84,7 +84,7 @@ func TestCheckWindow(t *testing.T) {
 		{
 			name: "dead before begin, and up after it", text: "success", took: 11 * time.Second, alive: true,
 			hosted: true,
-			set: window(2, 10, func(w *world, id procfs.Identity) {
+			set: window(2, 10, func(w *world, id instance.Identity) {
 				after(time.Second, func() { w.Exit(id, 0) })
 				after(4*time.Second, func() { w.Spawn("nginx", pidFile, "run-1") })
 			}),
@@ -92,7 +92,7 @@ func TestCheckWindow(t *testing.T) {
 		{
 			name: "dead before begin, alive again at begin", text: "success", took: 11 * time.Second, alive: true,
 			hosted: true,
-			set: window(2, 10, func(w *world, id procfs.Identity) {
+			set: window(2, 10, func(w *world, id instance.Identity) {
 				after(time.Second, func() {
 					w.Exit(id, 0)
 					w.Spawn("nginx", pidFile, operationtest.RunID(nginx(), 1))
@@ -107,7 +107,7 @@ func TestCheckWindow(t *testing.T) {
 		{
 			name: "death inside, although another one is there at the end", took: 7 * time.Second,
 			fault: process.CheckFailed,
-			set: window(2, 10, func(w *world, id procfs.Identity) {
+			set: window(2, 10, func(w *world, id instance.Identity) {
 				after(6*time.Second, func() {
 					w.Spawn("nginx", pidFile, operationtest.RunID(nginx(), 1))
 					w.Exit(id, 1)
@@ -123,7 +123,7 @@ func TestCheckWindow(t *testing.T) {
 			name: "dead before the watch was on it", took: 11 * time.Second, fault: process.CheckFailed,
 			set: func(w *world, s *process.Spec) {
 				window(2, 10, nil)(w, s)
-				w.WatchError = func(id procfs.Identity) error {
+				w.WatchError = func(id instance.Identity) error {
 					if id.PID != 101 {
 						return nil
 					}
@@ -154,7 +154,7 @@ func TestCheckWindow(t *testing.T) {
 			name: "it cannot be watched, and another one has taken its place", took: 11 * time.Second,
 			fault: process.CheckFailed,
 			set: func(w *world, s *process.Spec) {
-				window(2, 10, func(w *world, id procfs.Identity) {
+				window(2, 10, func(w *world, id instance.Identity) {
 					after(6*time.Second, func() {
 						w.Exit(id, 1)
 						w.Spawn("nginx", pidFile, operationtest.RunID(nginx(), 1))
@@ -172,7 +172,7 @@ func TestCheckWindow(t *testing.T) {
 }
 
 // unwatchable is a host that has no descriptor left for the daemon; commands can be watched.
-func unwatchable(id procfs.Identity) error {
+func unwatchable(id instance.Identity) error {
 	if id.PID == 101 {
 		return syscall.EMFILE
 	}

@@ -5,6 +5,7 @@
 package probe
 
 import (
+	"drover/internal/agent/instance"
 	"container/heap"
 	"context"
 	"log/slog"
@@ -14,7 +15,6 @@ import (
 	"drover/internal/idle"
 
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -25,12 +25,12 @@ type Host interface {
 	Question(id process.ID, run, line string, spec *process.Spec) (Question, error)
 	// Watch calls fn once when a process ends. It fails with liveness.ErrGone if the process has ended and its exit is
 	// unknown.
-	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
+	Watch(id instance.Identity, fn func(liveness.Exit)) (stop func(), err error)
 }
 
 // Question is a command that was forked. End must be called.
 type Question interface {
-	Identity() procfs.Identity
+	Identity() instance.Identity
 	Release() error
 	// Full is closed when the command has written more than a question may.
 	Full() <-chan struct{}
@@ -44,7 +44,7 @@ type Question interface {
 // Sink receives every answer, from the schedule and from Ask. Answered does not block; for one process, calls come one
 // after another. revision is that of the spec whose command gave the answer.
 type Sink interface {
-	Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer)
+	Answered(id process.ID, instance instance.Identity, revision uint64, health bool, a process.Answer)
 }
 
 // Config is what a Keeper needs.
@@ -90,7 +90,7 @@ func New(cfg Config) *Keeper {
 
 // Subject is a running process whose commands the keeper runs.
 type Subject struct {
-	Instance procfs.Identity
+	Instance instance.Identity
 	// StartedAt is when the instance started, since boot: its grace runs from there.
 	StartedAt time.Duration
 	// Revision is that of the spec.
@@ -142,7 +142,7 @@ func (k *Keeper) Hurry(id process.ID) {
 }
 
 // Told returns the last answers of an instance; nil if there are none. It does not block.
-func (k *Keeper) Told(id process.ID, instance procfs.Identity) (health, version *process.Answer) {
+func (k *Keeper) Told(id process.ID, instance instance.Identity) (health, version *process.Answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e := k.entries[id]; e != nil && e.subject.Instance == instance {

@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"drover/internal/agent/instance"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -10,7 +11,6 @@ import (
 
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -72,7 +72,7 @@ func pass(d time.Duration) {
 type told struct {
 	at       time.Duration
 	id       process.ID
-	instance procfs.Identity
+	instance instance.Identity
 	revision uint64
 	health   bool
 	process.Answer
@@ -89,7 +89,7 @@ type sink struct {
 }
 
 // Answered implements probe.Sink.
-func (s *sink) Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer) {
+func (s *sink) Answered(id process.ID, instance instance.Identity, revision uint64, health bool, a process.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := told{time.Since(s.epoch), id, instance, revision, health, a}

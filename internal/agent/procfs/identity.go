@@ -1,80 +1,68 @@
 package procfs
 
 import (
+	"drover/internal/agent/instance"
 	"errors"
 	"fmt"
 	"os"
-	"time"
 )
 
 // ErrNoProcess is returned for an id that can never name a supervised process: at most 1, or a thread's.
 var ErrNoProcess = errors.New("not the id of a process")
 
-// Identity names a process for good. Unlike a bare pid it never comes to mean another process, not even after a reboot.
-type Identity struct {
-	BootID     string `json:"boot_id"`
-	PID        int    `json:"pid"`
-	StartTicks uint64 `json:"start_ticks"`
-}
-
-// StartedAfterBoot is when the process began, since boot, to a hundredth of a second.
-func (id Identity) StartedAfterBoot() time.Duration {
-	return time.Duration(id.StartTicks) * (time.Second / TicksPerSecond) //nolint:gosec // no host is up for that long
-}
-
 // Identify returns the identity of the live process at pid. The error is fs.ErrNotExist when there is none,
 // os.ErrProcessDone for a zombie, ErrNoProcess for pids up to 1 and for threads.
-func (f FS) Identify(pid int) (Identity, error) {
+func (f FS) Identify(pid int) (instance.Identity, error) {
 	if pid <= 1 {
-		return Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, ErrNoProcess)
+		return instance.Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, ErrNoProcess)
 	}
 	boot, err := f.BootID()
 	if err != nil {
-		return Identity{}, err
+		return instance.Identity{}, err
 	}
 	before, err := f.Stat(pid)
 	if err != nil {
-		return Identity{}, err
+		return instance.Identity{}, err
 	}
 	tgid, err := f.status(pid, &Info{})
 	if err != nil {
-		return Identity{}, err
+		return instance.Identity{}, err
 	}
 	after, err := f.Stat(pid)
 	switch {
 	case err != nil:
-		return Identity{}, err
+		return instance.Identity{}, err
 	case before.StartTicks != after.StartTicks, after.Zombie():
-		return Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, os.ErrProcessDone)
+		return instance.Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, os.ErrProcessDone)
 	case tgid != pid:
-		return Identity{}, fmt.Errorf("cannot identify pid %d, a thread of process %d: %w", pid, tgid, ErrNoProcess)
+		return instance.Identity{}, fmt.Errorf("cannot identify pid %d, a thread of process %d: %w", pid, tgid, ErrNoProcess)
 	}
-	return Identity{BootID: boot, PID: pid, StartTicks: after.StartTicks}, nil
+	return instance.Identity{BootID: boot, PID: pid, StartTicks: after.StartTicks}, nil
 }
 
 // IdentifyChild returns the identity of a process that this process has just forked. One look is enough if the caller
 // has a pidfd of the child, or verifies afterwards with one that the pid is still the child's. The errors are those of
 // Identify.
-func (f FS) IdentifyChild(pid int) (Identity, error) {
+func (f FS) IdentifyChild(pid int) (instance.Identity, error) {
 	if pid <= 1 {
-		return Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, ErrNoProcess)
+		return instance.Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, ErrNoProcess)
 	}
 	boot, err := f.BootID()
 	if err != nil {
-		return Identity{}, err
+		return instance.Identity{}, err
 	}
 	st, err := f.Stat(pid)
 	switch {
 	case err != nil:
-		return Identity{}, err
+		return instance.Identity{}, err
 	case st.Zombie():
-		return Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, os.ErrProcessDone)
+		return instance.Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, os.ErrProcessDone)
 	}
-	return Identity{BootID: boot, PID: pid, StartTicks: st.StartTicks}, nil
+	return instance.Identity{BootID: boot, PID: pid, StartTicks: st.StartTicks}, nil
 }
 
 // Same reports whether the process that id names is still alive.
-func (f FS) Same(id Identity) bool {
+func (f FS) Same(id instance.Identity) bool {
 	if id.PID <= 1 {
 		return false
 	}

@@ -4,6 +4,7 @@
 package procfs
 
 import (
+	"drover/internal/agent/instance"
 	"bytes"
 	"errors"
 	"fmt"
@@ -21,8 +22,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TicksPerSecond is the unit of the times in /proc/PID/stat: USER_HZ, 100 on every architecture that Go runs on.
-const TicksPerSecond = 100
 
 // The largest part that drover reads of a file, in bytes.
 const (
@@ -91,7 +90,7 @@ func (f FS) StartTime(ticks uint64) (time.Time, error) {
 }
 
 func ticksDuration(ticks uint64) time.Duration {
-	return time.Duration(ticks) * (time.Second / TicksPerSecond)
+	return time.Duration(ticks) * (time.Second / instance.TicksPerSecond)
 }
 
 // MemTotal returns the physical memory of the machine in bytes.

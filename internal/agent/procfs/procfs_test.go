@@ -1,6 +1,7 @@
 package procfs_test
 
 import (
+	"drover/internal/agent/instance"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -190,11 +191,11 @@ func TestOfALargeEnvironmentTheBeginningIsRead(t *testing.T) {
 func TestIdentify(t *testing.T) {
 	f := tree(t, fixture(100, 'S'))
 	id, err := f.Identify(42)
-	want := procfs.Identity{BootID: "b1", PID: 42, StartTicks: 100}
+	want := instance.Identity{BootID: "b1", PID: 42, StartTicks: 100}
 	if err != nil || id != want {
 		t.Fatalf("got %+v %v, want %+v", id, err, want)
 	}
-	for _, other := range []procfs.Identity{
+	for _, other := range []instance.Identity{
 		{BootID: "b2", PID: 42, StartTicks: 100},
 		{BootID: "b1", PID: 43, StartTicks: 100},
 		{BootID: "b1", PID: 42, StartTicks: 101},

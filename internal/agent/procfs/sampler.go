@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"drover/internal/agent/instance"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,7 +38,7 @@ type Sampler struct {
 	mu       sync.Mutex
 	memTotal int64
 	handles  int
-	last     map[Identity]*sample
+	last     map[instance.Identity]*sample
 }
 
 // sample is one process.
@@ -59,7 +60,7 @@ type sample struct {
 
 // NewSampler returns a sampler for a machine with that many processors.
 func NewSampler(f FS, cpus int) *Sampler {
-	s := &Sampler{fs: f, cpus: max(cpus, 1), last: make(map[Identity]*sample)}
+	s := &Sampler{fs: f, cpus: max(cpus, 1), last: make(map[instance.Identity]*sample)}
 	s.buffers.New = func() any { return new([statSize]byte) }
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
@@ -71,7 +72,7 @@ func NewSampler(f FS, cpus int) *Sampler {
 // Instance describes the process id, and reports like Glance whether the description has moved. CPU covers the time
 // since the last Instance at least a second ago; at the first look it covers the whole life of the process. Version
 // and Health stay empty. The error is fs.ErrNotExist if the process has ended.
-func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err error) {
+func (s *Sampler) Instance(id instance.Identity) (i process.Instance, moved bool, err error) {
 	p, stat, err := s.look(id)
 	if err != nil {
 		return process.Instance{}, false, fmt.Errorf("cannot sample process %d: %w", id.PID, err)
@@ -121,8 +122,8 @@ func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err err
 		Mem:        p.mem,
 		RSS:        stat.RSS >> 10,
 		VSize:      stat.VSize >> 10,
-		UserTime:   float64(stat.UserTicks) / TicksPerSecond,
-		SystemTime: float64(stat.SystemTicks) / TicksPerSecond,
+		UserTime:   float64(stat.UserTicks) / instance.TicksPerSecond,
+		SystemTime: float64(stat.SystemTicks) / instance.TicksPerSecond,
 		Threads:    stat.Threads,
 	}, moved, nil
 }
@@ -135,7 +136,7 @@ type Use struct {
 
 // Use returns only the CPU time and the memory of a process. It takes one system call if the handle is open. The error
 // is fs.ErrNotExist if the process has ended.
-func (s *Sampler) Use(id Identity) (Use, error) {
+func (s *Sampler) Use(id instance.Identity) (Use, error) {
 	_, stat, err := s.look(id)
 	if err != nil {
 		return Use{}, fmt.Errorf("cannot sample process %d: %w", id.PID, err)
@@ -146,7 +147,7 @@ func (s *Sampler) Use(id Identity) (Use, error) {
 // Glance reports whether a process is alive. moved reports whether its name, its use of CPU or memory, or whether a
 // signal has stopped it differs from the last Instance, or whether there was no Instance yet. It costs as little as
 // Use.
-func (s *Sampler) Glance(id Identity) (alive, moved bool) {
+func (s *Sampler) Glance(id instance.Identity) (alive, moved bool) {
 	p, stat, err := s.look(id)
 	if err != nil {
 		return false, false
@@ -176,7 +177,7 @@ func (s *Sampler) moved(p *sample, stat Stat, total int64) bool {
 
 // look checks whether the process id is alive. It reads as little as possible, because it runs for every process of
 // the host.
-func (s *Sampler) look(id Identity) (*sample, Stat, error) {
+func (s *Sampler) look(id instance.Identity) (*sample, Stat, error) {
 	boot, err := s.fs.BootID()
 	if err != nil {
 		return nil, Stat{}, err
@@ -195,7 +196,7 @@ func (s *Sampler) look(id Identity) (*sample, Stat, error) {
 	return p, stat, err
 }
 
-func (s *Sampler) sampleOf(id Identity) *sample {
+func (s *Sampler) sampleOf(id instance.Identity) *sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.last[id]
@@ -241,7 +242,7 @@ func (s *Sampler) hold(n int) bool {
 }
 
 // Forget drops the sample of a process.
-func (s *Sampler) Forget(id Identity) {
+func (s *Sampler) Forget(id instance.Identity) {
 	s.mu.Lock()
 	p := s.last[id]
 	delete(s.last, id)
@@ -275,7 +276,7 @@ func (s *Sampler) Tidy() {
 	}
 }
 
-func (s *Sampler) all() map[Identity]*sample {
+func (s *Sampler) all() map[instance.Identity]*sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.last)
@@ -294,8 +295,8 @@ func (s *Sampler) memory() (total int64, err error) {
 // share returns ticks as a percentage of the machine's CPUs over that time, from 0 to 100.
 func (s *Sampler) share(ticks uint64, over time.Duration) float64 {
 	// The use of a process younger than a tick is not measurable.
-	over = max(over, time.Second/TicksPerSecond)
-	return min(round(100*float64(ticks)/TicksPerSecond/over.Seconds()/float64(s.cpus)), 100)
+	over = max(over, time.Second/instance.TicksPerSecond)
+	return min(round(100*float64(ticks)/instance.TicksPerSecond/over.Seconds()/float64(s.cpus)), 100)
 }
 
 func memShare(rss, total int64) float64 { return round(100 * float64(rss) / float64(max(total, 1))) }

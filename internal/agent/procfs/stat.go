@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"drover/internal/agent/instance"
 	"bytes"
 	"fmt"
 	"os"
@@ -55,7 +56,7 @@ func (f FS) Stat(pid int) (Stat, error) {
 // ZombieStatus returns the wait status of a process that has ended and that its parent has not reaped yet. It reports
 // false for any other process. It also reports false for the status 0, which the kernel shows as well to a reader that
 // may not see the status (proc_pid_stat(5), exit_code).
-func (f FS) ZombieStatus(id Identity) (status syscall.WaitStatus, ok bool) {
+func (f FS) ZombieStatus(id instance.Identity) (status syscall.WaitStatus, ok bool) {
 	data, err := f.read(maxSmall, strconv.Itoa(id.PID)+"/stat")
 	if err != nil {
 		return 0, false

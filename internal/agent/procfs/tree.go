@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"drover/internal/agent/instance"
 	"cmp"
 	"slices"
 	"sync"
@@ -9,7 +10,7 @@ import (
 
 // Root is the root of a tree that drover measures.
 type Root struct {
-	Identity Identity
+	Identity instance.Identity
 	// Run is the run of drover in which the process was started; empty if somebody else started it.
 	Run string
 }
@@ -52,7 +53,7 @@ type Trees struct {
 	clock   func() time.Duration
 
 	mu   sync.Mutex
-	last map[Identity]*tree
+	last map[instance.Identity]*tree
 }
 
 // tree is the state of a tree at the last look.
@@ -65,13 +66,13 @@ type tree struct {
 
 // member is one process of a tree. own is the ticks that it has used; all includes the ticks of its reaped children.
 type member struct {
-	id       Identity
+	id       instance.Identity
 	own, all uint64
 }
 
 // NewTrees returns a measure of trees that shares the handles of the sampler. clock is the time since boot.
 func NewTrees(s *Sampler, runs Runs, clock func() time.Duration) *Trees {
-	return &Trees{sampler: s, runs: runs, clock: clock, last: map[Identity]*tree{}}
+	return &Trees{sampler: s, runs: runs, clock: clock, last: map[instance.Identity]*tree{}}
 }
 
 // Measure measures trees, and returns the results in the order of the roots. It reads all of /proc only if a tree has
@@ -87,7 +88,7 @@ func (t *Trees) Measure(roots []Root) ([]TreeUse, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	uses, seen := make([]TreeUse, len(roots)), make(map[Identity]int, len(roots))
+	uses, seen := make([]TreeUse, len(roots)), make(map[instance.Identity]int, len(roots))
 	var everything family
 	for i, r := range roots {
 		if r.Identity.PID <= 1 || r.Identity.BootID != boot {
@@ -127,7 +128,7 @@ func (t *Trees) tidy() {
 // treeSample is one look at one tree.
 type treeSample struct {
 	*Trees
-	root    Identity
+	root    instance.Identity
 	total   int64
 	at      time.Duration
 	account time.Duration
@@ -177,7 +178,7 @@ func (t *treeSample) measure(pids []int) TreeUse {
 	default:
 		use.Since, used = before.at, now.since(before)
 	}
-	use.CPU = t.sampler.share(uint64(max(used, 0)/(time.Second/TicksPerSecond)), use.At-use.Since)
+	use.CPU = t.sampler.share(uint64(max(used, 0)/(time.Second/instance.TicksPerSecond)), use.At-use.Since)
 	return use
 }
 
@@ -201,7 +202,7 @@ func (t *treeSample) read(pids []int, before *tree) {
 			}
 		}
 		if st, err := t.sampler.fs.Stat(pid); err == nil {
-			t.count(Identity{BootID: t.root.BootID, PID: pid, StartTicks: st.StartTicks}, st)
+			t.count(instance.Identity{BootID: t.root.BootID, PID: pid, StartTicks: st.StartTicks}, st)
 		}
 	}
 	for _, m := range known {
@@ -210,7 +211,7 @@ func (t *treeSample) read(pids []int, before *tree) {
 }
 
 // add looks at a known member through its handle.
-func (t *treeSample) add(id Identity) bool {
+func (t *treeSample) add(id instance.Identity) bool {
 	st, err := t.sampler.stat(t.sampler.sampleOf(id), id.PID)
 	if err != nil || st.StartTicks != id.StartTicks {
 		t.sampler.Forget(id)
@@ -221,7 +222,7 @@ func (t *treeSample) add(id Identity) bool {
 }
 
 // left handles a former member: a zombie still has its ticks, which its parent will get.
-func (t *treeSample) left(id Identity) {
+func (t *treeSample) left(id instance.Identity) {
 	st, err := t.sampler.stat(t.sampler.sampleOf(id), id.PID)
 	if err == nil && st.StartTicks == id.StartTicks && st.Zombie() {
 		t.count(id, st)
@@ -232,7 +233,7 @@ func (t *treeSample) left(id Identity) {
 	}
 }
 
-func (t *treeSample) count(id Identity, st Stat) {
+func (t *treeSample) count(id instance.Identity, st Stat) {
 	own := st.UserTicks + st.SystemTicks
 	t.members = append(t.members, member{id: id, own: own, all: own + st.ReapedTicks})
 	if st.Zombie() {

@@ -1,6 +1,7 @@
 package procfs_test
 
 import (
+	"drover/internal/agent/instance"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,7 +80,7 @@ func (f *family) want(what string, pid int, run string, cpu float64, pages, proc
 		at = 0
 	}
 	uses, err := f.Measure([]procfs.Root{{
-		Identity: procfs.Identity{BootID: "b1", PID: pid, StartTicks: born},
+		Identity: instance.Identity{BootID: "b1", PID: pid, StartTicks: born},
 		Run:      run,
 	}})
 	if err != nil {
@@ -170,7 +171,7 @@ func TestTreesThatAreNotThere(t *testing.T) {
 	f := newFamily(t)
 	f.put(10, 1, 'S', born, 100, 0)
 	f.put(11, 1, 'Z', born, 100, 0)
-	ids := []procfs.Identity{
+	ids := []instance.Identity{
 		{BootID: "b1", PID: 10, StartTicks: born},
 		{BootID: "b2", PID: 10, StartTicks: born},
 		{BootID: "b1", PID: 10, StartTicks: born + 1},

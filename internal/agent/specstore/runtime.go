@@ -10,16 +10,15 @@ import (
 
 	"drover/internal/agent/drift"
 	"drover/internal/agent/instance"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
 // Runtime is the last knowledge about a running process. It is valid only in the present boot.
 type Runtime struct {
 	// Process is the instance that was proven last; nil when none was seen in this boot.
-	Process *procfs.Identity `json:"process,omitempty"`
+	Process *instance.Identity `json:"process,omitempty"`
 	// Ended is the last proven instance after its end, until there is another instance.
-	Ended *procfs.Identity `json:"ended,omitempty"`
+	Ended *instance.Identity `json:"ended,omitempty"`
 	// Run is the id of the run (and cgroup) in which it was started by us; empty when it was started from outside.
 	Run string `json:"run,omitempty"`
 	// Left are the runs of commands around it that have left processes behind, for example of before_start or reload.
@@ -203,7 +202,7 @@ type Step struct {
 	Name  string          `json:"name"`
 	Phase Phase           `json:"phase"`
 	Run   string          `json:"run"`
-	Child procfs.Identity `json:"child"`
+	Child instance.Identity `json:"child"`
 	// Until is when the command's time is up, since boot.
 	Until  time.Duration  `json:"until"`
 	Result *CommandResult `json:"result,omitempty"`
@@ -226,13 +225,13 @@ type CommandResult struct {
 type Progress struct {
 	// Checked says that the pre-check has passed; Before is the instance that ran then.
 	Checked bool             `json:"checked,omitempty"`
-	Before  *procfs.Identity `json:"before,omitempty"`
+	Before  *instance.Identity `json:"before,omitempty"`
 	// Run and PIDFile describe Before: see Runtime.
 	Run     string `json:"run,omitempty"`
 	PIDFile string `json:"pid_file,omitempty"`
 	Steps   []Step `json:"steps,omitempty"`
 	// Noted are the processes that belonged to the instance before it was ended or replaced.
-	Noted []procfs.Identity `json:"noted,omitempty"`
+	Noted []instance.Identity `json:"noted,omitempty"`
 	// Earlier is for the readiness test of the process that starts.
 	Earlier Before `json:"earlier,omitzero"`
 	// Ready says that the process was seen ready: its word may be lost with the agent that heard it.

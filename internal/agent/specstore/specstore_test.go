@@ -1,6 +1,7 @@
 package specstore_test
 
 import (
+	"drover/internal/agent/instance"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -110,7 +110,7 @@ func TestReopen(t *testing.T) {
 	if err := s.Acknowledge([]string{"item-2", "never-heard-of"}); err != nil {
 		t.Fatal(err)
 	}
-	who := procfs.Identity{BootID: boot, PID: 4711, StartTicks: 99}
+	who := instance.Identity{BootID: boot, PID: 4711, StartTicks: 99}
 	rt := specstore.Runtime{
 		Process: &who, Run: "r", PIDFile: "/f", LastStartAt: 5, Attempts: 2, LaunchedAt: 3,
 		RetryAt: 4, LastExit: &process.Exit{Known: true, Code: 3}, Outside: true, Note: "n",

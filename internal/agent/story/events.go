@@ -6,7 +6,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -116,7 +115,7 @@ func (p *Process) Replaced(c Change, was End) process.Event {
 
 // Found tells that an instance was found that drover did not start. It has the place of the instance before, or of
 // none if before is nil.
-func (p *Process) Found(c Change, before *procfs.Identity) process.Event {
+func (p *Process) Found(c Change, before *instance.Identity) process.Event {
 	if before != nil {
 		why := process.Cause{Text: "drover did not see how pid " + itoa(before.PID) + " ended"}
 		return p.Replaced(c, End{PID: before.PID, Why: why})

@@ -11,7 +11,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/clip"
 	"drover/internal/process"
@@ -123,7 +122,7 @@ func (p *Process) BlameExit(now time.Time, pid int, how *process.Exit, words, ou
 }
 
 // Left adds to the end of a process which others of its run it has left running.
-func (p *Process) Left(others []procfs.Identity) {
+func (p *Process) Left(others []instance.Identity) {
 	if len(others) == 0 {
 		return
 	}
@@ -149,7 +148,7 @@ func (p *Process) BlameOutside(now time.Time, before string) {
 
 // BlameAbsence notes why the first look of this agent did not find the process. before is the instance of an earlier
 // agent, or nil. What that agent noted about the end stays.
-func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *procfs.Identity) {
+func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *instance.Identity) {
 	note := p.Runtime.Note
 	if !strings.HasSuffix(note, seen.Note) { // an earlier agent may have noted the same
 		note = Join(note, seen.Note)

@@ -11,7 +11,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
@@ -25,7 +24,7 @@ func running(kind process.Kind) story.Process {
 	rec := &specstore.Record{Hosted: true}
 	rec.Spec.Policy.Kind = kind
 	p := story.Process{Record: rec, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: time.Hour}}
-	p.Runtime.Process = &procfs.Identity{PID: 7}
+	p.Runtime.Process = &instance.Identity{PID: 7}
 	p.Runtime.Run, p.Runtime.LastStartAt = "run", now.Add(-time.Minute).Unix()
 	p.Machine.State = lifecycle.Running
 	return p
@@ -315,7 +314,7 @@ func TestRuns(t *testing.T) {
 	c := change(lifecycle.Starting, lifecycle.Running)
 	for i := range 25 {
 		c.Now = now.Add(time.Duration(i) * time.Minute)
-		p.Runtime.Process = &procfs.Identity{PID: 100 + i}
+		p.Runtime.Process = &instance.Identity{PID: 100 + i}
 		switch i % 3 {
 		case 0:
 			p.Relaunched(c, 0, process.Cause{})
@@ -511,7 +510,7 @@ func TestAnOperationOfAnEarlierAgent(t *testing.T) {
 	} {
 		p := running(process.Resident)
 		if c.ended {
-			p.Runtime.Process, p.Runtime.Ended = nil, &procfs.Identity{PID: 6}
+			p.Runtime.Process, p.Runtime.Ended = nil, &instance.Identity{PID: 6}
 		}
 		for i := range c.want {
 			c.want[i].At = 3000

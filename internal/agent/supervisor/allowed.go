@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"math/rand/v2"
 	"strconv"
@@ -8,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -20,7 +20,7 @@ const askAgain = 15 * time.Second
 // start the process, and the instance that it does not end.
 type policyDenials struct {
 	start string
-	end   procfs.Identity
+	end   instance.Identity
 }
 
 // mayNotStart reports whether the policy of the host denies a relaunch. It reports each new reason once.
@@ -43,7 +43,7 @@ func (r *runner) mayNotStart() bool {
 
 // mayNotEnd reports whether drover may not end this instance by itself: a rival owns the process, or the policy of the
 // host denies it. It reports a denial once for each instance. why is the reason to end the instance.
-func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
+func (r *runner) mayNotEnd(who instance.Identity, why string) bool {
 	if r.claims.rival != 0 || r.kept() {
 		return true
 	}

@@ -7,7 +7,6 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -164,7 +163,7 @@ func (r *runner) obstructed() bool {
 // hasCopy reports whether a copy of the process runs that no drover watches.
 func (r *runner) hasCopy() bool {
 	self, ran := operation.RunPrefix(r.id), r.proc.Runtime.Run != "" || r.proc.Runtime.LastStartAt != 0
-	var all []procfs.Identity
+	var all []instance.Identity
 	for _, c := range r.sup.operator.Trees.Copies(&r.proc.Record.Spec, 0, func(run string) bool {
 		prefix := operation.PrefixOf(run)
 		return prefix == self && ran || prefix != self && r.sup.Knows(prefix)

@@ -8,13 +8,12 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
 // kept runs fn with a process a that drover has taken over from a supervisord.
-func kept(t *testing.T, fn func(t *testing.T, r *rig, s *operationtest.Supervisord, who procfs.Identity)) {
+func kept(t *testing.T, fn func(t *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity)) {
 	t.Helper()
 	bubble(t, func(t *testing.T, r *rig) {
 		s := operationtest.NewSupervisord(r.World)
@@ -34,14 +33,14 @@ func kept(t *testing.T, fn func(t *testing.T, r *rig, s *operationtest.Superviso
 }
 
 // child starts a child of supervisord; sameLine says that its command line is that of the spec.
-func (r *rig) child(s *operationtest.Supervisord, sameLine bool) procfs.Identity {
+func (r *rig) child(s *operationtest.Supervisord, sameLine bool) instance.Identity {
 	id := r.Fork(s.ID, "a")
 	r.SetCopies(instance.Copy{ID: id, SameLine: sameLine, Since: time.Now()})
 	return id
 }
 
 // keptAs fails unless drover watches this process, which supervisord keeps.
-func (r *rig) keptAs(who procfs.Identity) {
+func (r *rig) keptAs(who instance.Identity) {
 	r.t.Helper()
 	if s := r.state("a", "running", true); s.Instance.PID != who.PID || s.Cause.ID != process.CauseKept {
 		r.t.Errorf("drover watches pid %d, want %d; cause %+v", s.Instance.PID, who.PID, s.Cause)
@@ -52,7 +51,7 @@ func (r *rig) keptAs(who procfs.Identity) {
 // supervisord lives on. Until then drover says what it waits for.
 func TestKeeperLetsGo(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
-		kept(t, func(t *testing.T, r *rig, _ *operationtest.Supervisord, who procfs.Identity) {
+		kept(t, func(t *testing.T, r *rig, _ *operationtest.Supervisord, who instance.Identity) {
 			r.Exit(who, 0)
 			r.pass(20 * time.Second)
 			if s := r.state("a", "stopped", true); !strings.Contains(s.Message, "has kept the process, which has ended") {
@@ -78,7 +77,7 @@ func TestKeeperLetsGo(t *testing.T) {
 func TestKeeperStartsAgain(t *testing.T) {
 	for name, sameLine := range map[string]bool{"same line": true, "a program that changes its command line": false} {
 		t.Run(name, func(t *testing.T) {
-			kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who procfs.Identity) {
+			kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity) {
 				for range 3 {
 					r.Exit(who, 1)
 					r.pass(4 * time.Second)
@@ -96,7 +95,7 @@ func TestKeeperStartsAgain(t *testing.T) {
 
 // TestKeeperHasAnother: a process that supervisord has started earlier is not the next instance.
 func TestKeeperHasAnother(t *testing.T) {
-	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who procfs.Identity) {
+	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity) {
 		r.pass(time.Minute)
 		r.child(s, true)
 		r.pass(time.Minute)
@@ -108,7 +107,7 @@ func TestKeeperHasAnother(t *testing.T) {
 
 // TestKeeperRestartsWhileNoAgentRuns: the next agent finds what has been started meanwhile.
 func TestKeeperRestartsWhileNoAgentRuns(t *testing.T) {
-	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who procfs.Identity) {
+	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity) {
 		r.kill()
 		r.Exit(who, 0)
 		who = r.child(s, true)
@@ -122,7 +121,7 @@ func TestKeeperRestartsWhileNoAgentRuns(t *testing.T) {
 
 // TestKeeperDies: drover keeps the process from then on.
 func TestKeeperDies(t *testing.T) {
-	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who procfs.Identity) {
+	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity) {
 		r.Exit(s.ID, 0)
 		r.pass(30 * time.Second)
 		r.Exit(who, 0)
@@ -134,7 +133,7 @@ func TestKeeperDies(t *testing.T) {
 // TestKeptIsNotEnded: drover refuses to end a process that supervisord would start again, for every caller. It refuses
 // to start the process while supervisord may be about to do so. After the hand-over all of it works.
 func TestKeptIsNotEnded(t *testing.T) {
-	kept(t, func(t *testing.T, r *rig, s *operationtest.Supervisord, who procfs.Identity) {
+	kept(t, func(t *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity) {
 		const text = "nothing was done: supervisord (pid 100) still keeps the process, and may start it again. First " +
 			"remove its program from the configuration, then `supervisorctl update`"
 		refused := func(text string, ops ...process.Op) {
@@ -162,7 +161,7 @@ func TestKeptIsNotEnded(t *testing.T) {
 		r.ran("exec ./a", "exec ./a")
 		r.state("a", "stopped", false)
 	})
-	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, _ procfs.Identity) {
+	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, _ instance.Identity) {
 		r.Exit(s.ID, 0)
 		r.do(process.Stop, "a", nil) // nobody keeps it
 		r.state("a", "stopped", false)
@@ -172,7 +171,7 @@ func TestKeptIsNotEnded(t *testing.T) {
 // TestStopAfterTheEnd: a stop while drover waits for the supervisor says that nothing runs. What supervisord starts
 // afterwards is not hidden.
 func TestStopAfterTheEnd(t *testing.T) {
-	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who procfs.Identity) {
+	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity) {
 		r.Exit(who, 0)
 		r.pass(time.Second)
 		item := r.submit(process.Stop, "a", nil)

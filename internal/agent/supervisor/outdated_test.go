@@ -7,7 +7,6 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/notify"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -50,7 +49,7 @@ func TestCauseEndsWithItsCopy(t *testing.T) {
 // TestCauseEndsWithItsKeeper: an operation that was refused because of another supervisor is no cause once that one has
 // gone.
 func TestCauseEndsWithItsKeeper(t *testing.T) {
-	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, _ procfs.Identity) {
+	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, _ instance.Identity) {
 		r.fails(process.Restart, "a")
 		r.pass(time.Minute)
 		r.cause("a", process.CauseKept)

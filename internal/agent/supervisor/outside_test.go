@@ -1,12 +1,12 @@
 package supervisor_test
 
 import (
+	"drover/internal/agent/instance"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -85,7 +85,7 @@ func TestUnwatchable(t *testing.T) {
 			r.do(process.Start, "a", r.spec("a"))
 			r.kill()
 			old := r.instance("a")
-			r.WatchError = func(who procfs.Identity) error {
+			r.WatchError = func(who instance.Identity) error {
 				if who == old {
 					return syscall.EMFILE
 				}
@@ -115,7 +115,7 @@ func TestDeathBeforeTheWatch(t *testing.T) {
 		s := r.spec("a")
 		r.do(process.Register, "a", s)
 		who := r.Spawn("a", file("a"), "")
-		r.WatchError = func(other procfs.Identity) error {
+		r.WatchError = func(other instance.Identity) error {
 			if other == who {
 				r.Exit(who, 1)
 			}

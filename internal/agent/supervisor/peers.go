@@ -9,14 +9,13 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
 // Owner implements operation.Peers.
-func (s *Supervisor) Owner(self process.ID, instance procfs.Identity) (process.ID, string, bool) {
+func (s *Supervisor) Owner(self process.ID, instance instance.Identity) (process.ID, string, bool) {
 	return s.peers.owner(self, instance)
 }
 
@@ -29,11 +28,11 @@ func (s *Supervisor) Knows(prefix string) bool {
 
 // Claimed implements operation.Peers. If it does not know another process to be running, it reads that process's pid
 // file, because somebody may just have started the process.
-func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.Identity {
+func (s *Supervisor) Claimed(self process.ID, among []instance.Identity) []instance.Identity {
 	if len(among) == 0 {
 		return nil
 	}
-	known := map[procfs.Identity]bool{}
+	known := map[instance.Identity]bool{}
 	for _, r := range s.all() {
 		f := r.shared.load()
 		switch {
@@ -47,10 +46,10 @@ func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(among), func(id procfs.Identity) bool { return !known[id] })
+	return slices.DeleteFunc(slices.Clone(among), func(id instance.Identity) bool { return !known[id] })
 }
 
-func (s *Supervisor) isAlive(id procfs.Identity) bool {
+func (s *Supervisor) isAlive(id instance.Identity) bool {
 	alive, _ := s.operator.Processes.Glance(id)
 	return alive
 }
@@ -114,14 +113,14 @@ type peerIndex struct {
 	mu    sync.Mutex
 	marks map[process.ID]marks
 	// Each list has the processes in the order in which they got the mark.
-	byInstance map[procfs.Identity][]process.ID
+	byInstance map[instance.Identity][]process.ID
 	byFile     map[string][]process.ID
 	byName     map[pidName][]process.ID
 }
 
 // marks identify one process. A zero field is not a mark.
 type marks struct {
-	instance procfs.Identity
+	instance instance.Identity
 	// file is the pid file that led to the instance.
 	file string
 	// host has the marks of a hosted process only.
@@ -168,7 +167,7 @@ func (x *peerIndex) put(id process.ID, m marks) {
 		return
 	}
 	if x.marks == nil {
-		x.marks, x.byInstance = map[process.ID]marks{}, map[procfs.Identity][]process.ID{}
+		x.marks, x.byInstance = map[process.ID]marks{}, map[instance.Identity][]process.ID{}
 		x.byFile, x.byName = map[string][]process.ID{}, map[pidName][]process.ID{}
 	}
 	moveMark(x.byInstance, id, old.instance, m.instance)
@@ -199,7 +198,7 @@ func moveMark[K comparable](by map[K][]process.ID, id process.ID, from, to K) {
 }
 
 // owner returns another process than self that has the instance, and the pid file that led to the instance.
-func (x *peerIndex) owner(self process.ID, instance procfs.Identity) (id process.ID, file string, ok bool) {
+func (x *peerIndex) owner(self process.ID, instance instance.Identity) (id process.ID, file string, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	id, ok = another(x.byInstance[instance], self)

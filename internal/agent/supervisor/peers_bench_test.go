@@ -1,12 +1,12 @@
 package supervisor_test
 
 import (
+	"drover/internal/agent/instance"
 	"fmt"
 	"log/slog"
 	"testing"
 
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/process"
@@ -22,12 +22,12 @@ func BenchmarkPeers(b *testing.B) {
 		Log: slog.New(slog.DiscardHandler),
 	})
 	records := make([]specstore.Record, n)
-	instances := make([]procfs.Identity, n)
+	instances := make([]instance.Identity, n)
 	for i := range n {
 		name := fmt.Sprint(i)
 		spec := process.Spec{Identity: process.Identity{ProcName: name, PIDPath: file(name)}}
 		records[i] = specstore.Record{ID: id(name), Spec: spec, Hosted: true}
-		instances[i] = procfs.Identity{BootID: operationtest.Boot, PID: i + 2, StartTicks: 1}
+		instances[i] = instance.Identity{BootID: operationtest.Boot, PID: i + 2, StartTicks: 1}
 		if err := h.PutRuntime(id(name), specstore.Runtime{Process: &instances[i], PIDFile: file(name)}); err != nil {
 			b.Fatal(err)
 		}

@@ -1,13 +1,13 @@
 package supervisor_test
 
 import (
+	"drover/internal/agent/instance"
 	"fmt"
 	"testing"
 	"time"
 
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -194,7 +194,7 @@ func TestOwner(t *testing.T) {
 		if _, _, ok := r.Owner(id("a"), who); ok {
 			t.Error("a process is not its own peer")
 		}
-		if _, _, ok := r.Owner(id("b"), procfs.Identity{PID: 4711}); ok {
+		if _, _, ok := r.Owner(id("b"), instance.Identity{PID: 4711}); ok {
 			t.Error("a stranger has an owner")
 		}
 		another := *s

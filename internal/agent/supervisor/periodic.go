@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"fmt"
 	"strconv"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/timetable"
 	"drover/internal/process"
@@ -186,7 +186,7 @@ func (r *runner) missed(last time.Time, count int) {
 // runLimit is the timer that ends a run by its time limit.
 type runLimit struct {
 	machineTimer
-	instance procfs.Identity
+	instance instance.Identity
 	limit    time.Duration
 }
 

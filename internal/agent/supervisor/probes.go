@@ -9,7 +9,6 @@ import (
 	"drover/internal/agent/notify"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/ready"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
@@ -17,7 +16,7 @@ import (
 )
 
 // Answered implements probe.Sink.
-func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer) {
+func (s *Supervisor) Answered(id process.ID, instance instance.Identity, revision uint64, health bool, a process.Answer) {
 	s.emit(id, func(ctx context.Context, r *runner) {
 		// An answer counts only for this instance and for the spec in force.
 		if r.proc.Record != nil && r.proc.Record.Revision == revision && r.proc.Runtime.Process != nil &&
@@ -160,7 +159,7 @@ const (
 type readiness struct {
 	timer    machineTimer
 	on       bool
-	instance procfs.Identity
+	instance instance.Identity
 	revision uint64
 	until    time.Duration
 	// check tests readiness; nil if time or a word of the process decides.

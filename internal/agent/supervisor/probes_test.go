@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"drover/internal/agent/instance"
 	"crypto/md5"
 	"encoding/hex"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -28,7 +28,7 @@ func well() process.Answer {
 }
 
 // answers has an instance answer to a command of the spec that is in force.
-func (r *rig) answers(name string, who procfs.Identity, health bool, a process.Answer) {
+func (r *rig) answers(name string, who instance.Identity, health bool, a process.Answer) {
 	r.t.Helper()
 	s, _, ok := r.Snapshot(id(name))
 	if !ok {

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"drover/internal/agent/instance"
 	"errors"
 	"slices"
 	"strings"
@@ -9,7 +10,6 @@ import (
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -404,7 +404,7 @@ func TestBeginOfAShortRun(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))
 		r.pass(time.Hour)
-		r.InstanceError = func(procfs.Identity) error { return liveness.ErrGone }
+		r.InstanceError = func(instance.Identity) error { return liveness.ErrGone }
 		r.Kill(file("a"))
 		r.pass(2 * time.Second)
 		r.Kill(file("a"))

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"drover/internal/agent/instance"
 	"strings"
 	"syscall"
 	"testing"
@@ -8,17 +9,16 @@ import (
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
 // TestEndInAReload: a process that ends in its reload has ended after a healthy run. So its first relaunch is at once,
 // and the end is told with its run time, its output and what ended it.
 func TestEndInAReload(t *testing.T) {
-	running := func(r *rig) procfs.Identity {
+	running := func(r *rig) instance.Identity {
 		_, rt, _ := r.Running(id("web"))
 		if rt.Process == nil {
-			return procfs.Identity{}
+			return instance.Identity{}
 		}
 		return *rt.Process
 	}

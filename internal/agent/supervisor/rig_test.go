@@ -17,7 +17,6 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/timetable"
@@ -438,7 +437,7 @@ func (s *sink) outcome(item string) (process.Outcome, bool) {
 }
 
 // instance returns the live instance of a process.
-func (r *rig) instance(name string) procfs.Identity {
+func (r *rig) instance(name string) instance.Identity {
 	r.t.Helper()
 	who, alive := r.Alive(file(name))
 	if !alive {

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"iter"
@@ -11,7 +12,6 @@ import (
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/limit"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
@@ -39,7 +39,7 @@ func (s *Supervisor) Subjects() iter.Seq[limit.Subject] {
 }
 
 // Exceeded implements limit.Sink.
-func (s *Supervisor) Exceeded(id process.ID, instance procfs.Identity, b process.Breach) {
+func (s *Supervisor) Exceeded(id process.ID, instance instance.Identity, b process.Breach) {
 	s.emit(id, func(ctx context.Context, r *runner) { r.exceeded(ctx, instance, &b) })
 }
 
@@ -58,7 +58,7 @@ func (s *Supervisor) emit(id process.ID, m message) {
 
 // exceeded ends a process that exceeds a limit. If the process has more breaches in an hour than start retries, drover
 // gives it up.
-func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.Breach) {
+func (r *runner) exceeded(ctx context.Context, who instance.Identity, b *process.Breach) {
 	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running || r.proc.Runtime.Process == nil ||
 		*r.proc.Runtime.Process != who {
 		return

@@ -12,7 +12,6 @@ import (
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
@@ -27,7 +26,7 @@ type watchState struct {
 }
 
 // exited handles the end of the watched instance.
-func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.Exit) {
+func (r *runner) exited(ctx context.Context, who instance.Identity, exit liveness.Exit) {
 	if r.proc.Runtime.Process == nil || *r.proc.Runtime.Process != who {
 		return
 	}
@@ -72,18 +71,18 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 }
 
 // leftBy returns what a foreground command that has ended with status 0 has left running: it may be a daemon.
-func (r *runner) leftBy(who procfs.Identity, how *process.Exit) []procfs.Identity {
+func (r *runner) leftBy(who instance.Identity, how *process.Exit) []instance.Identity {
 	rec := r.proc.Record
 	if rec == nil || !rec.Spec.Foreground() || r.proc.KeepsRuns() || how.Cause() != process.CauseExited {
 		return nil
 	}
 	all := r.sup.operator.Trees.Survivors(instance.Scope{Root: who, Run: r.proc.Runtime.Run})
 	others := r.sup.Claimed(r.id, all)
-	return slices.DeleteFunc(all, func(p procfs.Identity) bool { return p == who || slices.Contains(others, p) })
+	return slices.DeleteFunc(all, func(p instance.Identity) bool { return p == who || slices.Contains(others, p) })
 }
 
 // endOf returns what drover knows of an instance that has ended; rt is from the time when it ran.
-func (r *runner) endOf(who procfs.Identity, rt *specstore.Runtime) story.End {
+func (r *runner) endOf(who instance.Identity, rt *specstore.Runtime) story.End {
 	was := story.End{
 		PID: who.PID, Run: rt.Run, Began: rt.LastStartAt, Born: who.StartedAfterBoot(), Usage: r.usage(),
 		Health: rt.Health,
@@ -96,7 +95,7 @@ func (r *runner) endOf(who procfs.Identity, rt *specstore.Runtime) story.End {
 
 // awaitSuccessor looks for the process that the command of a run left behind, in a goroutine of its own. Until it
 // finds out, drover cannot tell whether the run is over.
-func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, was story.End) {
+func (r *runner) awaitSuccessor(ctx context.Context, who instance.Identity, was story.End) {
 	rec, rt := *r.proc.Record, operation.Sighted(r.proc.Runtime, instance.Sighting{})
 	r.step(ctx, lifecycle.CommandEnded{})
 	r.sup.goroutines.spawn(func() {
@@ -114,7 +113,7 @@ func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, was st
 }
 
 // ended continues after the end of an instance; seen is the sighting after that end.
-func (r *runner) ended(ctx context.Context, who procfs.Identity, seen instance.Sighting, was story.End) {
+func (r *runner) ended(ctx context.Context, who instance.Identity, seen instance.Sighting, was story.End) {
 	if seen.Run != "" && seen.Run == r.proc.Runtime.Run && r.proc.Record.Spec.Foreground() {
 		r.follows(seen)
 	} else {
@@ -213,7 +212,7 @@ func (r *runner) endedBefore() {
 }
 
 // found continues after a look found a new instance in place of before; before may be nil.
-func (r *runner) found(ctx context.Context, before *procfs.Identity) {
+func (r *runner) found(ctx context.Context, before *instance.Identity) {
 	r.stepAndTell(ctx, lifecycle.Found{}, func(c story.Change) []process.Event {
 		return []process.Event{r.proc.Found(c, before)}
 	})

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"drover/internal/agent/instance"
 	"cmp"
 	"context"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/idle"
 	"drover/internal/process"
@@ -60,7 +60,7 @@ type Config struct {
 // Sight is a running process that an agent sees.
 type Sight struct {
 	Process  process.ID      `json:"process"`
-	Instance procfs.Identity `json:"instance"`
+	Instance instance.Identity `json:"instance"`
 }
 
 // Due is a trial that has to begin when the agent has ended.

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"drover/internal/agent/instance"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -259,7 +260,7 @@ func (j *Judge) economical(child *os.Process, w window) error {
 		return fmt.Errorf("it ended after its proof: %w", err)
 	}
 	ticks := after.UserTicks + after.SystemTicks - w.before.UserTicks - w.before.SystemTicks
-	if share := float64(ticks) / procfs.TicksPerSecond / time.Since(w.since).Seconds(); share > j.MostCPU {
+	if share := float64(ticks) / instance.TicksPerSecond / time.Since(w.since).Seconds(); share > j.MostCPU {
 		return fmt.Errorf("it used %.0f %% of a processor after its proof, expected at most %.0f %%", 100*share,
 			100*j.MostCPU)
 	}

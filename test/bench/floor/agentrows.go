@@ -1,6 +1,7 @@
 package main
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 	"fmt"
 	"os"
@@ -74,7 +75,7 @@ func (b *bench) sampling(ctx context.Context) error {
 	defer a.close()
 	fs := procfs.New("/proc")
 	sampler := procfs.NewSampler(fs, 2)
-	var ids []procfs.Identity
+	var ids []instance.Identity
 	for _, spec := range a.drover.specs {
 		id, err := fs.Identify(a.drover.PID(spec.Name))
 		if err != nil {

@@ -32,10 +32,10 @@ type Host struct {
 
 	mu    sync.Mutex
 	pids  int
-	alive map[procfs.Identity]*living
-	files map[string]procfs.Identity // pid file → who is in it
+	alive map[instance.Identity]*living
+	files map[string]instance.Identity // pid file → who is in it
 	ended map[string]liveness.Exit   // run → how its command ended
-	runs  map[procfs.Identity]string // of the commands, until they are discarded
+	runs  map[instance.Identity]string // of the commands, until they are discarded
 }
 
 // living is a process that is alive.
@@ -49,18 +49,18 @@ type living struct {
 // New returns a machine that runs nothing, whose commands write output.
 func New(boot, output string) *Host {
 	return &Host{
-		boot: boot, output: output, pids: 1, alive: map[procfs.Identity]*living{},
-		files: map[string]procfs.Identity{},
-		ended: map[string]liveness.Exit{}, runs: map[procfs.Identity]string{},
+		boot: boot, output: output, pids: 1, alive: map[instance.Identity]*living{},
+		files: map[string]instance.Identity{},
+		ended: map[string]liveness.Exit{}, runs: map[instance.Identity]string{},
 	}
 }
 
 // newIdentity makes a process id; the caller holds the lock.
-func (h *Host) newIdentity() procfs.Identity {
+func (h *Host) newIdentity() instance.Identity {
 	h.pids++
-	return procfs.Identity{
+	return instance.Identity{
 		BootID: h.boot, PID: h.pids,
-		StartTicks: uint64(host.SinceBoot() / (time.Second / procfs.TicksPerSecond)),
+		StartTicks: uint64(host.SinceBoot() / (time.Second / instance.TicksPerSecond)),
 	}
 }
 
@@ -79,7 +79,7 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, _ instance.Ownersh
 }
 
 // Watch implements operation.Processes and probe.Host. The end of a command is told of at once.
-func (h *Host) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
+func (h *Host) Watch(id instance.Identity, fn func(liveness.Exit)) (stop func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p := h.alive[id]; p != nil {
@@ -100,7 +100,7 @@ func (h *Host) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), e
 }
 
 // Signal implements operation.Processes: every signal ends the process.
-func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
+func (h *Host) Signal(id instance.Identity, sig syscall.Signal) error {
 	if !h.end(id, liveness.Exit{Known: true, Signal: sig}) {
 		return fmt.Errorf("cannot signal pid %d: %w", id.PID, liveness.ErrGone)
 	}
@@ -108,7 +108,7 @@ func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
 }
 
 // end ends a process and reports whether it was alive.
-func (h *Host) end(id procfs.Identity, exit liveness.Exit) bool {
+func (h *Host) end(id instance.Identity, exit liveness.Exit) bool {
 	exit.At = time.Now()
 	h.mu.Lock()
 	p := h.alive[id]
@@ -124,7 +124,7 @@ func (h *Host) end(id procfs.Identity, exit liveness.Exit) bool {
 }
 
 // Instance implements operation.Processes.
-func (h *Host) Instance(id procfs.Identity) (i process.Instance, moved bool, err error) {
+func (h *Host) Instance(id instance.Identity) (i process.Instance, moved bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.alive[id]
@@ -136,7 +136,7 @@ func (h *Host) Instance(id procfs.Identity) (i process.Instance, moved bool, err
 }
 
 // Executes reports that every program is executed at once.
-func (h *Host) Executes(procfs.Identity) bool { return false }
+func (h *Host) Executes(instance.Identity) bool { return false }
 
 // Listeners knows no sockets.
 func (h *Host) Listeners(uint16) []uint64 { return nil }
@@ -145,7 +145,7 @@ func (h *Host) Listeners(uint16) []uint64 { return nil }
 func (h *Host) OtherHolder([]uint64, instance.Scope) string { return "" }
 
 // Glance implements operation.Processes.
-func (h *Host) Glance(id procfs.Identity) (alive, moved bool) {
+func (h *Host) Glance(id instance.Identity) (alive, moved bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.alive[id] != nil, false
@@ -180,14 +180,14 @@ func (h *Host) Launch(_ process.ID, run, line string, spec *process.Spec) (insta
 // command waits at its gate.
 type command struct {
 	h    *Host
-	id   procfs.Identity
+	id   instance.Identity
 	run  string
 	line string
 	spec *process.Spec
 }
 
 // Identity implements instance.Child.
-func (c *command) Identity() procfs.Identity { return c.id }
+func (c *command) Identity() instance.Identity { return c.id }
 
 // Release implements instance.Child: the command does what it is for, and has ended.
 func (c *command) Release() error {
@@ -256,7 +256,7 @@ func (h *Host) EndTree(_ context.Context, s instance.Scope, _ time.Duration) ([]
 }
 
 // Expect implements operation.Notices: nobody here says anything.
-func (h *Host) Expect(string, procfs.Identity) {}
+func (h *Host) Expect(string, instance.Identity) {}
 
 // Said implements operation.Notices.
 func (h *Host) Said(string) (said notify.Said, changed <-chan struct{}) { return said, nil }
@@ -280,7 +280,7 @@ func (h *Host) Take(string) int { return 0 }
 func (h *Host) Rival(string) int { return 0 }
 
 // Keeper implements operation.Claims: there is no other supervisor here.
-func (h *Host) Keeper(procfs.Identity) *instance.Keeper { return nil }
+func (h *Host) Keeper(instance.Identity) *instance.Keeper { return nil }
 
 // Keeps implements operation.Claims.
 func (h *Host) Keeps(instance.Keeper) bool { return false }
@@ -292,13 +292,13 @@ func (h *Host) Keeping(instance.Keeper) int { return 0 }
 func (h *Host) Drop(string) {}
 
 // Members implements operation.Trees.
-func (h *Host) Members(instance.Scope) []procfs.Identity { return nil }
+func (h *Host) Members(instance.Scope) []instance.Identity { return nil }
 
 // Survivors implements operation.Trees.
-func (h *Host) Survivors(instance.Scope) []procfs.Identity { return nil }
+func (h *Host) Survivors(instance.Scope) []instance.Identity { return nil }
 
 // RunOf implements operation.Trees.
-func (h *Host) RunOf(procfs.Identity) string { return "" }
+func (h *Host) RunOf(instance.Identity) string { return "" }
 
 // RunsOf implements operation.Trees.
 func (h *Host) RunsOf(string) []string { return nil }

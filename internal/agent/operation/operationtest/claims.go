@@ -2,13 +2,12 @@ package operationtest
 
 import (
 	"drover/internal/agent/instance"
-	"drover/internal/agent/procfs"
 )
 
 // Supervisord is the claims of a host without another drover, where a supervisord keeps its children.
 type Supervisord struct {
 	*World
-	ID procfs.Identity
+	ID instance.Identity
 }
 
 // NewSupervisord starts a supervisord on a host.
@@ -26,7 +25,7 @@ func (s *Supervisord) Rival(string) int { return 0 }
 func (s *Supervisord) Drop(string) {}
 
 // Keeper implements operation.Claims.
-func (s *Supervisord) Keeper(id procfs.Identity) *instance.Keeper {
+func (s *Supervisord) Keeper(id instance.Identity) *instance.Keeper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.procs[id]; p == nil || p.parent != s.ID || s.procs[s.ID] == nil {

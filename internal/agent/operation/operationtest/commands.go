@@ -11,7 +11,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
@@ -45,7 +44,7 @@ type Script struct {
 // command is one run.
 type command struct {
 	w      *World
-	id     procfs.Identity
+	id     instance.Identity
 	run    string
 	line   string
 	script Script
@@ -89,7 +88,7 @@ func (w *World) Crash() {
 	w.mu.Lock()
 	w.alone = true
 	clear(w.exits)
-	var gated []procfs.Identity
+	var gated []instance.Identity
 	for _, c := range w.runs {
 		if c.gated {
 			gated = append(gated, c.id)
@@ -131,7 +130,7 @@ func (w *World) Launch(_ process.ID, run, line string, _ *process.Spec) (instanc
 }
 
 // Identity implements instance.Child.
-func (c *command) Identity() procfs.Identity { return c.id }
+func (c *command) Identity() instance.Identity { return c.id }
 
 // Release implements instance.Child.
 func (c *command) Release() error {
@@ -182,7 +181,7 @@ func (c *command) end() {
 }
 
 // Executes implements operation.Processes.
-func (w *World) Executes(id procfs.Identity) bool {
+func (w *World) Executes(id instance.Identity) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.runs {
@@ -250,7 +249,7 @@ func (w *World) Discard(run string) {
 }
 
 // Members implements operation.Trees: the descendants of the root, unless a group holds them.
-func (w *World) Members(s instance.Scope) []procfs.Identity {
+func (w *World) Members(s instance.Scope) []instance.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s.Run != "" && !w.Ungrouped {
@@ -260,22 +259,22 @@ func (w *World) Members(s instance.Scope) []procfs.Identity {
 }
 
 // Survivors implements operation.Trees.
-func (w *World) Survivors(s instance.Scope) []procfs.Identity {
+func (w *World) Survivors(s instance.Scope) []instance.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.members(s)
 }
 
 // members are the live processes of a scope; the caller holds the lock.
-func (w *World) members(s instance.Scope) (ids []procfs.Identity) {
-	in := map[procfs.Identity]bool{s.Root: true}
+func (w *World) members(s instance.Scope) (ids []instance.Identity) {
+	in := map[instance.Identity]bool{s.Root: true}
 	for _, id := range s.Noted {
 		in[id] = true
 	}
 	for grown := true; grown; {
 		grown = false
 		for id, p := range w.procs {
-			if !in[id] && (in[p.parent] && p.parent != procfs.Identity{} || p.run != "" &&
+			if !in[id] && (in[p.parent] && p.parent != instance.Identity{} || p.run != "" &&
 				(p.run == s.Run || slices.Contains(s.Left, p.run)) && !w.Ungrouped) {
 				in[id], grown = true, true
 			}
@@ -286,7 +285,7 @@ func (w *World) members(s instance.Scope) (ids []procfs.Identity) {
 			ids = append(ids, id)
 		}
 	}
-	slices.SortFunc(ids, func(a, b procfs.Identity) int { return a.PID - b.PID })
+	slices.SortFunc(ids, func(a, b instance.Identity) int { return a.PID - b.PID })
 	return ids
 }
 
@@ -320,7 +319,7 @@ func (w *World) RunsOf(prefix string) (runs []string) {
 }
 
 // RunOf implements operation.Trees.
-func (w *World) RunOf(id procfs.Identity) string {
+func (w *World) RunOf(id instance.Identity) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p := w.procs[id]; p != nil {
@@ -336,8 +335,8 @@ func (w *World) EndTree(ctx context.Context, s instance.Scope,
 	end := End{Root: s.Root, Run: s.Run}
 	w.mu.Lock()
 	w.ends = append(w.ends, end)
-	names := map[procfs.Identity]string{}
-	doomed := slices.DeleteFunc(w.spare(s, w.members(s)), func(id procfs.Identity) bool {
+	names := map[instance.Identity]string{}
+	doomed := slices.DeleteFunc(w.spare(s, w.members(s)), func(id instance.Identity) bool {
 		p := w.procs[id]
 		if p != nil {
 			names[id] = p.name
@@ -369,16 +368,16 @@ func (w *World) EndTree(ctx context.Context, s instance.Scope,
 
 // spare removes the spared processes with all their descendants. The caller holds the lock; spare releases the lock
 // while it asks.
-func (w *World) spare(s instance.Scope, ids []procfs.Identity) []procfs.Identity {
+func (w *World) spare(s instance.Scope, ids []instance.Identity) []instance.Identity {
 	if s.Spared == nil || len(ids) == 0 {
 		return ids
 	}
 	w.mu.Unlock()
 	spared := s.Spared(ids)
 	w.mu.Lock()
-	var trees []procfs.Identity
+	var trees []instance.Identity
 	for _, id := range spared {
 		trees = append(trees, w.members(instance.Scope{Root: id})...)
 	}
-	return slices.DeleteFunc(ids, func(id procfs.Identity) bool { return slices.Contains(trees, id) })
+	return slices.DeleteFunc(ids, func(id instance.Identity) bool { return slices.Contains(trees, id) })
 }

@@ -1,10 +1,10 @@
 package operationtest
 
 import (
+	"drover/internal/agent/instance"
 	"context"
 
 	"drover/internal/agent/notify"
-	"drover/internal/agent/procfs"
 )
 
 // talk is what a run has said.
@@ -38,7 +38,7 @@ func (w *World) Say(run string, say func(*notify.Said)) {
 }
 
 // Expect implements operation.Notices.
-func (w *World) Expect(string, procfs.Identity) {}
+func (w *World) Expect(string, instance.Identity) {}
 
 // Said implements operation.Notices.
 func (w *World) Said(run string) (said notify.Said, changed <-chan struct{}) {

@@ -40,9 +40,9 @@ type World struct {
 	epoch time.Time
 
 	// WatchError, SignalError and InstanceError refuse a call for an instance when they return an error.
-	WatchError    func(procfs.Identity) error
-	SignalError   func(procfs.Identity) error
-	InstanceError func(procfs.Identity) error
+	WatchError    func(instance.Identity) error
+	SignalError   func(instance.Identity) error
+	InstanceError func(instance.Identity) error
 	// OnEndTree replaces the world's EndTree.
 	OnEndTree func(End) ([]int, error)
 	// Ungrouped says that no control group holds the run's processes: they are recognisable only while their parents
@@ -52,10 +52,10 @@ type World struct {
 	Marks instance.Marks
 
 	mu       sync.Mutex
-	procs    map[procfs.Identity]*proc
-	exits    map[procfs.Identity]liveness.Exit // what this life of the agent has seen
+	procs    map[instance.Identity]*proc
+	exits    map[instance.Identity]liveness.Exit // what this life of the agent has seen
 	alone    bool                              // there is no agent
-	files    map[string]procfs.Identity
+	files    map[string]instance.Identity
 	hung     map[string]bool
 	scripts  map[string]Script
 	talks    map[string]*talk
@@ -74,10 +74,10 @@ type World struct {
 
 // proc is a live process.
 type proc struct {
-	id       procfs.Identity
+	id       instance.Identity
 	name     string
 	run      string
-	parent   procfs.Identity
+	parent   instance.Identity
 	started  time.Time
 	onTERM   func()
 	watchers map[int]func(liveness.Exit)
@@ -92,7 +92,7 @@ type Signal struct {
 
 // End is one call of EndTree.
 type End struct {
-	Root procfs.Identity
+	Root instance.Identity
 	Run  string
 }
 
@@ -100,8 +100,8 @@ type End struct {
 func New(t testing.TB) *World {
 	return &World{
 		Journal: NewJournal(), t: t, epoch: time.Now(), pids: firstPID - 1,
-		procs: map[procfs.Identity]*proc{}, exits: map[procfs.Identity]liveness.Exit{},
-		files: map[string]procfs.Identity{},
+		procs: map[instance.Identity]*proc{}, exits: map[instance.Identity]liveness.Exit{},
+		files: map[string]instance.Identity{},
 		hung:  map[string]bool{}, scripts: map[string]Script{}, runs: map[string]*command{}, logs: map[string]string{},
 		talks: map[string]*talk{}, heard: make(chan string, 100),
 	}
@@ -144,7 +144,7 @@ func (w *World) Clock() time.Duration { return uptime + time.Since(w.epoch) }
 
 // Spawn makes a process in a run, which may be empty, and writes its pid to a pid file, unless the file is empty. The
 // process ends at SIGTERM.
-func (w *World) Spawn(name, file, run string) procfs.Identity {
+func (w *World) Spawn(name, file, run string) instance.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.add(name, run)
@@ -157,7 +157,7 @@ func (w *World) Spawn(name, file, run string) procfs.Identity {
 // add makes a process that ends at SIGTERM; the caller holds the lock.
 func (w *World) add(name, run string) *proc {
 	w.pids++
-	id := procfs.Identity{BootID: Boot, PID: w.pids, StartTicks: uint64(w.Clock() / (10 * time.Millisecond))}
+	id := instance.Identity{BootID: Boot, PID: w.pids, StartTicks: uint64(w.Clock() / (10 * time.Millisecond))}
 	p := &proc{id: id, name: name, run: run, started: time.Now(), watchers: map[int]func(liveness.Exit){}}
 	p.onTERM = func() { w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGTERM}) }
 	w.procs[id] = p
@@ -165,7 +165,7 @@ func (w *World) add(name, run string) *proc {
 }
 
 // Fork makes a child of a live process, in its run. It ends at SIGTERM.
-func (w *World) Fork(parent procfs.Identity, name string) procfs.Identity {
+func (w *World) Fork(parent instance.Identity, name string) instance.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.add(name, w.procs[parent].run)
@@ -174,14 +174,14 @@ func (w *World) Fork(parent procfs.Identity, name string) procfs.Identity {
 }
 
 // OnTERM says what a process does at SIGTERM.
-func (w *World) OnTERM(id procfs.Identity, do func()) {
+func (w *World) OnTERM(id instance.Identity, do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.procs[id].onTERM = do
 }
 
 // Write puts an instance into a pid file.
-func (w *World) Write(file string, id procfs.Identity) {
+func (w *World) Write(file string, id instance.Identity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.files[file] = id
@@ -195,7 +195,7 @@ func (w *World) Hang(file string, hangs bool) {
 }
 
 // End ends a process. It does nothing if the process has already ended.
-func (w *World) End(id procfs.Identity, exit liveness.Exit) {
+func (w *World) End(id instance.Identity, exit liveness.Exit) {
 	exit.At = time.Now()
 	w.mu.Lock()
 	var watchers []func(liveness.Exit)
@@ -213,12 +213,12 @@ func (w *World) End(id procfs.Identity, exit liveness.Exit) {
 }
 
 // Exit ends a process with an exit status.
-func (w *World) Exit(id procfs.Identity, code int) {
+func (w *World) Exit(id instance.Identity, code int) {
 	w.End(id, liveness.Exit{Known: true, Code: code})
 }
 
 // Kill ends the process that a pid file names, as by kill -9, and returns it.
-func (w *World) Kill(file string) procfs.Identity {
+func (w *World) Kill(file string) instance.Identity {
 	w.mu.Lock()
 	id := w.files[file]
 	w.mu.Unlock()
@@ -227,7 +227,7 @@ func (w *World) Kill(file string) procfs.Identity {
 }
 
 // Alive returns the process that a pid file names, if it is alive.
-func (w *World) Alive(file string) (procfs.Identity, bool) {
+func (w *World) Alive(file string) (instance.Identity, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	id, written := w.files[file]
@@ -250,7 +250,7 @@ func (w *World) Living() []string {
 }
 
 // Watched returns how many watches there are on a process.
-func (w *World) Watched(id procfs.Identity) int {
+func (w *World) Watched(id instance.Identity) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p, ok := w.procs[id]; ok {
@@ -313,13 +313,13 @@ func (w *World) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ow
 	return instance.Sighting{ID: &id, PIDFile: file, Matches: matches}
 }
 
-func (w *World) alive(id procfs.Identity) bool {
+func (w *World) alive(id instance.Identity) bool {
 	alive, _ := w.Glance(id)
 	return alive
 }
 
 // named returns the processes of a name, by ascending pid.
-func (w *World) named(name string) (all []procfs.Identity) {
+func (w *World) named(name string) (all []instance.Identity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, p := range w.procs {
@@ -327,12 +327,12 @@ func (w *World) named(name string) (all []procfs.Identity) {
 			all = append(all, id)
 		}
 	}
-	slices.SortFunc(all, func(a, b procfs.Identity) int { return cmp.Compare(a.PID, b.PID) })
+	slices.SortFunc(all, func(a, b instance.Identity) int { return cmp.Compare(a.PID, b.PID) })
 	return all
 }
 
 // Watch implements operation.Processes. It reports at once a process that ended earlier in this life of the agent.
-func (w *World) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
+func (w *World) Watch(id instance.Identity, fn func(liveness.Exit)) (stop func(), err error) {
 	if w.WatchError != nil {
 		if err := w.WatchError(id); err != nil {
 			return nil, err
@@ -359,7 +359,7 @@ func (w *World) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), 
 }
 
 // Signal implements operation.Processes.
-func (w *World) Signal(id procfs.Identity, sig syscall.Signal) error {
+func (w *World) Signal(id instance.Identity, sig syscall.Signal) error {
 	if w.SignalError != nil {
 		if err := w.SignalError(id); err != nil {
 			return err
@@ -391,7 +391,7 @@ func (w *World) Signals() []Signal {
 }
 
 // Instance implements operation.Processes.
-func (w *World) Instance(id procfs.Identity) (i process.Instance, moved bool, err error) {
+func (w *World) Instance(id instance.Identity) (i process.Instance, moved bool, err error) {
 	if w.InstanceError != nil {
 		if err := w.InstanceError(id); err != nil {
 			return process.Instance{}, false, err
@@ -407,7 +407,7 @@ func (w *World) Instance(id procfs.Identity) (i process.Instance, moved bool, er
 }
 
 // Glance implements operation.Processes. Nothing ever moves.
-func (w *World) Glance(id procfs.Identity) (alive, moved bool) {
+func (w *World) Glance(id instance.Identity) (alive, moved bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, alive = w.procs[id]
