@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/agent/eventlog"
@@ -300,7 +302,7 @@ func (a *Agent) resume(tracker *orders.Tracker) error {
 }
 
 // resendOutcomes reports the outcomes and removals that an earlier agent may not have delivered.
-func (a *Agent) resendOutcomes(records []specstore.Record, unacked []specstore.Entry) error {
+func (a *Agent) resendOutcomes(records []record.Record, unacked []record.Entry) error {
 	latest, err := a.store.Revision()
 	if err != nil {
 		return err
@@ -310,7 +312,7 @@ func (a *Agent) resendOutcomes(records []specstore.Record, unacked []specstore.E
 		if e.Op != process.Unregister || e.Outcome.Fault != process.None {
 			continue
 		}
-		if !slices.ContainsFunc(records, func(r specstore.Record) bool { return r.ID == e.Process }) {
+		if !slices.ContainsFunc(records, func(r record.Record) bool { return r.ID == e.Process }) {
 			a.reporter.Gone(e.Process, latest)
 		}
 	}

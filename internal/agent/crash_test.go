@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/eventlog"
@@ -78,15 +80,15 @@ func die() {
 	select {}
 }
 
-func (d *dying) PutProgress(item string, p specstore.Progress) error {
+func (d *dying) PutProgress(item string, p record.Progress) error {
 	return d.write(func() error { return d.Store.PutProgress(item, p) })
 }
 
-func (d *dying) PutRuntime(id process.ID, r specstore.Runtime) error {
+func (d *dying) PutRuntime(id process.ID, r record.Runtime) error {
 	return d.write(func() error { return d.Store.PutRuntime(id, r) })
 }
 
-func (d *dying) PutRecord(r specstore.Record) error {
+func (d *dying) PutRecord(r record.Record) error {
 	return d.write(func() error { return d.Store.PutRecord(r) })
 }
 
@@ -94,7 +96,7 @@ func (d *dying) Finish(item string, id process.ID, o process.Outcome, c specstor
 	return d.write(func() error { return d.Store.Finish(item, id, o, c) })
 }
 
-func (d *dying) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
+func (d *dying) Accept(entries []record.Entry) (fresh, known []record.Entry, err error) {
 	err = d.write(func() error {
 		fresh, known, err = d.Store.Accept(entries)
 		return err
@@ -191,7 +193,7 @@ func accept(journal *dying, super *supervisor.Supervisor, watcher *liveness.Watc
 	if order.Op == relaunchOnly {
 		return supervise(super, watcher, func(ctx context.Context) error { return untilUp(ctx, super, order.Process) })
 	}
-	fresh, known, err := journal.Accept([]specstore.Entry{order})
+	fresh, known, err := journal.Accept([]record.Entry{order})
 	if err != nil {
 		return err
 	}
@@ -236,7 +238,7 @@ func hostBeforehand(dir string, store *specstore.Store) error {
 		When: process.Always, Delay: 10, MaxDelay: 10, Factor: 1, ResetAfter: 60_000, GiveUpAfter: 3,
 		SuccessCodes: []string{"0"},
 	}
-	return store.PutRecord(specstore.Record{
+	return store.PutRecord(record.Record{
 		ID: order.Process, Spec: spec, Hosted: true, Want: process.WantRunning,
 	})
 }
@@ -295,12 +297,12 @@ func toldIn(dir string) (told []string, err error) {
 }
 
 // readOrder reads the operation to carry out: the file holds its name.
-func readOrder(dir string) (specstore.Entry, error) {
+func readOrder(dir string) (record.Entry, error) {
 	op, err := os.ReadFile(filepath.Join(dir, "op"))
 	if err != nil {
-		return specstore.Entry{}, err
+		return record.Entry{}, err
 	}
-	return specstore.Entry{
+	return record.Entry{
 		Item: "item-1", Process: process.ID{Namespace: "crash", Name: "test"}, Op: process.Op(op), Spec: crashSpec(dir),
 		BeginBy: host.SinceBoot() + time.Hour,
 	}, nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
@@ -15,7 +17,6 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/uplink"
 	"drover/internal/group"
@@ -67,7 +68,7 @@ type Limits interface {
 	// cannot change, and why.
 	Relimit(s instance.Scope, was, is *process.Spec) map[string]string
 	// Differs compares the running process of a runtime with its spec. alive is false if it has ended.
-	Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) (fields []process.LiveField, alive bool)
+	Differs(of process.ID, spec *process.Spec, rt record.Runtime) (fields []process.LiveField, alive bool)
 }
 
 // Starts is what a host has for the starts of processes.

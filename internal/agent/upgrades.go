@@ -6,10 +6,11 @@ import (
 	"runtime"
 	"strings"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/host"
 	"drover/internal/agent/orders"
 	"drover/internal/agent/procfs"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/upgrade"
 	"drover/internal/agent/uplink/standing"
@@ -24,14 +25,14 @@ type commands struct {
 }
 
 // Submit implements orders.Queue.
-func (c commands) Submit(entries []specstore.Entry) {
+func (c commands) Submit(entries []record.Entry) {
 	upgrades, others := split(entries)
 	c.upgrades.Submit(upgrades)
 	c.processes.Submit(others)
 }
 
 // split separates the orders on the agent itself from those on processes.
-func split(entries []specstore.Entry) (upgrades, others []specstore.Entry) {
+func split(entries []record.Entry) (upgrades, others []record.Entry) {
 	for _, e := range entries {
 		if e.Op.Name() == process.Upgrade {
 			upgrades = append(upgrades, e)

@@ -68,18 +68,17 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 // pure are the packages that only compute: they decide, and others act.
 func pure() []string {
 	return []string{
-		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/agent/uplink/standing",
-		"internal/server/breaker", "internal/server/desired", "internal/server/drift", "internal/server/past",
-		"internal/server/plan", "internal/server/rollout", "internal/server/task", "internal/server/upkeep",
-		"internal/server/access", "internal/server/alarm", "internal/words", "internal/importer", "internal/agent/story", "internal/agent/budget", "internal/agent/usage", "internal/agent/limit",
-		"internal/selector", "internal/statemachine", "internal/why",
+		"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/record", "internal/agent/story",
+		"internal/agent/uplink/standing", "internal/gse", "internal/process", "internal/selector",
+		"internal/server/breaker", "internal/server/desired", "internal/server/past", "internal/server/rollout",
+		"internal/server/task", "internal/server/upkeep", "internal/statemachine", "internal/why",
 	}
 }
 
 // TestPurePackagesDoNoIO looks at what they and our packages below them import by themselves: fmt, for one, reaches os.
 func TestPurePackagesDoNoIO(t *testing.T) {
 	harmless := []string{
-		"bytes", "cmp", "crypto/sha256", "encoding", "errors", "fmt", "maps", "math", "net/netip", "net/url", "path",
+		"bytes", "cmp", "crypto/sha256", "encoding", "errors", "fmt", "iter", "maps", "math", "net/netip", "net/url", "path",
 		"regexp", "slices", "sort", "strconv",
 		"strings", "sync", "time", "unicode", "github.com/netresearch/go-cron",
 	}
@@ -97,6 +96,21 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 				t.Errorf("%s, which is to be pure, has %s through %s", short, imported, dep)
 			}
 		}
+	}
+}
+
+// TestArchitectureNamesThePurePackages: the first rule of docs/architecture.md has the same list.
+func TestArchitectureNamesThePurePackages(t *testing.T) {
+	_, rule, _ := strings.Cut(content(t, "docs/architecture.md"), "The pure packages are ")
+	rule, _, _ = strings.Cut(rule, ".\n")
+	var named []string
+	for i, part := range strings.Split(rule, "`") {
+		if i%2 == 1 {
+			named = append(named, "internal/"+part)
+		}
+	}
+	if !slices.Equal(named, pure()) {
+		t.Errorf("docs/architecture.md names %q, pure are %q", named, pure())
 	}
 }
 
@@ -155,63 +169,72 @@ func mayImport() map[string][]string {
 		},
 		"internal/release": {},
 		"internal/agent/upgrade": {
-			"internal/agent/procfs", "internal/agent/specstore", "internal/durable", "internal/idle", "internal/process",
-			"internal/release", "internal/reserve", "internal/wire",
+			"internal/agent/instance", "internal/agent/procfs", "internal/agent/record", "internal/agent/specstore",
+			"internal/durable", "internal/idle", "internal/process", "internal/release", "internal/reserve",
+			"internal/wire",
 		},
 		"internal/depot": {"internal/idle", "internal/release", "internal/wire"},
 		"internal/agent/notify": {
-			"internal/agent/launch/gate", "internal/agent/pidfd", "internal/agent/procfs", "internal/idle",
+			"internal/agent/instance", "internal/agent/launch/gate", "internal/agent/pidfd", "internal/agent/procfs",
+			"internal/idle",
 		},
 		"internal/agent/inotify": {},
 		"internal/agent/logs": {
 			"internal/agent/inotify", "internal/agent/trail", "internal/clip", "internal/idle", "internal/pattern", "internal/process",
 			"internal/wire",
 		},
-		"internal/agent/pidfd":       {},
-		"internal/agent/procfs":      {"internal/process"},
+		"internal/agent/pidfd": {},
+		"internal/agent/procfs": {
+			"internal/agent/instance", "internal/process",
+		},
 		"internal/agent/cgroup":      {"internal/agent/pidfd", "internal/agent/procfs", "internal/idle"},
 		"internal/agent/launch/gate": {},
 		"internal/agent/launch": {
-			"internal/agent/cgroup", "internal/agent/launch/gate", "internal/agent/pidfd", "internal/agent/procfs",
-			"internal/agent/trail", "internal/clip", "internal/durable", "internal/process",
+			"internal/agent/cgroup", "internal/agent/instance", "internal/agent/launch/gate", "internal/agent/pidfd",
+			"internal/agent/procfs", "internal/agent/trail", "internal/clip", "internal/durable", "internal/process",
 		},
 		"internal/agent/liveness": {
-			"internal/agent/cgroup", "internal/agent/launch", "internal/agent/pidfd", "internal/agent/procfs",
-			"internal/idle", "internal/process",
+			"internal/agent/cgroup", "internal/agent/instance", "internal/agent/launch", "internal/agent/pidfd",
+			"internal/agent/procfs", "internal/idle", "internal/process",
 		},
-		"internal/agent/limit": {"internal/agent/procfs", "internal/agent/usage", "internal/process"},
+		"internal/agent/limit": {
+			"internal/agent/instance", "internal/agent/procfs", "internal/agent/usage", "internal/process",
+		},
 		"internal/agent/usage": {"internal/process", "internal/wire"},
 		"internal/agent/locate": {
-			"internal/agent/launch", "internal/agent/launch/gate", "internal/agent/procfs", "internal/agent/trail",
-			"internal/process",
+			"internal/agent/instance", "internal/agent/launch", "internal/agent/launch/gate",
+			"internal/agent/procfs", "internal/agent/trail", "internal/process",
 		},
 		"internal/agent/specstore": {
-			"internal/durable", "internal/release",
-			"internal/agent/drift", "internal/agent/instance", "internal/agent/procfs", "internal/clip", "internal/process",
+			"internal/agent/record", "internal/clip", "internal/durable", "internal/process", "internal/release",
 			"internal/reserve",
 		},
-		"internal/agent/probe": {
-			"internal/agent/liveness", "internal/agent/procfs", "internal/agent/ready", "internal/clip", "internal/idle",
-			"internal/process",
+		"internal/agent/record": {
+			"internal/agent/instance", "internal/process",
 		},
-		"internal/agent/drift":    {"internal/agent/trail", "internal/process"},
+		"internal/agent/probe": {
+			"internal/agent/instance", "internal/agent/liveness", "internal/agent/ready", "internal/clip",
+			"internal/idle", "internal/process",
+		},
+		"internal/agent/drift": {
+			"internal/agent/record", "internal/agent/trail", "internal/process",
+		},
 		"internal/agent/ready":    {"internal/agent/trail", "internal/pattern", "internal/process"},
 		"internal/agent/instance": {"internal/agent/procfs", "internal/process"},
 		"internal/agent/operation": {
 			"internal/agent/instance", "internal/agent/liveness", "internal/agent/notify", "internal/agent/probe",
-			"internal/agent/procfs", "internal/agent/ready", "internal/agent/specstore", "internal/agent/trail", "internal/clip",
-			"internal/process",
-		},
-		"internal/agent/story": {
-			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/procfs", "internal/agent/specstore",
+			"internal/agent/ready", "internal/agent/record", "internal/agent/specstore", "internal/agent/trail",
 			"internal/clip", "internal/process",
 		},
+		"internal/agent/story": {
+			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/record", "internal/clip",
+			"internal/process",
+		},
 		"internal/agent/supervisor": {
-			"internal/agent/budget",
-			"internal/agent/drift", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit",
-			"internal/agent/liveness", "internal/agent/notify", "internal/agent/operation", "internal/agent/probe",
-			"internal/agent/procfs", "internal/agent/ready", "internal/agent/specstore", "internal/agent/story",
-			"internal/agent/timetable", "internal/process",
+			"internal/agent/budget", "internal/agent/drift", "internal/agent/instance", "internal/agent/lifecycle",
+			"internal/agent/limit", "internal/agent/liveness", "internal/agent/notify", "internal/agent/operation",
+			"internal/agent/probe", "internal/agent/ready", "internal/agent/record", "internal/agent/specstore",
+			"internal/agent/story", "internal/agent/timetable", "internal/process",
 		},
 		"internal/agent/eventlog": {
 			"internal/clip", "internal/durable", "internal/idle", "internal/process",
@@ -229,7 +252,8 @@ func mayImport() map[string][]string {
 			"internal/agent/uplink", "internal/agent/uplink/standing", "internal/idle", "internal/process", "internal/wire",
 		},
 		"internal/agent/orders": {
-			"internal/agent/metrics", "internal/agent/specstore", "internal/clip", "internal/process", "internal/wire",
+			"internal/agent/metrics", "internal/agent/record", "internal/agent/specstore", "internal/clip",
+			"internal/process", "internal/wire",
 		},
 		"internal/server/access":  {"internal/process", "internal/selector", "internal/spelling", "internal/wildcard"},
 		"internal/server/rollout": {"api/v1", "internal/process"},
@@ -336,26 +360,25 @@ func mayImport() map[string][]string {
 		"docs/why":    {},
 		"docs/zh/why": {},
 		"internal/agent": {
-			"internal/service",
-			"internal/release", "internal/agent/upgrade", "internal/agent/uplink/standing",
-			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/facts", "internal/agent/host", "internal/frame",
-			"internal/agent/launch", "internal/agent/instance", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
-			"internal/agent/logs", "internal/agent/metrics",
-			"internal/agent/operation", "internal/agent/orders", "internal/agent/policy", "internal/agent/probe",
-			"internal/agent/procfs", "internal/agent/report", "internal/agent/specstore", "internal/agent/supervisor",
-			"internal/agent/timetable", "internal/agent/trail", "internal/agent/uplink", "internal/agent/usage",
-			"internal/clip", "internal/config", "internal/durable", "internal/fabric", "internal/group",
-			"internal/process", "internal/selector", "internal/wire",
+			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/facts", "internal/agent/host",
+			"internal/agent/instance", "internal/agent/launch", "internal/agent/lifecycle", "internal/agent/limit",
+			"internal/agent/liveness", "internal/agent/logs", "internal/agent/metrics", "internal/agent/operation",
+			"internal/agent/orders", "internal/agent/policy", "internal/agent/probe", "internal/agent/procfs",
+			"internal/agent/record", "internal/agent/report", "internal/agent/specstore",
+			"internal/agent/supervisor", "internal/agent/timetable", "internal/agent/trail",
+			"internal/agent/upgrade", "internal/agent/uplink", "internal/agent/uplink/standing",
+			"internal/agent/usage", "internal/clip", "internal/config", "internal/durable", "internal/fabric",
+			"internal/frame", "internal/group", "internal/process", "internal/release", "internal/selector",
+			"internal/service", "internal/wire",
 		},
 		"internal/agent/admission": {
 			"internal/agent", "internal/agent/uplink", "internal/joining", "internal/pki", "internal/wire",
 		},
 		"internal/agent/host": {
-			"internal/clip",
 			"internal/agent/cgroup", "internal/agent/inotify", "internal/agent/instance", "internal/agent/launch",
 			"internal/agent/liveness", "internal/agent/locate", "internal/agent/logs", "internal/agent/notify",
-			"internal/agent/probe", "internal/agent/procfs", "internal/agent/specstore", "internal/agent/trail",
-			"internal/durable", "internal/group", "internal/process",
+			"internal/agent/probe", "internal/agent/procfs", "internal/agent/record", "internal/agent/trail",
+			"internal/clip", "internal/durable", "internal/group", "internal/process",
 		},
 		"internal/agent/policy": {"internal/agent/trail", "internal/process", "internal/wildcard"},
 		"internal/agent/trail":  {},

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/agent/operation/operationtest"
@@ -241,10 +243,10 @@ func (b *both) take(disk *specstore.Store, super *supervisor.Supervisor, tell si
 		return nil
 	}
 	receipt := wire.Receipt{Version: wire.Version}
-	var entries []specstore.Entry
+	var entries []record.Entry
 	for _, o := range m.Orders {
 		life := m.Expires.Sub(m.Issued)
-		entries = append(entries, specstore.Entry{
+		entries = append(entries, record.Entry{
 			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, BeginBy: b.world.Clock() + life,
 			Expires: time.Now().Add(b.wall + life),
 		})

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent"
@@ -71,8 +73,8 @@ func (m *moments) arm(process string) {
 }
 
 // armFor begins to count if one of the orders is for the process.
-func (m *moments) armFor(orders []specstore.Entry) {
-	if slices.ContainsFunc(orders, func(e specstore.Entry) bool { return e.Process.Name == m.of }) {
+func (m *moments) armFor(orders []record.Entry) {
+	if slices.ContainsFunc(orders, func(e record.Entry) bool { return e.Process.Name == m.of }) {
 		m.arm(m.of)
 	}
 }
@@ -209,7 +211,7 @@ type dyingQueue struct {
 	*moments
 }
 
-func (q *dyingQueue) Submit(entries []specstore.Entry) {
+func (q *dyingQueue) Submit(entries []record.Entry) {
 	q.armFor(entries)
 	_ = q.around("agent: Submit", func() error { // which never fails
 		q.Queue.Submit(entries)
@@ -223,7 +225,7 @@ type dyingDisk struct {
 	*moments
 }
 
-func (d *dyingDisk) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
+func (d *dyingDisk) Accept(entries []record.Entry) (fresh, known []record.Entry, err error) {
 	d.armFor(entries)
 	err = d.around("agent: Accept", func() error {
 		fresh, known, err = d.Disk.Accept(entries)
@@ -232,15 +234,15 @@ func (d *dyingDisk) Accept(entries []specstore.Entry) (fresh, known []specstore.
 	return fresh, known, err
 }
 
-func (d *dyingDisk) PutProgress(item string, p specstore.Progress) error {
+func (d *dyingDisk) PutProgress(item string, p record.Progress) error {
 	return d.around("agent: PutProgress", func() error { return d.Disk.PutProgress(item, p) })
 }
 
-func (d *dyingDisk) PutRuntime(id process.ID, r specstore.Runtime) error {
+func (d *dyingDisk) PutRuntime(id process.ID, r record.Runtime) error {
 	return d.around("agent: PutRuntime", func() error { return d.Disk.PutRuntime(id, r) })
 }
 
-func (d *dyingDisk) PutRecord(r specstore.Record) error {
+func (d *dyingDisk) PutRecord(r record.Record) error {
 	return d.around("agent: PutRecord", func() error { return d.Disk.PutRecord(r) })
 }
 

@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 	"drover/test/judge"
@@ -136,11 +137,11 @@ func (r *reuser) one(owner instance.Identity) {
 		r.t.Errorf("the end of the owner's tree: left %v, %v", left, err)
 	}
 	spec := &process.Spec{Identity: process.Identity{ProcName: "ownerd", PIDPath: file, SetupPath: r.dir}}
-	if s := r.host.Look(spec, specstore.Runtime{Process: &owner, PIDFile: file}, instance.Ownership{}); s.Alive() {
+	if s := r.host.Look(spec, record.Runtime{Process: &owner, PIDFile: file}, instance.Ownership{}); s.Alive() {
 		r.t.Errorf("the victim is taken for the owner of pid %d: %+v", owner.PID, s)
 	}
 	spec.Identity.ProcName = "victimd"
-	if s := r.host.Look(spec, specstore.Runtime{}, instance.Ownership{}); s.Alive() {
+	if s := r.host.Look(spec, record.Runtime{}, instance.Ownership{}); s.Alive() {
 		r.t.Errorf("a stranger at a reused pid is adopted, only for its name: %+v", s)
 	}
 	if stop, err := r.host.Watch(owner, func(liveness.Exit) {}); err == nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -99,9 +101,9 @@ func pid(shown harness.Object) int {
 
 // memory is what an agent has on its disk.
 type memory struct {
-	records   map[string]specstore.Record
-	runtimes  map[string]specstore.Runtime
-	histories map[string]specstore.History
+	records   map[string]record.Record
+	runtimes  map[string]record.Runtime
+	histories map[string]record.History
 }
 
 // remembered reads what the agent, which has ended, has left on its disk.
@@ -126,7 +128,7 @@ func (r *rig) remembered() memory {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	m := memory{map[string]specstore.Record{}, map[string]specstore.Runtime{}, map[string]specstore.History{}}
+	m := memory{map[string]record.Record{}, map[string]record.Runtime{}, map[string]record.History{}}
 	for _, rec := range records {
 		id := process.ID{Namespace: "shop", Name: rec.ID.Name}
 		m.records[id.Name] = rec

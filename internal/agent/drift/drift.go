@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/record"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
@@ -35,21 +36,7 @@ const (
 
 // State is the result of one check, for the next check. The zero value is an empty state. It can be stored as JSON.
 type State struct {
-	Files []File `json:"files,omitempty"`
-}
-
-// File is the state of one file.
-type File struct {
-	Path string `json:"path"`
-	// Want is the checksum in the spec, Have the checksum of the file; Problem says why there is none.
-	Want    string `json:"want"`
-	Have    string `json:"have,omitempty"`
-	Problem string `json:"problem,omitempty"`
-	// Mark identifies the content that Have belongs to: while the mark is the same, the check need not read the file.
-	// If it is empty, the check must read the file.
-	Mark string `json:"mark,omitempty"`
-	// Since is when the file began to differ, in Unix milliseconds; 0 if it does not differ.
-	Since int64 `json:"since,omitempty"`
+	Files []record.ConfigFile `json:"files,omitempty"`
 }
 
 // Check compares the files with the checksums in the spec, and returns the files that differ, in the order of the
@@ -79,8 +66,8 @@ func Check(ctx context.Context, prev State, files []process.ConfigFile, visit tr
 }
 
 // previousFile returns the previous state of the same path, preferably with the same wanted checksum.
-func previousFile(prev State, f process.ConfigFile) File {
-	var best File
+func previousFile(prev State, f process.ConfigFile) record.ConfigFile {
+	var best record.ConfigFile
 	for _, p := range prev.Files {
 		if p.Path == f.Path && (best.Path == "" || p.Want == checksum(f)) {
 			best = p
@@ -101,8 +88,8 @@ func digester(f process.ConfigFile) hash.Hash {
 }
 
 // look compares one file.
-func look(f process.ConfigFile, before File, visit trail.Visit) File {
-	now := File{Path: f.Path, Want: checksum(f)}
+func look(f process.ConfigFile, before record.ConfigFile, visit trail.Visit) record.ConfigFile {
+	now := record.ConfigFile{Path: f.Path, Want: checksum(f)}
 	var have, mark string
 	err := errRelative
 	if filepath.IsAbs(f.Path) {
@@ -131,7 +118,7 @@ var (
 
 // sum returns the checksum of a file and the mark of its content. If the mark is unchanged, it takes the checksum from
 // before.
-func sum(way *trail.Trail, before File, hash hash.Hash) (have, mark string, err error) {
+func sum(way *trail.Trail, before record.ConfigFile, hash hash.Hash) (have, mark string, err error) {
 	if !way.IsRegular() {
 		return "", "", errNoFile
 	}

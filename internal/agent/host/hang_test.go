@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
-	"drover/internal/agent/specstore"
 	"drover/internal/test/harness"
 )
 
@@ -26,11 +27,11 @@ func TestLookAtAFileSystemThatHangs(t *testing.T) {
 		close(over)
 		return locate.Result{}
 	}, 50*time.Millisecond)
-	seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, instance.Ownership{})
+	seen := h.Look(spec(dir, "daemon", file), record.Runtime{}, instance.Ownership{})
 	if seen.Alive() || !seen.Unsure() || !strings.HasPrefix(seen.Note, file+" did not answer") {
 		t.Errorf("%+v", seen)
 	}
-	if seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{Process: &who.Identity},
+	if seen := h.Look(spec(dir, "daemon", file), record.Runtime{Process: &who.Identity},
 		instance.Ownership{}); !seen.Alive() {
 		t.Errorf("known to run: %+v", seen)
 	}

@@ -9,10 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/launch"
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
@@ -22,7 +23,7 @@ const replaced = " (deleted)"
 
 // Differs compares a running process with its spec. alive is false if the process has ended. The process of somebody
 // else is compared by its executable and account only.
-func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) (
+func (h *Host) Differs(of process.ID, spec *process.Spec, rt record.Runtime) (
 	fields []process.LiveField, alive bool,
 ) {
 	id := *rt.Process
@@ -56,7 +57,7 @@ func (h *Host) Differs(of process.ID, spec *process.Spec, rt specstore.Runtime) 
 }
 
 // otherExecutable compares the executable with what the line of the spec names now, links resolved.
-func (h *Host) otherExecutable(spec *process.Spec, rt specstore.Runtime, info *procfs.Info) []process.LiveField {
+func (h *Host) otherExecutable(spec *process.Spec, rt record.Runtime, info *procfs.Info) []process.LiveField {
 	path, gone := strings.CutSuffix(info.Exe, replaced)
 	field, named, now := process.LiveField{Path: "executable", Want: path, Have: "replaced on disk"}, "", ""
 	if words, exact := process.Words(spec.Commands.Run); exact && rt.Run != "" && !rt.Outside && spec.Foreground() {

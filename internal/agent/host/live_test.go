@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"drover/internal/agent/record"
+
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 )
@@ -69,7 +70,7 @@ func TestDiffersOfAWrapper(t *testing.T) {
 			info, err := live().Info(pid.PID)
 			return err == nil && info.Exe == path
 		})
-		if fields, alive := h.Differs(id, s, specstore.Runtime{Process: &pid, Run: "run-1"}); !alive || len(fields) > 0 {
+		if fields, alive := h.Differs(id, s, record.Runtime{Process: &pid, Run: "run-1"}); !alive || len(fields) > 0 {
 			t.Errorf("%q: alive %t, %v", line, alive, fields)
 		}
 	}
@@ -109,7 +110,7 @@ func TestOldRelease(t *testing.T) {
 	})
 	want := func(what string, want ...process.LiveField) {
 		t.Helper()
-		got, alive := h.Differs(id, s, specstore.Runtime{Process: &pid, Run: "run-1"})
+		got, alive := h.Differs(id, s, record.Runtime{Process: &pid, Run: "run-1"})
 		if !alive || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: alive %t, %+v, want %+v", what, alive, got, want)
 		}
@@ -149,8 +150,8 @@ func TestDiffers(t *testing.T) {
 	}
 	pid := child.Identity()
 	defer unix.Kill(pid.PID, unix.SIGKILL) //nolint:errcheck // it may have ended
-	rt := specstore.Runtime{Process: &pid, Run: "run-1"}
-	want := func(what string, s *process.Spec, rt specstore.Runtime, want ...string) {
+	rt := record.Runtime{Process: &pid, Run: "run-1"}
+	want := func(what string, s *process.Spec, rt record.Runtime, want ...string) {
 		t.Helper()
 		fields, alive := h.Differs(id, s, rt)
 		var got []string

@@ -10,11 +10,12 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
@@ -29,7 +30,7 @@ const (
 
 // Look implements operation.Processes. A recorded identity that still runs decides alone. Otherwise a process that
 // started after its pid file was written is a stranger at a reused pid, unless it was born in a run of the process.
-func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting {
+func (h *Host) Look(spec *process.Spec, rt record.Runtime, whose instance.Ownership) instance.Sighting {
 	if spec.Foreground() {
 		return h.lookAt(spec, rt)
 	}
@@ -108,7 +109,7 @@ func (h *Host) queryOf(spec *process.Spec, account launch.Account, whose instanc
 }
 
 // lookAt is Look for a foreground process: drover knows it from its birth, so no other process can be it.
-func (h *Host) lookAt(spec *process.Spec, rt specstore.Runtime) instance.Sighting {
+func (h *Host) lookAt(spec *process.Spec, rt record.Runtime) instance.Sighting {
 	if rt.Process == nil || !h.alive(*rt.Process) {
 		return instance.Sighting{}
 	}
@@ -132,7 +133,9 @@ func (h *Host) own(id instance.Identity, whose instance.Ownership) bool {
 }
 
 // instances returns the matches that are proven to be instances of the process.
-func (h *Host) instances(all []locate.Match, spec *process.Spec, whose instance.Ownership) (proven []instance.Identity) {
+func (h *Host) instances(
+	all []locate.Match, spec *process.Spec, whose instance.Ownership,
+) (proven []instance.Identity) {
 	for _, m := range all {
 		if m.Head && (h.own(m.ID, whose) || h.mistaken(m, spec) == "") {
 			proven = append(proven, m.ID)

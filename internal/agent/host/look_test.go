@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 )
@@ -53,10 +54,10 @@ func TestOldPIDFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := spec(dir, "daemon", file)
-			seen := h.Look(s, specstore.Runtime{}, instance.Ownership{})
+			seen := h.Look(s, record.Runtime{}, instance.Ownership{})
 			was := who.Identity // the daemon, which has ended
 			was.StartTicks--
-			if diff := cmp.Diff(seen, h.Look(s, specstore.Runtime{Process: &was}, instance.Ownership{})); diff != "" {
+			if diff := cmp.Diff(seen, h.Look(s, record.Runtime{Process: &was}, instance.Ownership{})); diff != "" {
 				t.Errorf("with another process of that pid on record (-without +with): %s", diff)
 			}
 			if !c.alive {
@@ -84,7 +85,7 @@ func TestRecordedIdentityDecides(t *testing.T) {
 	who, other := start(t, path), start(t, path)
 	file := pidFile(t, other.PID)
 	s := spec(dir, "daemon", file)
-	rt := specstore.Runtime{Process: &who.Identity, PIDFile: "/as/recorded"}
+	rt := record.Runtime{Process: &who.Identity, PIDFile: "/as/recorded"}
 	mine := instance.Sighting{ID: &who.Identity, PIDFile: "/as/recorded", Matches: 1}
 
 	if diff := cmp.Diff(mine, h.Look(s, rt, instance.Ownership{})); diff != "" {
@@ -93,12 +94,12 @@ func TestRecordedIdentityDecides(t *testing.T) {
 	reused := who.Identity
 	reused.StartTicks++
 	theirs := instance.Sighting{ID: &other.Identity, PIDFile: file, Matches: 1}
-	if diff := cmp.Diff(theirs, h.Look(s, specstore.Runtime{Process: &reused}, instance.Ownership{})); diff != "" {
+	if diff := cmp.Diff(theirs, h.Look(s, record.Runtime{Process: &reused}, instance.Ownership{})); diff != "" {
 		t.Errorf("the recorded pid is another process now (-want +got): %s", diff)
 	}
 	reused = who.Identity
 	reused.BootID = "another"
-	if diff := cmp.Diff(theirs, h.Look(s, specstore.Runtime{Process: &reused}, instance.Ownership{})); diff != "" {
+	if diff := cmp.Diff(theirs, h.Look(s, record.Runtime{Process: &reused}, instance.Ownership{})); diff != "" {
 		t.Errorf("it was recorded in another boot (-want +got): %s", diff)
 	}
 	if err := os.Remove(file); err != nil {
@@ -127,14 +128,14 @@ func TestOldPIDFileOfOwnRun(t *testing.T) {
 	s := spec(dir, "daemon", file)
 	own := instance.Ownership{Own: func(run string) bool { return run == "0123456789ab-1" }}
 	harness.Eventually(t, "that of the run", func() bool { // a shell executes it
-		seen := h.Look(s, specstore.Runtime{}, own)
+		seen := h.Look(s, record.Runtime{}, own)
 		return seen.ID != nil && *seen.ID == mine
 	})
-	if seen := h.Look(s, specstore.Runtime{}, instance.Ownership{}); seen.Alive() {
+	if seen := h.Look(s, record.Runtime{}, instance.Ownership{}); seen.Alive() {
 		t.Errorf("that of no run: %+v", seen)
 	}
 	s.Policy.Instances = 2
-	if seen := h.Look(s, specstore.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != other.Identity {
+	if seen := h.Look(s, record.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != other.Identity {
 		t.Errorf("another instance: %+v", seen)
 	}
 }
@@ -144,7 +145,7 @@ func TestLookByName(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, t.TempDir())
 	who := start(t, harness.Sleeper(t, dir, "daemon"))
-	seen := h.Look(spec(dir, "daemon", ""), specstore.Runtime{}, instance.Ownership{})
+	seen := h.Look(spec(dir, "daemon", ""), record.Runtime{}, instance.Ownership{})
 	if diff := cmp.Diff(instance.Sighting{ID: &who.Identity, Matches: 1, Doubt: seen.Doubt}, seen); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
 	}
@@ -160,7 +161,7 @@ func TestPIDFileIsResolved(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	if seen := h.Look(spec(dir, "daemon", link), specstore.Runtime{}, instance.Ownership{}); !seen.Alive() ||
+	if seen := h.Look(spec(dir, "daemon", link), record.Runtime{}, instance.Ownership{}); !seen.Alive() ||
 		seen.PIDFile != file {
 		t.Errorf("seen through %q, want %q: %+v", seen.PIDFile, file, seen)
 	}
@@ -175,21 +176,21 @@ func TestInstances(t *testing.T) {
 	file := pidFile(t, first.PID)
 	s := spec(dir, "daemon", file)
 	s.Policy.Instances = 3
-	if seen := h.Look(s, specstore.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != first.Identity ||
+	if seen := h.Look(s, record.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != first.Identity ||
 		seen.Matches != 2 {
 		t.Errorf("at first: %+v", seen)
 	}
-	if seen := h.Look(s, specstore.Runtime{Process: &second.Identity}, instance.Ownership{}); seen.ID == nil ||
+	if seen := h.Look(s, record.Runtime{Process: &second.Identity}, instance.Ownership{}); seen.ID == nil ||
 		*seen.ID != second.Identity || seen.Matches != 2 {
 		t.Errorf("with the second one recorded: %+v", seen)
 	}
 	first.end()
-	if seen := h.Look(s, specstore.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != second.Identity ||
+	if seen := h.Look(s, record.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != second.Identity ||
 		seen.Matches != 1 {
 		t.Errorf("the pid file names one that has ended: %+v", seen)
 	}
 	s.Policy.Instances = 1
-	if seen := h.Look(s, specstore.Runtime{}, instance.Ownership{}); seen.Alive() {
+	if seen := h.Look(s, record.Runtime{}, instance.Ownership{}); seen.Alive() {
 		t.Errorf("only one is expected, and that has ended: %+v", seen)
 	}
 }
@@ -253,7 +254,7 @@ func TestEndedInItsPIDFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-exits
-	seen := h.Look(spec("/", "sh", file), specstore.Runtime{}, instance.Ownership{})
+	seen := h.Look(spec("/", "sh", file), record.Runtime{}, instance.Ownership{})
 	e := seen.Ended
 	if seen.Alive() || e == nil || e.PID != who.PID || e.How == nil || e.How.Code != 7 {
 		t.Fatalf("%+v, %+v", seen, e)
@@ -264,7 +265,7 @@ func TestEndedInItsPIDFile(t *testing.T) {
 	if err := os.Chtimes(file, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if e := h.Look(spec("/", "sh", file), specstore.Runtime{}, instance.Ownership{}).Ended; e == nil || e.How != nil {
+	if e := h.Look(spec("/", "sh", file), record.Runtime{}, instance.Ownership{}).Ended; e == nil || e.How != nil {
 		t.Errorf("an earlier process of that pid: %+v", e)
 	}
 }

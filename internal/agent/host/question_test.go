@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"fmt"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/host"
 	"drover/internal/agent/liveness"

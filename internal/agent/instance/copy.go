@@ -3,7 +3,6 @@ package instance
 import (
 	"strconv"
 	"time"
-
 )
 
 // Copy is a running process that may be the process of a spec, and that no drover keeps: it has the account, the

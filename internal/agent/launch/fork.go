@@ -1,11 +1,12 @@
 package launch
 
 import (
-	"drover/internal/agent/instance"
 	"fmt"
 	"os"
 	"runtime"
 	"syscall"
+
+	"drover/internal/agent/instance"
 
 	"golang.org/x/sys/unix"
 

@@ -4,7 +4,6 @@
 package launch
 
 import (
-	"drover/internal/agent/instance"
 	"cmp"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+
+	"drover/internal/agent/instance"
 
 	"golang.org/x/sys/unix"
 

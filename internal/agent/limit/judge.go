@@ -1,8 +1,9 @@
 package limit
 
 import (
-	"drover/internal/agent/instance"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/procfs"
 	"drover/internal/process"

@@ -1,9 +1,10 @@
 package limit_test
 
 import (
-	"drover/internal/agent/instance"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"github.com/google/go-cmp/cmp"
 

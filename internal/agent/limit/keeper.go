@@ -5,7 +5,6 @@
 package limit
 
 import (
-	"drover/internal/agent/instance"
 	"cmp"
 	"context"
 	"iter"
@@ -14,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/usage"

@@ -1,7 +1,6 @@
 package limit_test
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"iter"
@@ -12,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -1,12 +1,13 @@
 package liveness_test
 
 import (
-	"drover/internal/agent/instance"
 	"log/slog"
 	"os"
 	"os/user"
 	"syscall"
 	"testing"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"

@@ -1,7 +1,6 @@
 package liveness_test
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"golang.org/x/sys/unix"
 

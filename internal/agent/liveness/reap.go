@@ -1,11 +1,12 @@
 package liveness
 
 import (
-	"drover/internal/agent/instance"
 	"errors"
 	"os"
 	"syscall"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"golang.org/x/sys/unix"
 

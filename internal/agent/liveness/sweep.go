@@ -1,11 +1,12 @@
 package liveness
 
 import (
-	"drover/internal/agent/instance"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"golang.org/x/sys/unix"
 

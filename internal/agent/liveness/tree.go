@@ -1,7 +1,6 @@
 package liveness
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/idle"
 

@@ -1,7 +1,6 @@
 package liveness_test
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/liveness"

@@ -4,7 +4,6 @@
 package liveness
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -17,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"golang.org/x/sys/unix"
 

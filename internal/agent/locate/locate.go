@@ -4,7 +4,6 @@
 package locate
 
 import (
-	"drover/internal/agent/instance"
 	"cmp"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/launch"
 	"drover/internal/agent/procfs"

@@ -1,8 +1,9 @@
 package locate
 
 import (
-	"drover/internal/agent/instance"
 	"fmt"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/trail"

@@ -4,7 +4,6 @@
 package notify
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"golang.org/x/sys/unix"
 

@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"drover/internal/agent/instance"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"drover/internal/agent/instance"
 )
 
 // controlSize is room for the credentials of a sender, the time and all descriptors that a message can have

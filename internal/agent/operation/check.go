@@ -6,9 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -99,14 +100,14 @@ func (n *session) staysUp(since time.Duration) (instance.Sighting, checkFailure,
 }
 
 // finished reports whether the process of a step has ended as its policy of relaunches wants it: it needs no relaunch.
-func (n *session) finished(st *specstore.Step) bool {
+func (n *session) finished(st *record.Step) bool {
 	r := n.spec.Restarts()
 	success, _ := instance.Verdict(n.spec, n.died)
 	return n.isProcess(st) && n.runtime.Process == nil && success && r.When != process.Always
 }
 
 // deathOf is the watch on the command of a step that is the process and has ended. It waits for the notice of the end.
-func (n *session) deathOf(st *specstore.Step) *deathWatch {
+func (n *session) deathOf(st *record.Step) *deathWatch {
 	death := &deathWatch{session: n}
 	if n.isProcess(st) {
 		death.watch(st.Child)

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -126,7 +127,7 @@ func TestStartBesideCopies(t *testing.T) {
 				subject := operation.Subject{}
 				if c.stored {
 					s.Beside = process.Refuse
-					subject.Record = &specstore.Record{ID: e.Process, Spec: *s}
+					subject.Record = &record.Record{ID: e.Process, Spec: *s}
 					e.Spec, e.Beside = nil, c.wish
 				}
 				if c.ran {
@@ -248,8 +249,8 @@ func TestNameIsNoProofForARelaunch(t *testing.T) {
 		w.Script("uniqd &", operationtest.Script{End: func(run string) { w.Spawn("uniqd", "", run) }})
 		s := foreground()
 		s.Identity.ProcName, s.Commands = "uniqd", process.Commands{Start: "uniqd &"}
-		rec := specstore.Record{ID: nginx(), Spec: *s, Hosted: true}
-		r, err := w.operator.Relaunch(t.Context(), rec, specstore.Runtime{})
+		rec := record.Record{ID: nginx(), Spec: *s, Hosted: true}
+		r, err := w.operator.Relaunch(t.Context(), rec, record.Runtime{})
 		if err != nil || r.Runtime.Process == nil || r.Runtime.Process.PID != 102 || r.Runtime.Outside {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -337,7 +338,7 @@ func TestTakeOverOfAPid(t *testing.T) {
 			w.SetCopies(c)
 			s := foreground()
 			s.Beside = process.Adopt.WithPID(c.ID.PID, c.ID.StartTicks-late)
-			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			r, _ := w.operate(t, process.Start, s, record.Runtime{})
 			if taken := r.Runtime.Process != nil; taken != (late == 0) {
 				t.Errorf("a process that began %d ticks after the one that was named: taken over %v, %+v", late, taken, r.Outcome)
 			}
@@ -353,7 +354,7 @@ func TestStopOfADroversOwn(t *testing.T) {
 			w.SetCopies(instance.Copy{ID: w.Spawn("api", "", ""), SameLine: true, Run: run})
 			s := foreground()
 			s.Beside = process.TakeOver
-			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			r, _ := w.operate(t, process.Start, s, record.Runtime{})
 			r, _ = w.operate(t, process.Stop, foreground(), r.Runtime)
 			if r.Outcome.Fault != process.None || strings.Contains(r.Outcome.Text, "drover had not started it") != want {
 				t.Errorf("run %q: %+v", run, r.Outcome)

@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -31,7 +32,7 @@ func foreground() *process.Spec {
 }
 
 // operate carries out an operation to its end.
-func (w *world) operate(t *testing.T, op process.Op, s *process.Spec, rt specstore.Runtime) (operation.Result, time.Duration) {
+func (w *world) operate(t *testing.T, op process.Op, s *process.Spec, rt record.Runtime) (operation.Result, time.Duration) {
 	t.Helper()
 	e := entry(op, s)
 	e.Item += string(op) // items differ
@@ -39,7 +40,7 @@ func (w *world) operate(t *testing.T, op process.Op, s *process.Spec, rt specsto
 	return w.operateEntry(t, e, rt)
 }
 
-func (w *world) operateEntry(t *testing.T, e specstore.Entry, rt specstore.Runtime) (operation.Result, time.Duration) {
+func (w *world) operateEntry(t *testing.T, e record.Entry, rt record.Runtime) (operation.Result, time.Duration) {
 	t.Helper()
 	began := time.Now()
 	r, err := w.operator.Operate(t.Context(), e, operation.Subject{Runtime: rt})
@@ -109,7 +110,7 @@ func TestForegroundStart(t *testing.T) {
 					c.set(s)
 				}
 				w.Script(runLine, c.script)
-				r, took := w.operate(t, process.Start, s, specstore.Runtime{})
+				r, took := w.operate(t, process.Start, s, record.Runtime{})
 				if r.Outcome.Fault != c.fault || !strings.Contains(r.Outcome.Text, c.text) || took != c.took {
 					t.Errorf("%q %q after %v, want %q %q after %v", r.Outcome.Fault, r.Outcome.Text, took, c.fault, c.text,
 						c.took)
@@ -159,7 +160,7 @@ func TestLimitHitInTheStartCheck(t *testing.T) {
 				s.Policy.CycleTime = 60
 				c.script.Takes = 20 * time.Millisecond
 				w.Script(runLine, c.script)
-				if r, _ := w.operate(t, process.Start, s, specstore.Runtime{}); !strings.HasSuffix(r.Outcome.Text, c.want) {
+				if r, _ := w.operate(t, process.Start, s, record.Runtime{}); !strings.HasSuffix(r.Outcome.Text, c.want) {
 					t.Errorf("%q, want %q", r.Outcome.Text, c.want)
 				}
 			})
@@ -175,7 +176,7 @@ func TestTextsOfTheWire(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			e := entry(process.Stop, foreground())
 			e.Ordered = ordered
-			if r, _ := w.operateEntry(t, e, specstore.Runtime{}); r.Outcome.Text != want {
+			if r, _ := w.operateEntry(t, e, record.Runtime{}); r.Outcome.Text != want {
 				t.Errorf("ordered is %v: %q", ordered, r.Outcome.Text)
 			}
 		})
@@ -209,7 +210,7 @@ func TestForegroundStartOfAnEarlierAgent(t *testing.T) {
 
 func TestStopBySignals(t *testing.T) {
 	for name, c := range map[string]struct {
-		set     func(w *world, s *process.Spec, rt *specstore.Runtime)
+		set     func(w *world, s *process.Spec, rt *record.Runtime)
 		signals []syscall.Signal
 		took    time.Duration
 		fault   process.Fault
@@ -218,12 +219,12 @@ func TestStopBySignals(t *testing.T) {
 	}{
 		"it obeys": {signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, text: "success"},
 		"it is deaf": {
-			set:     func(w *world, _ *process.Spec, rt *specstore.Runtime) { w.OnTERM(*rt.Process, func() {}) },
+			set:     func(w *world, _ *process.Spec, rt *record.Runtime) { w.OnTERM(*rt.Process, func() {}) },
 			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 10 * time.Second, // and the tree ends
 			text: "success: it did not end within 10 s of TERM; drover killed it",
 		},
 		"its workers stay": {
-			set: func(w *world, s *process.Spec, rt *specstore.Runtime) {
+			set: func(w *world, s *process.Spec, rt *record.Runtime) {
 				w.Spawn("worker", "", rt.Run)
 				s.Labels = []byte(`{"drover.stop_scope": "process"}`)
 			},
@@ -231,7 +232,7 @@ func TestStopBySignals(t *testing.T) {
 			text:    "success: stop_scope: process leaves these running: pid 101 (worker)",
 		},
 		"the stop command fails": {
-			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
+			set: func(w *world, s *process.Spec, _ *record.Runtime) {
 				s.Commands.Stop = "ask"
 				w.Script("ask", operationtest.Script{Code: 1})
 			},
@@ -239,7 +240,7 @@ func TestStopBySignals(t *testing.T) {
 			text: "success: the stop command failed: exit status 1; drover sent TERM",
 		},
 		"the stop command hangs": {
-			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
+			set: func(w *world, s *process.Spec, _ *record.Runtime) {
 				s.Commands.Stop = "ask"
 				w.Script("ask", operationtest.Script{Takes: time.Hour})
 			},
@@ -248,27 +249,27 @@ func TestStopBySignals(t *testing.T) {
 				"it had started; drover sent TERM",
 		},
 		"it obeys another one": {
-			set: func(_ *world, s *process.Spec, _ *specstore.Runtime) {
+			set: func(_ *world, s *process.Spec, _ *record.Runtime) {
 				s.Stop.Signals = []process.StopSignal{{Signal: "QUIT", Wait: 5000}, {Signal: "KILL"}}
 			},
 			signals: []syscall.Signal{syscall.SIGQUIT, syscall.SIGCONT},
 		},
 		"it is deaf, and no KILL follows": {
-			set: func(w *world, s *process.Spec, rt *specstore.Runtime) {
+			set: func(w *world, s *process.Spec, rt *record.Runtime) {
 				w.OnTERM(*rt.Process, func() {})
 				s.Stop.Signals = s.Stop.Signals[:1]
 			},
 			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 10 * time.Second, fault: process.CheckFailed,
 		},
 		"its child is deaf": {
-			set: func(w *world, s *process.Spec, rt *specstore.Runtime) {
+			set: func(w *world, s *process.Spec, rt *record.Runtime) {
 				w.OnTERM(w.Spawn("child", "", rt.Run), func() {})
 				s.Stop.Signals = []process.StopSignal{{Signal: "TERM", Wait: 2000}, {Signal: "KILL"}}
 			},
 			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT, syscall.SIGTERM}, took: 2 * time.Second,
 		},
 		"a command asks first": {
-			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
+			set: func(w *world, s *process.Spec, _ *record.Runtime) {
 				s.Commands.Stop = "ask"
 				w.Script("ask", operationtest.Script{Takes: time.Second})
 			},
@@ -276,7 +277,7 @@ func TestStopBySignals(t *testing.T) {
 			text: "success: it did not end within 3 s of the stop command; drover sent TERM",
 		},
 		"out of use first": {
-			set: func(w *world, s *process.Spec, _ *specstore.Runtime) {
+			set: func(w *world, s *process.Spec, _ *record.Runtime) {
 				s.BeforeStop = &process.Hook{Run: "drain", Time: 5000}
 				w.Script("drain", operationtest.Script{Takes: time.Second, Code: 1})
 			},
@@ -288,7 +289,7 @@ func TestStopBySignals(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				w.Script(runLine, operationtest.Script{Takes: time.Hour})
 				s := foreground()
-				r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+				r, _ := w.operate(t, process.Start, s, record.Runtime{})
 				if c.set != nil {
 					c.set(w, s, &r.Runtime)
 				}
@@ -320,7 +321,7 @@ func TestBeforeStart(t *testing.T) {
 			s.BeforeStart = &process.Hook{Run: "check"}
 			w.Script("check", operationtest.Script{Takes: time.Second, Code: code, Output: "disk is full"})
 			w.Script(runLine, operationtest.Script{Takes: time.Hour})
-			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			r, _ := w.operate(t, process.Start, s, record.Runtime{})
 			if failed := r.Outcome.Fault != process.None; failed != (code != 0) || !slices.Equal(w.Lines(), want) ||
 				failed && !strings.Contains(r.Outcome.Text, "before_start failed: exit status 3") {
 				t.Errorf("exit status %d: %+v, commands %q", code, r.Outcome, w.Lines())
@@ -341,7 +342,7 @@ func TestLimitOfACommand(t *testing.T) {
 			s.BeforeStart = &process.Hook{Run: "check", Time: 5000}
 			w.Script("check", operationtest.Script{})
 			w.Script(step, operationtest.Script{Takes: time.Hour})
-			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			r, _ := w.operate(t, process.Start, s, record.Runtime{})
 			if !strings.HasPrefix(r.Outcome.Text, want) || r.Outcome.Cause != process.CauseCommandTimeout {
 				t.Errorf("%s: %+v", step, r.Outcome)
 			}
@@ -360,7 +361,7 @@ func TestForegroundFinishes(t *testing.T) {
 				w.Script(runLine, operationtest.Script{Takes: 20 * time.Millisecond, Code: code})
 				s := foreground()
 				s.Restart = &process.RestartPolicy{When: when, SuccessCodes: []string{"0"}}
-				r, _ := w.operate(t, process.Start, s, specstore.Runtime{LastExit: &process.Exit{Known: true}})
+				r, _ := w.operate(t, process.Start, s, record.Runtime{LastExit: &process.Exit{Known: true}})
 				if code != 0 {
 					want = process.CheckFailed
 				}
@@ -380,7 +381,7 @@ func TestJobFinishes(t *testing.T) {
 			w.Script(runLine, operationtest.Script{Takes: 20 * time.Millisecond, Code: code})
 			s := foreground()
 			s.Policy.Kind, s.Restart, s.Ready = process.SingleRun, nil, nil
-			if r, _ := w.operate(t, process.Start, s, specstore.Runtime{}); r.Outcome.Fault != want {
+			if r, _ := w.operate(t, process.Start, s, record.Runtime{}); r.Outcome.Fault != want {
 				t.Errorf("exit status %d: %+v", code, r.Outcome)
 			}
 		})

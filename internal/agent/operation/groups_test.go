@@ -3,6 +3,8 @@ package operation_test
 import (
 	"testing"
 
+	"drover/internal/agent/record"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation"
@@ -14,7 +16,7 @@ import (
 func TestSetGroups(t *testing.T) {
 	w := operationtest.New(t)
 	groups := []process.Group{{ID: "g", CPULimit: 20, MemWeight: 1}}
-	e := specstore.Entry{Item: "1", Process: process.ID{Namespace: "gse"}, Op: process.SetGroups, Groups: groups}
+	e := record.Entry{Item: "1", Process: process.ID{Namespace: "gse"}, Op: process.SetGroups, Groups: groups}
 	r, err := w.Operator(&peers{}).Operate(t.Context(), e, operation.Subject{})
 	want := operation.Result{
 		Outcome: process.Outcome{Text: process.Success},

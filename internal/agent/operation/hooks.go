@@ -1,7 +1,7 @@
 package operation
 
 import (
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 
@@ -18,7 +18,7 @@ func (n *session) beforeStart() error {
 	if n.spec.BeforeStart == nil {
 		return nil
 	}
-	if st := n.step(stepBeforeStart); st != nil && st.Phase == specstore.Done && succeeded(st.Result) {
+	if st := n.step(stepBeforeStart); st != nil && st.Phase == record.Done && succeeded(st.Result) {
 		n.noteLeft(st)
 		return nil // an earlier agent may have gone further
 	} else if st == nil && n.runtime.Process == nil {

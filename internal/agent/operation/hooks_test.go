@@ -1,15 +1,16 @@
 package operation_test
 
 import (
-	"drover/internal/agent/instance"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -38,7 +39,7 @@ func leaver(w *world) (s *process.Spec, left func(line string) int) {
 func TestLeftByCommands(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s, left := leaver(w)
-		r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+		r, _ := w.operate(t, process.Start, s, record.Runtime{})
 		r, _ = w.operate(t, process.Reload, s, r.Runtime)
 		if r.Outcome.Fault != process.None || left("before start") != 1 || left("reload") != 1 || len(r.Runtime.Left) != 2 {
 			t.Errorf("before the stop: %+v, runs %q", r.Outcome, r.Runtime.Left)
@@ -62,7 +63,7 @@ func TestLeftByCommandsBeforeARelaunch(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			s, left := leaver(w)
 			s.Policy.Kind = kind
-			rec, rt := specstore.Record{ID: nginx(), Spec: *s, Hosted: true}, specstore.Runtime{}
+			rec, rt := record.Record{ID: nginx(), Spec: *s, Hosted: true}, record.Runtime{}
 			for n := range 3 {
 				r, err := w.operator.Relaunch(t.Context(), rec, rt)
 				if err != nil || r.Runtime.Process == nil || left("before start") != 1 || len(r.Runtime.Left) != 1 {
@@ -110,7 +111,7 @@ func TestLeftByAFailedStart(t *testing.T) {
 			var helper instance.Identity
 			script.End = func(run string) { helper = w.Spawn("left", "", run) }
 			w.Script(line, script)
-			r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			r, _ := w.operate(t, process.Start, s, record.Runtime{})
 			if alive, _ := w.Glance(helper); r.Outcome.Fault == process.None || alive || left("before start") != 0 ||
 				len(r.Runtime.Left) != 0 {
 				t.Errorf("%s fails: %+v, runs %q; its process lives: %v", line, r.Outcome, r.Runtime.Left, alive)
@@ -120,7 +121,7 @@ func TestLeftByAFailedStart(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s, left := leaver(w)
 		s.Labels = []byte(`{"drover.stop_scope": "process"}`)
-		r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+		r, _ := w.operate(t, process.Start, s, record.Runtime{})
 		r, _ = w.operate(t, process.Stop, s, r.Runtime)
 		if r.Outcome.Fault != process.None || left("before start") != 1 || len(r.Runtime.Left) != 0 {
 			t.Errorf("stop_scope: process: %+v, runs %q", r.Outcome, r.Runtime.Left)
@@ -151,7 +152,7 @@ func TestBeforeStop(t *testing.T) {
 				s := foreground()
 				s.BeforeStop = &process.Hook{Run: "before stop"}
 				w.Script(runLine, operationtest.Script{Takes: 2 * time.Hour})
-				started, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+				started, _ := w.operate(t, process.Start, s, record.Runtime{})
 				if c.ends {
 					c.script.End = func(string) { w.Exit(*started.Runtime.Process, 0) }
 				}

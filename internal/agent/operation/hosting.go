@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -191,8 +193,8 @@ func (n *session) mayHost(pidFile string) error {
 }
 
 // record returns a copy of the stored record of the process, or a new record.
-func (n *session) record() *specstore.Record {
-	rec := specstore.Record{ID: n.id}
+func (n *session) record() *record.Record {
+	rec := record.Record{ID: n.id}
 	if n.subject.Record != nil {
 		rec = *n.subject.Record
 	}

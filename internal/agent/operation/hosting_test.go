@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/instance"
@@ -112,18 +114,18 @@ func TestWhatIsStored(t *testing.T) {
 	}{
 		{
 			process.Register, unknown,
-			specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped}},
+			specstore.Change{Put: &record.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped}},
 		},
 		{
 			process.Host, unknown,
-			specstore.Change{Put: &specstore.Record{
+			specstore.Change{Put: &record.Record{
 				ID: nginx(), Spec: *spec(), Want: process.WantRunning,
 				Hosted: true,
 			}},
 		},
 		{
 			process.Stop, unknown,
-			specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped}},
+			specstore.Change{Put: &record.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped}},
 		},
 		{process.Reload, unknown, specstore.Change{}},
 		{process.Reload, registered, specstore.Change{}},
@@ -415,7 +417,7 @@ func TestUpdateBackToWhatRuns(t *testing.T) {
 		subject.Record.Spec.Commands.Start = "./run"
 		who, s := w.Spawn("nginx", pidFile, ""), spec()
 		s.Identity.User = "root"
-		subject.Runtime = specstore.Runtime{
+		subject.Runtime = record.Runtime{
 			Process: &who, Run: "run", User: "root", SetupPath: s.Identity.SetupPath, Command: s.Commands.Start,
 			StartDigest: s.StartDigest(),
 		}
@@ -446,8 +448,8 @@ func TestStrictLimits(t *testing.T) {
 				was, is := foreground(), foreground()
 				is.Execution.RLimits.OpenFiles, is.Execution.StrictLimits = new(int64(30)), true
 				subject := operation.Subject{
-					Record:  &specstore.Record{ID: nginx(), Spec: *was, Hosted: true},
-					Runtime: specstore.Runtime{Process: &running, Run: "run-1", LastStartAt: 1},
+					Record:  &record.Record{ID: nginx(), Spec: *was, Hosted: true},
+					Runtime: record.Runtime{Process: &running, Run: "run-1", LastStartAt: 1},
 				}
 				r, err := o.Operate(t.Context(), entry(op, is), subject)
 				want := "preflight failed: limits.strict: limits.open_files is 20 instead of 30; nothing was done: pid 100 runs on"
@@ -479,8 +481,8 @@ func TestRelimit(t *testing.T) {
 		was := foreground()
 		was.Hard.Memory = 64 << 20
 		subject := operation.Subject{
-			Record: &specstore.Record{ID: nginx(), Spec: *was, Hosted: true},
-			Runtime: specstore.Runtime{
+			Record: &record.Record{ID: nginx(), Spec: *was, Hosted: true},
+			Runtime: record.Runtime{
 				Process: &running, Run: "run-1", LastStartAt: 1, Limits: map[string]string{"tasks": "old", "memory": "old"},
 			},
 		}
@@ -533,7 +535,7 @@ func TestRelimit(t *testing.T) {
 				!maps.Equal(r.Runtime.Limits, c.late) {
 				t.Errorf("%s: asked %q, %q, %v", c.op, got, r.Outcome.Text, r.Runtime.Limits)
 			}
-			record := &specstore.Record{ID: subject.Record.ID, Spec: s, RegisteredAt: 1}
+			record := &record.Record{ID: subject.Record.ID, Spec: s, RegisteredAt: 1}
 			for _, why := range o.Findings(record, &r.Runtime) {
 				if !strings.Contains(why.Text, "at the next start") || c.asked != "" && why.Since != time.Now().UnixMilli() {
 					t.Errorf("it is in force: %+v", why)
@@ -555,9 +557,9 @@ func TestFullLog(t *testing.T) {
 		config.LogFull = func() int64 { return full }
 		o := operation.New(config, w.peers)
 		running := w.Spawn("api", "", "run-1")
-		ran := specstore.Runtime{Process: &running, Run: "run-1"}
-		found := func(spec *process.Spec, rt *specstore.Runtime) (ids []process.CauseID) {
-			for _, c := range o.Findings(&specstore.Record{ID: nginx(), Spec: *spec}, rt) {
+		ran := record.Runtime{Process: &running, Run: "run-1"}
+		found := func(spec *process.Spec, rt *record.Runtime) (ids []process.CauseID) {
+			for _, c := range o.Findings(&record.Record{ID: nginx(), Spec: *spec}, rt) {
 				if ids = append(ids, c.ID); c.Since != full {
 					t.Errorf("%+v", c)
 				}
@@ -567,7 +569,7 @@ func TestFullLog(t *testing.T) {
 		if got := found(foreground(), &ran); !slices.Equal(got, []process.CauseID{process.CauseLogFull}) {
 			t.Errorf("found %q", got)
 		}
-		got := slices.Concat(found(foreground(), &specstore.Runtime{}), found(spec(), &ran))
+		got := slices.Concat(found(foreground(), &record.Runtime{}), found(spec(), &ran))
 		if full = 0; len(got) > 0 || len(found(foreground(), &ran)) > 0 {
 			t.Errorf("found %q", got)
 		}

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/notify"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -68,7 +69,7 @@ func TestStartIsOverWhenTheProcessSaysSo(t *testing.T) {
 					}
 				}})
 				s := notifying()
-				r, took := w.operate(t, process.Start, s, specstore.Runtime{})
+				r, took := w.operate(t, process.Start, s, record.Runtime{})
 				if r.Outcome.Fault != c.fault || !strings.Contains(r.Outcome.Text, c.text) || took != c.took {
 					t.Errorf("%q %q after %v, want %q %q after %v", r.Outcome.Fault, r.Outcome.Text, took, c.fault, c.text,
 						c.took)
@@ -103,7 +104,7 @@ func TestAWordSentInTimeCountsAtTheEnd(t *testing.T) {
 					w.OnSettle(func() { w.Say(run, func(said *notify.Said) { c.say(w, said) }) })
 					after(12*time.Second, func() { w.Say(run, func(said *notify.Said) { said.Ready = true }) })
 				}})
-				r, took := w.operate(t, process.Start, notifying(), specstore.Runtime{})
+				r, took := w.operate(t, process.Start, notifying(), record.Runtime{})
 				if r.Outcome.Fault != process.None || took != c.took {
 					t.Errorf("%+v after %v", r.Outcome, took)
 				}
@@ -160,7 +161,7 @@ func TestAStopWaitsForAProcessThatAsksForTime(t *testing.T) {
 					})
 				}})
 				s := notifying()
-				started, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+				started, _ := w.operate(t, process.Start, s, record.Runtime{})
 				<-time.After(time.Second)
 				who := *started.Runtime.Process
 				w.OnTERM(who, func() {

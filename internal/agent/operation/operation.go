@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/specstore"
@@ -22,7 +24,7 @@ import (
 // Processes is the host as far as running processes go.
 type Processes interface {
 	// Look finds the live instance of the process. An identity recorded in rt decides alone.
-	Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting
+	Look(spec *process.Spec, rt record.Runtime, whose instance.Ownership) instance.Sighting
 	// Watch calls fn once when the process ends. It fails with liveness.ErrGone if it has ended.
 	Watch(id instance.Identity, fn func(liveness.Exit)) (stop func(), err error)
 	// Signal sends a signal to exactly that process, or fails with liveness.ErrGone.
@@ -70,8 +72,8 @@ type Host interface {
 
 // Journal keeps the progress of an operation.
 type Journal interface {
-	GetProgress(item string) (specstore.Progress, error)
-	PutProgress(item string, p specstore.Progress) error
+	GetProgress(item string) (record.Progress, error)
+	PutProgress(item string, p record.Progress) error
 }
 
 // Peers knows the other processes of the agent.
@@ -180,8 +182,8 @@ func New(cfg Config, peers Peers) *Operator { return &Operator{Config: cfg, peer
 
 // Subject is what the agent knows about the process when an operation begins. Record is nil for an unknown process.
 type Subject struct {
-	Record  *specstore.Record
-	Runtime specstore.Runtime
+	Record  *record.Record
+	Runtime record.Runtime
 	// Overtook says that a kill or a stop has ended an operation under way: if it finds nothing alive, it has then
 	// still done its work.
 	Overtook bool
@@ -190,7 +192,7 @@ type Subject struct {
 	Hurry <-chan struct{}
 	// Checking is called when the check of a start begins: from then on the operation only looks. It is called again
 	// for each new instance that the check finds. It gets what is known of the instance, and may be nil.
-	Checking func(specstore.Runtime)
+	Checking func(record.Runtime)
 	// Seen is the instance on record, if it has been looked at for this operation; else nil.
 	Seen *process.Instance
 }
@@ -203,7 +205,7 @@ type Result struct {
 	Outcome process.Outcome
 	Change  specstore.Change
 	// Runtime describes the instance afterwards; its Process is nil when nothing runs.
-	Runtime specstore.Runtime
+	Runtime record.Runtime
 	// Restore says that the relaunch budget is full again. Now says that a hosted process that is down starts at once.
 	Restore bool
 	Now     bool
@@ -226,7 +228,7 @@ type endCause struct{ by string }
 func (c endCause) Error() string { return "ended by " + c.by }
 
 // EndedBy returns the cause for which a context ends when a kill or a stop overtakes an operation.
-func EndedBy(e *specstore.Entry) error {
+func EndedBy(e *record.Entry) error {
 	by := "a " + string(e.Op)
 	if who := cmp.Or(e.Actor.User, e.Actor.App); who != "" {
 		by += " of " + who
@@ -255,8 +257,8 @@ func (n *session) preparation() context.Context {
 // Operate carries out one accepted operation, or continues one that an earlier agent began. It blocks until the
 // outcome is known, or returns ErrInterrupted when ctx ends first. It then leaves running commands alone. If ctx ends
 // with EndedBy, it ends the command under way with its tree, and the outcome says so.
-func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (Result, error) {
-	var progress specstore.Progress
+func (o *Operator) Operate(ctx context.Context, e record.Entry, s Subject) (Result, error) {
+	var progress record.Progress
 	if e.Op != process.Query {
 		var err error
 		if progress, err = o.Journal.GetProgress(e.Item); err != nil {
@@ -299,7 +301,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 }
 
 // session returns an operation that has not begun.
-func (o *Operator) session(ctx context.Context, e specstore.Entry, s Subject) *session {
+func (o *Operator) session(ctx context.Context, e record.Entry, s Subject) *session {
 	n := &session{
 		Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s),
 		force:  e.Op.Forced(),
@@ -321,7 +323,7 @@ func (o *Operator) session(ctx context.Context, e specstore.Entry, s Subject) *s
 // NotBegun returns the result of an operation that did not begin, because of err: it has waited for other processes
 // without success. A start of a process of a process file is a wish all the same: the process is hosted, and starts
 // when it may. A process that does not stay up is only registered.
-func (o *Operator) NotBegun(ctx context.Context, e specstore.Entry, s Subject, err error) Result {
+func (o *Operator) NotBegun(ctx context.Context, e record.Entry, s Subject, err error) Result {
 	n := o.session(ctx, e, s)
 	resident := n.spec.Policy.Kind == process.Resident
 	if e.Op != process.Start || !resident && s.Record != nil {
@@ -347,7 +349,7 @@ func (o *Operator) NotBegun(ctx context.Context, e specstore.Entry, s Subject, e
 }
 
 // Beside returns why a start fails beside copies that run now, however long it waits; nil if it does not.
-func (o *Operator) Beside(ctx context.Context, e specstore.Entry, s Subject) error {
+func (o *Operator) Beside(ctx context.Context, e record.Entry, s Subject) error {
 	if e.Op != process.Start {
 		return nil
 	}
@@ -378,7 +380,7 @@ func (n *session) refusal(err error) error {
 }
 
 // SpecInForce returns the spec for an operation: the spec of the order, else the stored spec; nil if there is neither.
-func SpecInForce(e specstore.Entry, s Subject) *process.Spec {
+func SpecInForce(e record.Entry, s Subject) *process.Spec {
 	if e.Spec == nil && s.Record != nil {
 		return &s.Record.Spec
 	}

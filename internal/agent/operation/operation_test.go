@@ -1,12 +1,14 @@
 package operation_test
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -82,7 +84,7 @@ func (k knowledge) subject() operation.Subject {
 	if k == hosted {
 		want = process.WantRunning
 	}
-	return operation.Subject{Record: &specstore.Record{
+	return operation.Subject{Record: &record.Record{
 		ID: nginx(), Spec: stored(), Hosted: k == hosted, Want: want, GivenUp: k == hosted, RegisteredAt: 1,
 		Revision: 7,
 	}}
@@ -115,7 +117,7 @@ func (c scenario) run(t *testing.T) {
 			if c.running {
 				id := w.Spawn("nginx", pidFile, "earlier")
 				if c.known != unknown {
-					subject.Runtime = specstore.Runtime{
+					subject.Runtime = record.Runtime{
 						Process: &id, PIDFile: pidFile, Run: "earlier",
 						LastStartAt: time.Now().Unix(),
 					}
@@ -140,8 +142,8 @@ func (c scenario) run(t *testing.T) {
 	})
 }
 
-func entry(op process.Op, s *process.Spec) specstore.Entry {
-	return specstore.Entry{Item: item, Process: nginx(), Op: op, Spec: s}
+func entry(op process.Op, s *process.Spec) record.Entry {
+	return record.Entry{Item: item, Process: nginx(), Op: op, Spec: s}
 }
 
 func (c scenario) check(t *testing.T, w *world, r operation.Result, took time.Duration) {
@@ -203,7 +205,7 @@ func checkChange(t *testing.T, c scenario, subject operation.Subject, r operatio
 	if seen := r.Runtime.Process != nil; seen != c.alive {
 		t.Errorf("the process is seen %v, and alive %v", seen, c.alive)
 	}
-	want := specstore.Record{ID: nginx(), Spec: *sent, Hosted: c.hosted}
+	want := record.Record{ID: nginx(), Spec: *sent, Hosted: c.hosted}
 	if old := subject.Record; old != nil {
 		want.Revision, want.RegisteredAt, want.Want, want.GivenUp = old.Revision, old.RegisteredAt, old.Want,
 			old.GivenUp

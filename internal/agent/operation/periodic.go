@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 
 	"drover/internal/agent/specstore"
@@ -47,7 +49,7 @@ func (n *session) firstRun() (notes []string, err error) {
 			return append(notes, "the run is under way"), nil
 		}
 	}
-	st.Result = &specstore.CommandResult{
+	st.Result = &record.CommandResult{
 		Output: n.Commands.Output(st.Run),
 		Text:   "ended while the agent was away, exit status unknown",
 	}
@@ -73,7 +75,7 @@ func (n *session) firstRun() (notes []string, err error) {
 }
 
 // judgeSingle checks a single run whose command has ended, or whose spec has a readiness test.
-func (n *session) judgeSingle(st *specstore.Step) error {
+func (n *session) judgeSingle(st *record.Step) error {
 	field, _ := n.spec.Starter()
 	if !succeeded(st.Result) {
 		return n.undo(st, field, nil)
@@ -105,10 +107,10 @@ func (n *session) beginRun() error {
 	}
 	st := n.step(stepRun)
 	if st == nil {
-		n.progress.Steps = append(n.progress.Steps, specstore.Step{Name: stepRun})
+		n.progress.Steps = append(n.progress.Steps, record.Step{Name: stepRun})
 		st = n.step(stepRun)
 	}
-	if st.Phase != specstore.Released || n.begun(st) != nil {
+	if st.Phase != record.Released || n.begun(st) != nil {
 		_, line := n.spec.Starter()
 		st.DoneAt = n.Clock()
 		if err := n.release(st, line, func() bool { return false }); err != nil {
@@ -124,7 +126,7 @@ func (n *session) beginRun() error {
 }
 
 // begun returns nil if a released step has passed its gate, or still can, and errUnrun otherwise.
-func (n *session) begun(st *specstore.Step) error {
+func (n *session) begun(st *record.Step) error {
 	if alive, _ := n.Processes.Glance(st.Child); alive || n.Commands.Ran(st.Run) {
 		return nil
 	}
@@ -156,8 +158,8 @@ func (n *session) successor(run string, until time.Duration,
 
 // Successor waits for the process that the command of a run left behind, at most for the check time of its spec. It
 // returns the last sighting, or fails with ErrInterrupted when ctx ends first.
-func (o *Operator) Successor(ctx context.Context, rec specstore.Record,
-	rt specstore.Runtime,
+func (o *Operator) Successor(ctx context.Context, rec record.Record,
+	rt record.Runtime,
 ) (instance.Sighting, error) {
 	n := &session{
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Query, spec: &rec.Spec,

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -61,7 +62,7 @@ func (c scenario) runPeriodic(t *testing.T) {
 		subject := c.known.subject()
 		if c.running {
 			id := w.Spawn("nginx", pidFile, "earlier")
-			subject.Runtime = specstore.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
+			subject.Runtime = record.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
 		}
 		sent := spec()
 		c.set(w, sent)
@@ -103,7 +104,7 @@ func TestPeriodicStop(t *testing.T) {
 				everyMinute(&subject.Record.Spec)
 				if under {
 					w.Script("start", operationtest.Script{Takes: time.Hour})
-					after, err := w.operator.Relaunch(t.Context(), *subject.Record, specstore.Runtime{})
+					after, err := w.operator.Relaunch(t.Context(), *subject.Record, record.Runtime{})
 					rt := after.Runtime
 					if err != nil || rt.Process == nil {
 						t.Fatalf("the run could not be begun: %v, %+v", err, rt)
@@ -146,7 +147,7 @@ func TestARunIsBegunOnceOverDeathsOfTheAgent(t *testing.T) {
 		subject := hosted.subject()
 		everyMinute(&subject.Record.Spec)
 		w.Script("start", operationtest.Script{Takes: time.Hour})
-		first, err := w.operator.Relaunch(t.Context(), *subject.Record, specstore.Runtime{})
+		first, err := w.operator.Relaunch(t.Context(), *subject.Record, record.Runtime{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +156,7 @@ func TestARunIsBegunOnceOverDeathsOfTheAgent(t *testing.T) {
 		if !w.operator.Relaunching(nginx()) {
 			t.Fatal("nothing is known of the run")
 		}
-		again, err := w.operator.ResumeRelaunch(t.Context(), *subject.Record, specstore.Runtime{})
+		again, err := w.operator.ResumeRelaunch(t.Context(), *subject.Record, record.Runtime{})
 		if err != nil || again.Runtime.Process == nil || *again.Runtime.Process != *first.Runtime.Process ||
 			len(w.Lines()) != 1 {
 			t.Errorf("%v, %+v, ran %v: want the run that was under way", err, again, w.Lines())
@@ -170,7 +171,7 @@ func TestRetryStartsAHostedProcessAtOnce(t *testing.T) {
 		if err != nil || !r.Now || !r.Restore || r.Change.Put == nil || r.Change.Put.GivenUp {
 			t.Errorf("%+v, %v: want the budget restored and a start now", r, err)
 		}
-		r, err = w.operator.Operate(t.Context(), specstore.Entry{Item: "item-2", Process: nginx(), Op: process.Retry},
+		r, err = w.operator.Operate(t.Context(), record.Entry{Item: "item-2", Process: nginx(), Op: process.Retry},
 			registered.subject())
 		if err != nil || r.Outcome.Fault != process.Failed {
 			t.Errorf("%+v, %v: want a failure for a process that is not hosted", r.Outcome, err)
@@ -195,7 +196,7 @@ func TestTakeDownEndsTheTree(t *testing.T) {
 				id := w.Spawn("nginx", pidFile, "earlier")
 				w.Spawn("child", "", "earlier")
 				w.Script("stop", c.script)
-				rt := specstore.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
+				rt := record.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
 				after, err := w.operator.TakeDown(t.Context(), *subject.Record, rt)
 				if err != nil || after.Runtime.Process != nil || len(w.Living()) != 0 {
 					t.Errorf("%v, %+v: %v live, want none", err, after, w.Living())

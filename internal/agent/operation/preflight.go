@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -34,7 +35,7 @@ func (n *session) mayEnd(running instance.Sighting) error {
 
 // mayMakeRoom fails if a process could not start for which a removal would end this one: they are its copies, or
 // its command under another name.
-func (n *session) mayMakeRoom(followers []specstore.Follower) error {
+func (n *session) mayMakeRoom(followers []record.Follower) error {
 	if n.Preflight == nil || len(followers) == 0 || n.living(n.look()) == 0 {
 		return nil
 	}
@@ -42,7 +43,7 @@ func (n *session) mayMakeRoom(followers []specstore.Follower) error {
 		if !n.takesPlace(f) {
 			continue
 		}
-		if slices.ContainsFunc(followers, func(other specstore.Follower) bool { return isAfter(f, other.Process) }) {
+		if slices.ContainsFunc(followers, func(other record.Follower) bool { return isAfter(f, other.Process) }) {
 			continue // the other one may make what this one needs
 		}
 		spec := *f.Spec
@@ -60,7 +61,7 @@ func (n *session) mayMakeRoom(followers []specstore.Follower) error {
 
 // takesPlace reports whether a process is another form of the one that is removed: a copy of it, the entry of which it
 // was a copy, or its command under another name.
-func (n *session) takesPlace(f specstore.Follower) bool {
+func (n *session) takesPlace(f record.Follower) bool {
 	own, _ := process.CutCopy(n.id.Name)
 	entry, _ := process.CutCopy(f.Process.Name)
 	_, was := n.spec.Starter()
@@ -69,7 +70,7 @@ func (n *session) takesPlace(f specstore.Follower) bool {
 }
 
 // isAfter reports whether a process waits for another one of its namespace, or for all copies of that.
-func isAfter(f specstore.Follower, other process.ID) bool {
+func isAfter(f record.Follower, other process.ID) bool {
 	entry, _ := process.CutCopy(other.Name)
 	return f.Spec.After[other.Name] != "" || f.Spec.After[entry] != ""
 }

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -50,7 +51,7 @@ func TestRestartLooksFirst(t *testing.T) {
 				asked := w.refusing()
 				id := w.Spawn("nginx", pidFile, "earlier")
 				subject := hosted.subject()
-				subject.Runtime = specstore.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
+				subject.Runtime = record.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
 				s := spec()
 				c.set(s)
 				r, err := w.operator.Operate(t.Context(), entry(process.Restart, s), subject)
@@ -86,7 +87,7 @@ func TestFateOfTheFormer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		id := w.Spawn("nginx", pidFile, "earlier")
 		subject := hosted.subject()
-		subject.Runtime = specstore.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
+		subject.Runtime = record.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
 		s := spec()
 		s.Commands.Restart, s.BeforeStart = "", &process.Hook{Run: "check", Time: time.Minute.Milliseconds()}
 		w.Script("check", operationtest.Script{Code: 2})
@@ -140,7 +141,7 @@ func TestPreflightCommand(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				id := w.Spawn("nginx", pidFile, "earlier")
 				subject := hosted.subject()
-				subject.Runtime = specstore.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
+				subject.Runtime = record.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
 				s := spec()
 				s.Preflight = &process.Hook{Run: "check"}
 				w.Script("check", c.script)

@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/notify"
 	"drover/internal/agent/ready"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
@@ -34,7 +35,7 @@ func (n *session) mark(before *instance.Identity) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(n.spec.Identity.SetupPath, path)
 		}
-		log := specstore.LogMark(ready.MarkLog(path, n.Visitor(n.spec)))
+		log := record.LogMark(ready.MarkLog(path, n.Visitor(n.spec)))
 		earlier.Log = &log
 	}
 	if before == nil {
@@ -54,7 +55,7 @@ func (o *Operator) Visitor(spec *process.Spec) trail.Visit {
 
 // upCheck checks whether a step brought the process up, by the readiness test of the spec if there is one. before is
 // the instance that ran before the step.
-func (n *session) upCheck(st *specstore.Step, before *instance.Identity) (instance.Sighting, checkFailure, error) {
+func (n *session) upCheck(st *record.Step, before *instance.Identity) (instance.Sighting, checkFailure, error) {
 	if !n.asksReady() {
 		return n.startCheck(st.DoneAt)
 	}
@@ -67,7 +68,7 @@ func (n *session) upCheck(st *specstore.Step, before *instance.Identity) (instan
 
 func (n *session) asksReady() bool { return AsksReady(n.spec) }
 
-func (n *session) readyEnv(st *specstore.Step) ready.Env {
+func (n *session) readyEnv(st *record.Step) ready.Env {
 	env := ready.Env{
 		Exec: func(ctx context.Context, line string) error {
 			limit := attemptLimit
@@ -97,7 +98,7 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 // readyCheck waits until the process is alive and ready, at most until the end of its check time, counted from the end
 // of the step. It accepts the instance before only at that end, because that instance may still be about to go. It
 // returns the last sighting and the verdict.
-func (n *session) readyCheck(st *specstore.Step, before *instance.Identity,
+func (n *session) readyCheck(st *record.Step, before *instance.Identity,
 	check *ready.Check,
 ) (instance.Sighting, checkFailure, error) {
 	limit := seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
@@ -203,7 +204,7 @@ func (n *session) rest(d time.Duration, death *deathWatch) error {
 }
 
 // lastWord looks once more for a main process that the command of a step has named before its end.
-func (n *session) lastWord(st *specstore.Step) {
+func (n *session) lastWord(st *record.Step) {
 	if !n.spec.Notifies() || n.Notices == nil {
 		return
 	}
@@ -217,12 +218,12 @@ func (n *session) lastWord(st *specstore.Step) {
 
 // ReadyCheck returns the readiness test of a process that runs already; before is what was there before its start.
 func (o *Operator) ReadyCheck(ctx context.Context, id process.ID, spec *process.Spec, run string,
-	main instance.Identity, before specstore.Before,
+	main instance.Identity, before record.Before,
 ) (*ready.Check, error) {
 	n := &session{
-		Operator: o, ctx: ctx, id: id, op: process.Start, spec: spec, progress: specstore.Progress{Earlier: before},
+		Operator: o, ctx: ctx, id: id, op: process.Start, spec: spec, progress: record.Progress{Earlier: before},
 	}
-	return ready.New(*spec.Ready, n.readyEnv(&specstore.Step{Run: run, Child: main}))
+	return ready.New(*spec.Ready, n.readyEnv(&record.Step{Run: run, Child: main}))
 }
 
 // AsksReady reports whether a process itself tells that it is ready. Otherwise it is ready once it has stayed up.
@@ -230,7 +231,7 @@ func AsksReady(spec *process.Spec) bool { return spec.Ready != nil && spec.Ready
 
 // unready is what a process that has just been relaunched must still show before it counts as up; nil if it counts as
 // up now. A spec of the GSE and JOB APIs without a readiness test has none.
-func (n *session) unready() *specstore.Unready {
+func (n *session) unready() *record.Unready {
 	limit := checkTime(n.spec)
 	switch {
 	case AsksReady(n.spec):
@@ -243,7 +244,7 @@ func (n *session) unready() *specstore.Unready {
 		return nil
 	}
 	now := n.Clock()
-	return &specstore.Unready{
+	return &record.Unready{
 		Since: time.Now().UnixMilli(), From: now, Until: now + limit, Limit: now + limit,
 		Earlier: n.progress.Earlier,
 	}

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -195,7 +196,7 @@ func TestReadyByTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p, err := w.GetProgress(item); err != nil || p.Earlier.Log == nil ||
-			*p.Earlier.Log != (specstore.LogMark{Path: log, Device: p.Earlier.Log.Device, Inode: p.Earlier.Log.Inode, Size: 6}) {
+			*p.Earlier.Log != (record.LogMark{Path: log, Device: p.Earlier.Log.Device, Inode: p.Earlier.Log.Inode, Size: 6}) {
 			t.Errorf("noted %+v, %v", p.Earlier, err)
 		}
 		began := time.Now()

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -17,7 +18,7 @@ func relaunchKey(id process.ID) string { return "relaunch-" + process.Hash(id) }
 
 // After describes a process after a relaunch, or after an end by policy.
 type After struct {
-	Runtime specstore.Runtime
+	Runtime record.Runtime
 	// Ended are the other processes that were ended besides the main one.
 	Ended []liveness.Member
 	// Note says in words what went wrong.
@@ -29,12 +30,12 @@ type After struct {
 // alive; the runtime then says that it came from outside. Relaunch journals its command like an operation, so that the
 // next agent waits for that command and does not start a second one: see Relaunching and ResumeRelaunch. Call
 // Relaunched in the end.
-func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
-	return o.relaunch(ctx, rec, rt, specstore.Progress{})
+func (o *Operator) Relaunch(ctx context.Context, rec record.Record, rt record.Runtime) (After, error) {
+	return o.relaunch(ctx, rec, rt, record.Progress{})
 }
 
 // ResumeRelaunch continues a relaunch that an earlier agent began.
-func (o *Operator) ResumeRelaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
+func (o *Operator) ResumeRelaunch(ctx context.Context, rec record.Record, rt record.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(relaunchKey(rec.ID))
 	if err != nil {
 		o.Log.Warn("cannot read progress of relaunch", "process", rec.ID, "error", err)
@@ -42,8 +43,8 @@ func (o *Operator) ResumeRelaunch(ctx context.Context, rec specstore.Record, rt 
 	return o.relaunch(ctx, rec, rt, progress)
 }
 
-func (o *Operator) relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime,
-	progress specstore.Progress,
+func (o *Operator) relaunch(ctx context.Context, rec record.Record, rt record.Runtime,
+	progress record.Progress,
 ) (After, error) {
 	n := &session{
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Start, item: relaunchKey(rec.ID), spec: &rec.Spec,
@@ -55,7 +56,7 @@ func (o *Operator) relaunch(ctx context.Context, rec specstore.Record, rt specst
 
 // Relaunched forgets the progress of a relaunch. Call it when the result is recorded elsewhere.
 func (o *Operator) Relaunched(id process.ID) {
-	if err := o.Journal.PutProgress(relaunchKey(id), specstore.Progress{}); err != nil {
+	if err := o.Journal.PutProgress(relaunchKey(id), record.Progress{}); err != nil {
 		o.Log.Warn("cannot remove progress of relaunch", "process", id, "error", err)
 	}
 	o.active.drop(relaunchKey(id))
@@ -64,7 +65,7 @@ func (o *Operator) Relaunched(id process.ID) {
 // Relaunching reports whether an earlier agent was in the middle of a relaunch of the process.
 func (o *Operator) Relaunching(id process.ID) bool { return len(o.relaunchSteps(id)) > 0 }
 
-func (o *Operator) relaunchSteps(id process.ID) []specstore.Step {
+func (o *Operator) relaunchSteps(id process.ID) []record.Step {
 	progress, err := o.Journal.GetProgress(relaunchKey(id))
 	if err != nil {
 		return nil
@@ -74,9 +75,9 @@ func (o *Operator) relaunchSteps(id process.ID) []specstore.Step {
 
 // EndUnstored reports whether that agent could not store the end of the instance before the relaunch: the runtime on
 // record still has that instance.
-func (o *Operator) EndUnstored(id process.ID, rt *specstore.Runtime) bool {
+func (o *Operator) EndUnstored(id process.ID, rt *record.Runtime) bool {
 	if rt.Process == nil ||
-		slices.ContainsFunc(o.relaunchSteps(id), func(s specstore.Step) bool { return s.Run == rt.Run }) {
+		slices.ContainsFunc(o.relaunchSteps(id), func(s record.Step) bool { return s.Run == rt.Run }) {
 		return false
 	}
 	_, _, err := o.Processes.Instance(*rt.Process)
@@ -136,7 +137,7 @@ func (n *session) clearTheWay() {
 }
 
 // appear waits until drover finds the process, at most for its check time.
-func (n *session) appear(st *specstore.Step) error {
+func (n *session) appear(st *record.Step) error {
 	if n.isProcess(st) { // an end, however soon, is one of the process: its watch tells how it ended
 		n.started(instance.Sighting{ID: n.runtime.Process, Matches: 1, Run: st.Run}, st.Run)
 		return nil

@@ -7,22 +7,23 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
 // crashed is a hosted process whose instance has just ended.
-func crashed(w *world) (specstore.Record, specstore.Runtime) {
+func crashed(w *world) (record.Record, record.Runtime) {
 	id := w.Spawn("nginx", pidFile, "earlier")
 	w.Kill(pidFile)
 	rec := *hosted.subject().Record
 	rec.Spec = *spec()
-	return rec, specstore.Runtime{Ended: &id, PIDFile: pidFile, Run: "earlier", LastStartAt: 1, Attempts: 1}
+	return rec, record.Runtime{Ended: &id, PIDFile: pidFile, Run: "earlier", LastStartAt: 1, Attempts: 1}
 }
 
 func TestRelaunch(t *testing.T) {
@@ -148,7 +149,7 @@ func TestRelaunchClearsTheWay(t *testing.T) {
 		if diff := cmp.Diff([]operationtest.End{{Root: *rt.Ended, Run: "earlier"}}, w.Ends()); diff != "" {
 			t.Errorf("trees (-want +got): %s", diff)
 		}
-		want := specstore.Runtime{
+		want := record.Runtime{
 			Process: got.Runtime.Process, PIDFile: pidFile, Matches: 1, Run: operationtest.RunID(nginx(), 1),
 			User: "www", SetupPath: "/opt/nginx", Command: "start", LastStartAt: time.Now().Unix(), Attempts: 1,
 			StartDigest: rec.Spec.StartDigest(),
@@ -224,10 +225,10 @@ func TestRelaunchDespiteAnOldNote(t *testing.T) {
 	})
 }
 
-func (w *world) killedRelaunch(t *testing.T, rec specstore.Record, rt specstore.Runtime, n int) (killed bool) {
+func (w *world) killedRelaunch(t *testing.T, rec record.Record, rt record.Runtime, n int) (killed bool) {
 	t.Helper()
 	moments := 0
-	w.OnPut = func(string, specstore.Progress, bool) {
+	w.OnPut = func(string, record.Progress, bool) {
 		if moments++; moments == n {
 			panic(death{})
 		}
@@ -278,11 +279,11 @@ func TestLookKeepsWhatWasRecorded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		id := w.Spawn("nginx", pidFile, "")
 		w.peers.owner, w.peers.ownerFile = other(), "/run/other.pid"
-		if s := w.operator.Look(nginx(), spec(), specstore.Runtime{}); s.Alive() ||
+		if s := w.operator.Look(nginx(), spec(), record.Runtime{}); s.Alive() ||
 			s.Note != "pid 100 belongs to other/nginx" {
 			t.Errorf("an instance of another key is ours: %+v", s)
 		}
-		if s := w.operator.Look(nginx(), spec(), specstore.Runtime{Process: &id, PIDFile: pidFile}); !s.Alive() {
+		if s := w.operator.Look(nginx(), spec(), record.Runtime{Process: &id, PIDFile: pidFile}); !s.Alive() {
 			t.Errorf("our own instance is not: %+v", s)
 		}
 	})
@@ -291,22 +292,22 @@ func TestLookKeepsWhatWasRecorded(t *testing.T) {
 // TestSighted is the whole of what a look teaches.
 func TestSighted(t *testing.T) {
 	a, b := instance.Identity{BootID: "b", PID: 10, StartTicks: 1}, instance.Identity{BootID: "b", PID: 11, StartTicks: 2}
-	rt := func(p, ended *instance.Identity, run string, outside bool) specstore.Runtime {
-		return specstore.Runtime{Process: p, Ended: ended, Run: run, Outside: outside, PIDFile: "f", LastStartAt: 1}
+	rt := func(p, ended *instance.Identity, run string, outside bool) record.Runtime {
+		return record.Runtime{Process: p, Ended: ended, Run: run, Outside: outside, PIDFile: "f", LastStartAt: 1}
 	}
 	for _, c := range []struct {
 		name   string
-		before specstore.Runtime
+		before record.Runtime
 		seen   *instance.Identity
-		want   specstore.Runtime
+		want   record.Runtime
 	}{
 		{"the same one", rt(&a, nil, "r", false), &a, rt(&a, nil, "r", false)},
 		{"it has ended", rt(&a, nil, "r", false), nil, rt(nil, &a, "r", false)},
 		{"it is still not there", rt(nil, &a, "r", false), nil, rt(nil, &a, "r", false)},
 		{"another one at once", rt(&a, nil, "r", false), &b, rt(&b, nil, "", true)},
 		{"another one later", rt(nil, &a, "r", false), &b, rt(&b, nil, "", true)},
-		{"the first one of this boot", specstore.Runtime{}, &a, specstore.Runtime{Process: &a, PIDFile: "f"}},
-		{"none in this boot", specstore.Runtime{}, nil, specstore.Runtime{}},
+		{"the first one of this boot", record.Runtime{}, &a, record.Runtime{Process: &a, PIDFile: "f"}},
+		{"none in this boot", record.Runtime{}, nil, record.Runtime{}},
 	} {
 		got := operation.Sighted(c.before, instance.Sighting{ID: c.seen, PIDFile: "f"})
 		if diff := cmp.Diff(c.want, got); diff != "" {

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/specstore"
@@ -87,7 +89,7 @@ const afterReload = time.Second
 
 // readyAgain checks a process with a readiness test after its reload: the test must pass again. What a process says
 // only once, after its start, it need not say again.
-func (n *session) readyAgain(st *specstore.Step) (instance.Sighting, checkFailure, error) {
+func (n *session) readyAgain(st *record.Step) (instance.Sighting, checkFailure, error) {
 	if r := n.spec.Ready; r.TCP != "" || r.HTTP != "" || r.Exec != "" {
 		return n.upCheck(st, nil)
 	}
@@ -102,7 +104,7 @@ func (n *session) readyAgain(st *specstore.Step) (instance.Sighting, checkFailur
 }
 
 // sendReload runs the reload command, or sends the reload signal of the spec to the main process.
-func (n *session) sendReload() (*specstore.Step, error) {
+func (n *session) sendReload() (*record.Step, error) {
 	if name := n.spec.Commands.ReloadSignal; name != "" {
 		seen := n.look()
 		if !seen.Alive() {
@@ -111,7 +113,7 @@ func (n *session) sendReload() (*specstore.Step, error) {
 		if problem := n.signal(*seen.ID, syscall.Signal(process.SignalNumber(name))); problem != "" {
 			return nil, process.Errorf(process.Failed, "%s", problem)
 		}
-		return &specstore.Step{DoneAt: n.Clock()}, nil
+		return &record.Step{DoneAt: n.Clock()}, nil
 	}
 	if n.spec.Commands.Reload == "" {
 		return nil, n.emptyCommand("reload_cmd")
@@ -214,7 +216,7 @@ func (n *session) sendSignal() (Result, error) {
 			}
 		}
 	}
-	n.progress.Steps = append(n.progress.Steps, specstore.Step{Name: stepSignal})
+	n.progress.Steps = append(n.progress.Steps, record.Step{Name: stepSignal})
 	n.save()
 	n.signalled()
 	var problems []string
@@ -242,7 +244,7 @@ func (n *session) signalled() {
 		return
 	}
 	if i, _, err := n.Processes.Instance(*who); err == nil {
-		n.runtime.Signalled = &specstore.Signalled{At: n.Clock(), Cmdline: i.Cmdline}
+		n.runtime.Signalled = &record.Signalled{At: n.Clock(), Cmdline: i.Cmdline}
 	}
 }
 
@@ -256,7 +258,7 @@ func succeeds(spec *process.Spec) bool {
 // is none. The main process has ended with status 0, or nobody knows how. The heir belongs to its run, has its command
 // line and began after it had got a signal or a reload from a person, within succession. The signal is no older than
 // drains. All others like it are descendants of the heir.
-func (o *Operator) heir(id process.ID, spec *process.Spec, rt specstore.Runtime) *instance.Identity {
+func (o *Operator) heir(id process.ID, spec *process.Spec, rt record.Runtime) *instance.Identity {
 	asked, was := rt.Signalled, rt.Process
 	if asked == nil || was == nil || rt.Run == "" || !succeeds(spec) || o.Clock()-asked.At > drains {
 		return nil

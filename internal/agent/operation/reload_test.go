@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -30,7 +31,7 @@ func TestReloadIsQuick(t *testing.T) {
 				w.Script(runLine, operationtest.Script{Takes: time.Hour})
 				w.Script("again", operationtest.Script{})
 				s := foreground()
-				r, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+				r, _ := w.operate(t, process.Start, s, record.Runtime{})
 				s.Commands.Reload = "again"
 				s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 0, 30
 				s.Ready = &tt.ready
@@ -61,7 +62,7 @@ func TestSignal(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			w.Script(runLine, operationtest.Script{Takes: time.Hour})
 			s := foreground()
-			started, _ := w.operate(t, process.Start, s, specstore.Runtime{})
+			started, _ := w.operate(t, process.Start, s, record.Runtime{})
 			w.Fork(*started.Runtime.Process, "worker")
 			r, _ := w.operate(t, tt.op, s, started.Runtime)
 			if !strings.Contains(r.Outcome.Text, tt.want) || len(w.Signals()) != tt.to {
@@ -70,7 +71,7 @@ func TestSignal(t *testing.T) {
 		})
 	}
 	bubble(t, func(t *testing.T, w *world) {
-		r, _ := w.operate(t, process.SignalOp("HUP", false), foreground(), specstore.Runtime{})
+		r, _ := w.operate(t, process.SignalOp("HUP", false), foreground(), record.Runtime{})
 		if r.Outcome.Fault != process.NotRunning || len(w.Signals()) > 0 {
 			t.Errorf("%+v", r.Outcome)
 		}

@@ -1,14 +1,15 @@
 package operation_test
 
 import (
-	"drover/internal/agent/instance"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
 
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -216,7 +217,7 @@ func TestWhatIsKnownOfTheInstance(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				before := w.Spawn("nginx", pidFile, "earlier")
 				subject := hosted.subject()
-				subject.Runtime = specstore.Runtime{Process: &before, PIDFile: pidFile, Run: "earlier", LastStartAt: 1}
+				subject.Runtime = record.Runtime{Process: &before, PIDFile: pidFile, Run: "earlier", LastStartAt: 1}
 				if c.set != nil {
 					c.set(w)
 				}

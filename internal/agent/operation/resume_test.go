@@ -1,7 +1,6 @@
 package operation_test
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -23,12 +24,12 @@ type death struct{}
 
 // life carries out the operation like an agent that is killed, as by kill -9, at the n-th moment before or after a
 // write. It reports whether it was killed before the operation was over.
-func (w *world) life(t *testing.T, e specstore.Entry, subject operation.Subject,
+func (w *world) life(t *testing.T, e record.Entry, subject operation.Subject,
 	n int,
 ) (r operation.Result, killed bool) {
 	t.Helper()
 	moments := 0
-	w.OnPut = func(string, specstore.Progress, bool) {
+	w.OnPut = func(string, record.Progress, bool) {
 		if moments++; moments == n {
 			panic(death{})
 		}
@@ -87,7 +88,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 						}
 						if c.running {
 							id := w.Spawn("nginx", pidFile, "")
-							subject.Runtime = specstore.Runtime{Process: &id, PIDFile: pidFile}
+							subject.Runtime = record.Runtime{Process: &id, PIDFile: pidFile}
 						}
 						r, killed := w.life(t, entry(c.op, s), subject, first)
 						if over = !killed; killed {
@@ -119,32 +120,32 @@ func TestKilledAtEveryWrite(t *testing.T) {
 }
 
 // atGate is a phase that is not written any more: what is forked is noted when it is let run.
-const atGate specstore.Phase = "gated"
+const atGate record.Phase = "gated"
 
 // TestResume enters an operation that an earlier agent has left at a given point of its journal.
 func TestResume(t *testing.T) {
 	// found makes the journal hold one step whose command the earlier agent has brought to the given point.
-	found := func(t *testing.T, w *world, phase specstore.Phase, away time.Duration) {
+	found := func(t *testing.T, w *world, phase record.Phase, away time.Duration) {
 		t.Helper()
 		child, err := w.Launch(process.ID{}, "earlier-run", "start", spec())
 		if err != nil {
 			t.Fatal(err)
 		}
-		step := specstore.Step{Name: "start", Phase: phase, Run: "earlier-run", Child: child.Identity()}
+		step := record.Step{Name: "start", Phase: phase, Run: "earlier-run", Child: child.Identity()}
 		switch phase {
 		case atGate:
-		case specstore.Released:
+		case record.Released:
 			step.Until = w.Clock() + time.Minute
 			if err := child.Release(); err != nil {
 				t.Fatal(err)
 			}
-		case specstore.Done:
+		case record.Done:
 			step.DoneAt = w.Clock()
-			step.Result = &specstore.CommandResult{Known: true, Text: "exit status 0"}
+			step.Result = &record.CommandResult{Known: true, Text: "exit status 0"}
 			w.Spawn("nginx", pidFile, "earlier-run")
 		}
 		w.Crash()
-		if err := w.PutProgress(item, specstore.Progress{Checked: true, Steps: []specstore.Step{step}}); err != nil {
+		if err := w.PutProgress(item, record.Progress{Checked: true, Steps: []record.Step{step}}); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(away)
@@ -153,7 +154,7 @@ func TestResume(t *testing.T) {
 	up := func(run string, w *world) { w.Spawn("nginx", pidFile, run) }
 	for _, c := range []struct {
 		name   string
-		phase  specstore.Phase
+		phase  record.Phase
 		away   time.Duration
 		script operationtest.Script
 		fault  process.Fault
@@ -166,36 +167,36 @@ func TestResume(t *testing.T) {
 			took: 6 * time.Second, ran: 1,
 		},
 		{
-			name: "released and running: it is waited for", phase: specstore.Released, away: 3 * time.Second,
+			name: "released and running: it is waited for", phase: record.Released, away: 3 * time.Second,
 			script: operationtest.Script{Takes: 10 * time.Second}, text: "success", took: 12 * time.Second, ran: 1,
 		},
 		{
-			name: "released and running: its time limit is the old one", phase: specstore.Released,
+			name: "released and running: its time limit is the old one", phase: record.Released,
 			away:   50 * time.Second,
 			script: operationtest.Script{Takes: time.Hour}, took: 10 * time.Second, ran: 1, fault: process.Failed,
 			text: "start_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 		{
-			name: "released and running: its exit status counts", phase: specstore.Released, away: time.Second,
+			name: "released and running: its exit status counts", phase: record.Released, away: time.Second,
 			script: operationtest.Script{Takes: 10 * time.Second, Code: 5}, took: 9 * time.Second, ran: 1,
 			fault: process.Failed,
 			text:  "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 5); drover ended the processes that it had started: pid 101 (nginx)",
 		},
 		{
-			name: "released and ended while nobody was there: what runs decides", phase: specstore.Released,
+			name: "released and ended while nobody was there: what runs decides", phase: record.Released,
 			away:   20 * time.Second,
 			script: operationtest.Script{Takes: time.Second, Code: 5}, took: 5 * time.Second, ran: 1,
 			text: "success: start_cmd ended while the agent was away, exit status unknown, so only the state of the process was checked",
 		},
 		{
-			name: "released, but it ended at its gate: it runs now", phase: specstore.Released, away: time.Second,
+			name: "released, but it ended at its gate: it runs now", phase: record.Released, away: time.Second,
 			script: operationtest.Script{Unrun: true}, text: "success", took: 6 * time.Second, ran: 1,
 		},
 		{
-			name: "done: only the check is left", phase: specstore.Done, away: 2 * time.Second, text: "success",
+			name: "done: only the check is left", phase: record.Done, away: 2 * time.Second, text: "success",
 			took: 3 * time.Second,
 		},
-		{name: "done long ago: one look", phase: specstore.Done, away: time.Hour, text: "success"},
+		{name: "done long ago: one look", phase: record.Done, away: time.Hour, text: "success"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
@@ -236,14 +237,14 @@ func TestResumedPreCheckIsNotRepeated(t *testing.T) {
 	for _, op := range []process.Op{process.Start, process.Stop, process.Kill} {
 		bubble(t, func(t *testing.T, w *world) {
 			id := w.Spawn("nginx", pidFile, "")
-			progress := specstore.Progress{Checked: true}
+			progress := record.Progress{Checked: true}
 			if op != process.Start {
 				progress.Before = &id
 				w.Kill(pidFile)
 			}
-			progress.Steps = []specstore.Step{{
-				Name: string(op), Phase: specstore.Done, Run: "earlier", DoneAt: w.Clock(),
-				Result: &specstore.CommandResult{Known: true},
+			progress.Steps = []record.Step{{
+				Name: string(op), Phase: record.Done, Run: "earlier", DoneAt: w.Clock(),
+				Result: &record.CommandResult{Known: true},
 			}}
 			if err := w.PutProgress(item, progress); err != nil {
 				t.Fatal(err)
@@ -280,9 +281,9 @@ func TestResumedAgainstThePolicy(t *testing.T) {
 			w.operator.Policy = forbidding{}
 			if begun {
 				w.Kill(pidFile)
-				err := w.PutProgress(item, specstore.Progress{Checked: true, Before: &id, Steps: []specstore.Step{{
-					Name: string(process.Stop), Phase: specstore.Done, Run: "earlier", DoneAt: w.Clock(),
-					Result: &specstore.CommandResult{Known: true},
+				err := w.PutProgress(item, record.Progress{Checked: true, Before: &id, Steps: []record.Step{{
+					Name: string(process.Stop), Phase: record.Done, Run: "earlier", DoneAt: w.Clock(),
+					Result: &record.CommandResult{Known: true},
 				}}})
 				if err != nil {
 					t.Fatal(err)
@@ -404,7 +405,7 @@ func TestEveryWriteFails(t *testing.T) {
 							if c.running {
 								id := w.Spawn("nginx", pidFile, "")
 								subject = hosted.subject()
-								subject.Runtime = specstore.Runtime{Process: &id, PIDFile: pidFile}
+								subject.Runtime = record.Runtime{Process: &id, PIDFile: pidFile}
 							}
 							var r operation.Result
 							var hit bool
@@ -444,12 +445,12 @@ func TestEveryWriteFails(t *testing.T) {
 
 // failingLife is life with a disk that is full at a write, and thereafter where it stays so; the moments are counted
 // from that write on. hit reports whether the write came.
-func (w *world) failingLife(t *testing.T, e specstore.Entry, subject operation.Subject, write, kill int,
+func (w *world) failingLife(t *testing.T, e record.Entry, subject operation.Subject, write, kill int,
 	forever bool,
 ) (r operation.Result, hit, killed bool) {
 	t.Helper()
 	writes, moments := 0, 0
-	w.OnPut = func(_ string, _ specstore.Progress, stored bool) {
+	w.OnPut = func(_ string, _ record.Progress, stored bool) {
 		if !stored {
 			writes++
 			w.WriteError = nil
@@ -485,15 +486,15 @@ func (w *world) failingLife(t *testing.T, e specstore.Entry, subject operation.S
 // TestGateIsJournalledFirst: the identity of a command is on record before it may run.
 func TestGateIsJournalledFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		var phases []specstore.Phase
+		var phases []record.Phase
 		var child instance.Identity
-		w.OnPut = func(_ string, p specstore.Progress, stored bool) {
+		w.OnPut = func(_ string, p record.Progress, stored bool) {
 			if len(p.Steps) == 0 || stored {
 				return
 			}
 			step := p.Steps[0]
 			phases = append(phases, step.Phase)
-			if ran := len(w.Lines()) > 0; ran != (step.Phase == specstore.Done) {
+			if ran := len(w.Lines()) > 0; ran != (step.Phase == record.Done) {
 				t.Errorf("%s is written while it is %v that the command has run", step.Phase, ran)
 			}
 			if child == (instance.Identity{}) {
@@ -506,7 +507,7 @@ func TestGateIsJournalledFirst(t *testing.T) {
 		if _, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject()); err != nil {
 			t.Fatal(err)
 		}
-		if want := []specstore.Phase{specstore.Released, specstore.Done}; !slices.Equal(phases, want) {
+		if want := []record.Phase{record.Released, record.Done}; !slices.Equal(phases, want) {
 			t.Errorf("phases %v, want %v", phases, want)
 		}
 	})

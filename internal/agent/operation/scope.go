@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/specstore"
 	"drover/internal/clip"
 	"drover/internal/process"
 )
@@ -69,7 +70,7 @@ func (n *session) scopeOf(root instance.Identity, run string) instance.Scope {
 
 // noteLeft records a command around the process that has left processes behind: they end with the process. It drops the
 // commands whose processes have ended.
-func (n *session) noteLeft(st *specstore.Step) {
+func (n *session) noteLeft(st *record.Step) {
 	if n.spec.Stop == nil || n.mainOnly() || n.starts(st) || slices.Contains(n.runtime.Left, st.Run) {
 		return
 	}

@@ -9,9 +9,10 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -29,13 +30,13 @@ type session struct {
 	// wire says that the order came over the API of GSE or JOB.
 	wire    bool
 	subject Subject
-	runtime specstore.Runtime
+	runtime record.Runtime
 	// wish is what a start does beside a copy that drover does not watch. copyPID is that of the copy to take over; 0
 	// if the order does not name it. copyBegan is when that copy began, in clock ticks since boot.
 	wish      process.Beside
 	copyPID   int
 	copyBegan uint64
-	progress  specstore.Progress
+	progress  record.Progress
 	// said are the words of the gate of the last command that did not run.
 	said string
 	// ended are the processes that were ended besides the main one.
@@ -128,11 +129,11 @@ func (n *session) sighted(s instance.Sighting) {
 }
 
 // Sighted returns the runtime after a look. A new instance that was born in no run of drover came from outside.
-func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
+func Sighted(rt record.Runtime, s instance.Sighting) record.Runtime {
 	if s.ID == nil {
 		if rt.Process != nil {
 			rt.Process, rt.Ended = nil, rt.Process
-			rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, specstore.Said{}, nil, 0
+			rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, record.Said{}, nil, 0
 		}
 		return rt
 	}
@@ -143,7 +144,7 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 			rt.Revision, rt.StartDigest = 0, ""
 		}
 		rt.Health, rt.Version, rt.Adopted, rt.Signalled = nil, nil, false, nil
-		rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, specstore.Said{}, nil, 0
+		rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, record.Said{}, nil, 0
 	}
 	rt.Ended = nil
 	rt.Process, rt.PIDFile, rt.Matches = s.ID, s.PIDFile, s.Matches
@@ -152,14 +153,14 @@ func Sighted(rt specstore.Runtime, s instance.Sighting) specstore.Runtime {
 
 // Look finds the live instance of a process. It leaves out an instance that another process of this agent owns through
 // another pid file. For a spec of a process file, it leaves out what has only the name: drover has not started it.
-func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime) instance.Sighting {
+func (o *Operator) Look(id process.ID, spec *process.Spec, rt record.Runtime) instance.Sighting {
 	return o.lookSince(id, spec, rt, 0)
 }
 
 // Unrecorded finds the latest run of a foreground process that is not on record, as after the disk was restored from an
 // older copy. It began later than the last start on record. It returns nil if there is none, if no control groups tell,
 // or if the policy of the host forbids the look.
-func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt specstore.Runtime) (latest *instance.Copy) {
+func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt record.Runtime) (latest *instance.Copy) {
 	if !spec.Foreground() || spec.Policy.Kind == process.Periodic ||
 		o.Policy != nil && o.Policy.MayLook(id, spec) != nil {
 		return nil
@@ -188,7 +189,7 @@ func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt specstore.Ru
 
 // lookSince is Look that also finds by its name what began at since or later, in clock ticks since boot, unless since
 // is 0: a start command may have another program start the process.
-func (o *Operator) lookSince(id process.ID, spec *process.Spec, rt specstore.Runtime, since uint64) instance.Sighting {
+func (o *Operator) lookSince(id process.ID, spec *process.Spec, rt record.Runtime, since uint64) instance.Sighting {
 	if rt.Process == nil && o.Policy != nil {
 		if err := o.Policy.MayLook(id, spec); err != nil {
 			return instance.Sighting{Note: err.Error(), Cause: process.CauseOf(err)}
@@ -218,7 +219,7 @@ func (o *Operator) lookSince(id process.ID, spec *process.Spec, rt specstore.Run
 }
 
 // step returns the journalled step of that name, or nil.
-func (n *session) step(name string) *specstore.Step {
+func (n *session) step(name string) *record.Step {
 	for i := range n.progress.Steps {
 		if n.progress.Steps[i].Name == name {
 			return &n.progress.Steps[i]
@@ -229,7 +230,7 @@ func (n *session) step(name string) *specstore.Step {
 
 // command runs one command line as the step of that name, at most once over all entries of the operation. It waits
 // until the command ends or its time limit expires. It fails only if the command could not start at all.
-func (n *session) command(name, line string) (*specstore.Step, error) {
+func (n *session) command(name, line string) (*record.Step, error) {
 	st, err := n.commandUnless(name, line, func() bool { return false })
 	if err == nil {
 		n.noteLeft(st)
@@ -243,18 +244,18 @@ var errNeedless = errors.New("the command is not needed")
 // commandUnless is command for a step that may become needless. It calls needless once, while the command is on its
 // way to its gate, so the question costs no extra time. It also calls needless if the command cannot start. The answer
 // counts only for a command that no earlier entry released.
-func (n *session) commandUnless(name, line string, needless func() bool) (*specstore.Step, error) {
+func (n *session) commandUnless(name, line string, needless func() bool) (*record.Step, error) {
 	st := n.step(name)
 	switch {
-	case st != nil && st.Phase == specstore.Done:
+	case st != nil && st.Phase == record.Done:
 		n.become(st)
 		return st, nil
-	case st != nil && st.Phase == specstore.Released:
+	case st != nil && st.Phase == record.Released:
 		if err := n.finish(st); !errors.Is(err, errUnrun) {
 			return st, err
 		}
 	case st == nil:
-		n.progress.Steps = append(n.progress.Steps, specstore.Step{Name: name})
+		n.progress.Steps = append(n.progress.Steps, record.Step{Name: name})
 		st = n.step(name)
 	}
 	// A step of an earlier agent that ended at its gate, unrun, begins again.
@@ -270,7 +271,7 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 
 // release forks a command, records it, and then lets it run. So the reader of the record can tell from the proof of
 // the run whether the command has passed its gate. A command that drover cannot record does not run.
-func (n *session) release(st *specstore.Step, line string, needless func() bool) error {
+func (n *session) release(st *record.Step, line string, needless func() bool) error {
 	n.launches.enter()
 	leave := n.launches.leave
 	defer func() { leave() }()
@@ -300,7 +301,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 		}
 		return n.interruption()
 	}
-	st.Child, st.Phase = child.Identity(), specstore.Released
+	st.Child, st.Phase = child.Identity(), record.Released
 	st.Until = n.Clock() + commandTime(st.Name, n.spec)
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
 		child.Abandon()
@@ -322,7 +323,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 
 // specFor returns the spec for a step. A stop, kill or reload uses the account that started the run. Only a command
 // that starts the process can say something for it.
-func (n *session) specFor(st *specstore.Step) *process.Spec {
+func (n *session) specFor(st *record.Step) *process.Spec {
 	if !n.starts(st) && (n.spec.Notifies() || n.spec.Ready != nil && n.spec.Ready.NotifyFD != 0) {
 		silent := *n.spec
 		silent.Ready, silent.Probes.Watchdog = nil, false
@@ -332,12 +333,12 @@ func (n *session) specFor(st *specstore.Step) *process.Spec {
 }
 
 // starts reports whether the command of a step starts the process.
-func (n *session) starts(st *specstore.Step) bool {
+func (n *session) starts(st *record.Step) bool {
 	return st.Name == string(process.Start) || st.Name == stepRun || st.Name == string(process.Restart)
 }
 
 // ofRun returns the spec with the account that a step uses.
-func (n *session) ofRun(st *specstore.Step, of *process.Spec) *process.Spec {
+func (n *session) ofRun(st *record.Step, of *process.Spec) *process.Spec {
 	user := n.runtime.User
 	if user == "" || user == of.Identity.User || st.Name != string(process.Stop) &&
 		st.Name != string(process.Kill) && st.Name != string(process.Reload) {
@@ -390,7 +391,7 @@ func (n *session) gateSaid(run string) string {
 }
 
 // await waits for the end of a released command.
-func (n *session) await(st *specstore.Step) error {
+func (n *session) await(st *record.Step) error {
 	exits := make(chan liveness.Exit, 1)
 	stop, err := n.Processes.Watch(st.Child, func(e liveness.Exit) { exits <- e })
 	if err != nil {
@@ -401,7 +402,7 @@ func (n *session) await(st *specstore.Step) error {
 		if !n.Commands.Ran(st.Run) {
 			return n.unrun(st)
 		}
-		n.done(st, specstore.CommandResult{Text: "ended while the agent was away, exit status unknown"})
+		n.done(st, record.CommandResult{Text: "ended while the agent was away, exit status unknown"})
 		return nil
 	}
 	defer stop()
@@ -425,12 +426,12 @@ func (n *session) await(st *specstore.Step) error {
 }
 
 // isProcess reports whether the command of a step is the process.
-func (n *session) isProcess(st *specstore.Step) bool {
+func (n *session) isProcess(st *record.Step) bool {
 	return n.spec.Foreground() && (st.Name == "start" || st.Name == stepRun)
 }
 
 // finish waits for the end of a released command; for a command that is the process it only waits for its start.
-func (n *session) finish(st *specstore.Step) error {
+func (n *session) finish(st *record.Step) error {
 	if !n.isProcess(st) {
 		return n.await(st)
 	}
@@ -441,14 +442,14 @@ func (n *session) finish(st *specstore.Step) error {
 		return err
 	}
 	n.Commands.Output(st.Run) // it releases what the run holds open
-	st.Phase, st.Result, st.DoneAt = specstore.Done, &specstore.CommandResult{Known: true}, n.Clock()
+	st.Phase, st.Result, st.DoneAt = record.Done, &record.CommandResult{Known: true}, n.Clock()
 	n.save()
 	n.become(st)
 	return nil
 }
 
 // become records the command of a step as the instance, if the command is the process.
-func (n *session) become(st *specstore.Step) {
+func (n *session) become(st *record.Step) {
 	if !n.isProcess(st) {
 		return
 	}
@@ -461,7 +462,7 @@ func (n *session) become(st *specstore.Step) {
 // unrun records that the command of a step did not run, and then drops what the host keeps of the run. The order
 // matters: if an agent finds a released command without a proof, it must assume that the command ran. It returns
 // errUnrun, and n.said is then what the gate has said.
-func (n *session) unrun(st *specstore.Step) error {
+func (n *session) unrun(st *record.Step) error {
 	run := st.Run
 	st.Phase, st.Run, n.said = "", "", ""
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
@@ -473,7 +474,7 @@ func (n *session) unrun(st *specstore.Step) error {
 }
 
 // cutShort leaves a command alone if the agent stops, or ends the command if a kill has overtaken the operation.
-func (n *session) cutShort(st *specstore.Step) error {
+func (n *session) cutShort(st *record.Step) error {
 	err := n.interruption()
 	if errors.Is(err, ErrInterrupted) {
 		return err
@@ -482,22 +483,22 @@ func (n *session) cutShort(st *specstore.Step) error {
 	if problem, _ := n.endCommand(st.Child, st.Run); problem != "" {
 		text = err.Error() + "; " + problem
 	}
-	n.done(st, specstore.CommandResult{Known: true, Code: 128 + int(syscall.SIGKILL), Text: text})
+	n.done(st, record.CommandResult{Known: true, Code: 128 + int(syscall.SIGKILL), Text: text})
 	return process.Errorf(process.Failed, "%s %s", n.fieldOf(st.Name), text).Because(process.CauseStopped)
 }
 
 // exited records the end of a command.
-func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
+func (n *session) exited(st *record.Step, e liveness.Exit) error {
 	n.launches.wait(n.ctx)
 	if !n.Commands.Ran(st.Run) {
 		return n.unrun(st)
 	}
-	n.done(st, specstore.CommandResult{Known: e.Known, Code: exitCode(e), Text: e.String()})
+	n.done(st, record.CommandResult{Known: e.Known, Code: exitCode(e), Text: e.String()})
 	return nil
 }
 
 // expire ends a command whose time is up, with every process that it left behind.
-func (n *session) expire(st *specstore.Step) error {
+func (n *session) expire(st *record.Step) error {
 	limit := shortly(commandTime(st.Name, n.spec))
 	if field := n.limitOf(st.Name); field != "" {
 		limit += ", as " + field + " says"
@@ -509,13 +510,13 @@ func (n *session) expire(st *specstore.Step) error {
 	case !proven:
 		text += " and that drover found"
 	}
-	n.done(st, specstore.CommandResult{TimedOut: true, Text: text})
+	n.done(st, record.CommandResult{TimedOut: true, Text: text})
 	return nil
 }
 
-func (n *session) done(st *specstore.Step, r specstore.CommandResult) {
+func (n *session) done(st *record.Step, r record.CommandResult) {
 	r.Output = n.Commands.Output(st.Run)
-	st.Phase, st.Result, st.DoneAt = specstore.Done, &r, n.Clock()
+	st.Phase, st.Result, st.DoneAt = record.Done, &r, n.Clock()
 	n.save()
 }
 

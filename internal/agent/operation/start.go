@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -305,7 +307,7 @@ func (n *session) misnamed(seen instance.Sighting) string {
 
 // notUp says why a start failed its check. It ends what the start has started, unless the process is alive and only
 // not ready.
-func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen instance.Sighting) error {
+func (n *session) notUp(st *record.Step, field string, why checkFailure, seen instance.Sighting) error {
 	if !seen.Alive() && n.ranOutOfMemory(st) {
 		why.cause = process.CauseOOM
 		why.text += " by the kernel, out of memory"
@@ -331,7 +333,7 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 	}
 	if seen.Alive() && why.cause == process.CauseNotReady {
 		now := n.Clock()
-		n.runtime.Unready = &specstore.Unready{
+		n.runtime.Unready = &record.Unready{
 			Since: time.Now().UnixMilli(), From: now, Until: now, Limit: now, Late: true, Problem: why.problem,
 			Earlier: n.progress.Earlier,
 		}
@@ -353,7 +355,7 @@ func (n *session) notUp(st *specstore.Step, field string, why checkFailure, seen
 
 // ranOutOfMemory reports whether the kernel has killed the process that a step has started because memory ran out, and
 // notes that in its end.
-func (n *session) ranOutOfMemory(st *specstore.Step) bool {
+func (n *session) ranOutOfMemory(st *record.Step) bool {
 	if n.died == nil || syscall.Signal(n.died.Signal) != syscall.SIGKILL || n.OOM(st.Run) == 0 {
 		return false
 	}
@@ -364,7 +366,7 @@ func (n *session) ranOutOfMemory(st *specstore.Step) bool {
 }
 
 // limitHit names the limit of the spec that what a step has started has hit; empty if it has hit none.
-func (n *session) limitHit(st *specstore.Step) string {
+func (n *session) limitHit(st *record.Step) string {
 	text := n.died.Limit(n.spec)
 	if n.Marks != nil && st.Run != "" {
 		text = join(text, n.Marks(st.Run).TasksLimit(n.spec))
@@ -376,7 +378,7 @@ func (n *session) limitHit(st *specstore.Step) string {
 const maxWords = 1000
 
 // lastWords is the end of the log that the spec names; empty if the command and its processes wrote other output.
-func (n *session) lastWords(st *specstore.Step) string {
+func (n *session) lastWords(st *record.Step) string {
 	if n.spec.Identity.LogPath == "" || strings.TrimSpace(st.Result.Output) != "" {
 		return ""
 	}
@@ -386,7 +388,7 @@ func (n *session) lastWords(st *specstore.Step) string {
 
 // endStarted ends the processes of a command that failed to bring the process up, and names them in note. It spares
 // the instance from before the operation.
-func (n *session) endStarted(st *specstore.Step) (note string) {
+func (n *session) endStarted(st *record.Step) (note string) {
 	known := len(n.ended)
 	s := instance.Scope{
 		Root: st.Child, Run: st.Run, Left: n.leftBy(true), Spared: n.othersAnd(n.progress.Before),
@@ -397,11 +399,11 @@ func (n *session) endStarted(st *specstore.Step) (note string) {
 }
 
 // othersAnd is others that also spares one instance, which may be nil.
-func (n *session) othersAnd(instance *instance.Identity) func([]instance.Identity) []instance.Identity {
+func (n *session) othersAnd(one *instance.Identity) func([]instance.Identity) []instance.Identity {
 	return func(among []instance.Identity) []instance.Identity {
 		spared := n.others(among)
-		if instance != nil && slices.Contains(among, *instance) {
-			spared = append(spared, *instance)
+		if one != nil && slices.Contains(among, *one) {
+			spared = append(spared, *one)
 		}
 		return spared
 	}
@@ -409,7 +411,7 @@ func (n *session) othersAnd(instance *instance.Identity) func([]instance.Identit
 
 // abandon ends what a start has started if a kill ended its check and the process is not alive: otherwise processes
 // would run that nobody knows.
-func (n *session) abandon(st *specstore.Step, err error) error {
+func (n *session) abandon(st *record.Step, err error) error {
 	if known := process.CauseOf(err); known == process.CauseStopped && !n.look().Alive() {
 		n.endStarted(st)
 	}
@@ -419,7 +421,7 @@ func (n *session) abandon(st *specstore.Step, err error) error {
 // undo ends what a failed start has started. A restart that failed late may have brought up a new instance: drover
 // keeps and watches that instance, and so launches no second one. drover may not recognise the instance before it has
 // executed its program.
-func (n *session) undo(st *specstore.Step, field string, before *instance.Identity) error {
+func (n *session) undo(st *record.Step, field string, before *instance.Identity) error {
 	seen := n.look()
 	if before != nil && !st.Result.TimedOut {
 		var err error

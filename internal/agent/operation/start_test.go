@@ -1,12 +1,13 @@
 package operation_test
 
 import (
-	"drover/internal/agent/instance"
 	"errors"
 	"os"
 	"syscall"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"

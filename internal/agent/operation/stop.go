@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/specstore"
@@ -137,7 +139,7 @@ func (n *session) proven(way endMethod, target instance.Identity) error {
 	if n.spec.ByName() {
 		return unproven(way.verb, target.PID, "drover start --take-over makes it the process")
 	}
-	if doubt := n.Look(n.id, n.spec, specstore.Runtime{}).Doubt; doubt != "" {
+	if doubt := n.Look(n.id, n.spec, record.Runtime{}).Doubt; doubt != "" {
 		return unproven(way.verb, target.PID, doubt)
 	}
 	return nil
@@ -158,7 +160,7 @@ func (n *session) foreign(target instance.Identity) string {
 }
 
 // unhosted returns the record of the process with the hosting flag off.
-func (n *session) unhosted() *specstore.Record {
+func (n *session) unhosted() *record.Record {
 	rec := n.record()
 	rec.Decide(false, process.WantStopped)
 	if n.subject.Record == nil {

@@ -1,11 +1,12 @@
 package operation_test
 
 import (
-	"drover/internal/agent/instance"
 	"errors"
 	"syscall"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -1,12 +1,13 @@
 package operation
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"syscall"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
+
 	"drover/internal/process"
 )
 
@@ -17,13 +18,13 @@ func takeDownKey(id process.ID) string { return "takedown-" + process.Hash(id) }
 // is none, and waits for the stop time of the policy. Then it sends SIGKILL to the rest of the tree. It returns the
 // state of the instance after that; Process is nil if the instance is gone. It blocks until that is known, or fails
 // with ErrInterrupted when ctx ends first; the next agent continues with ResumeTakeDown.
-func (o *Operator) TakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
-	return o.endByPolicy(ctx, rec, rt, specstore.Progress{})
+func (o *Operator) TakeDown(ctx context.Context, rec record.Record, rt record.Runtime) (After, error) {
+	return o.endByPolicy(ctx, rec, rt, record.Progress{})
 }
 
 // Relaunchable returns why a hosted process that is about to be ended for a relaunch could not start again, as far as
 // that is known; nil if nothing is known. It does not run the preflight command.
-func (o *Operator) Relaunchable(rec *specstore.Record) error {
+func (o *Operator) Relaunchable(rec *record.Record) error {
 	if o.Preflight == nil {
 		return nil
 	}
@@ -33,7 +34,7 @@ func (o *Operator) Relaunchable(rec *specstore.Record) error {
 
 // ResumeTakeDown continues an end by policy of an earlier agent. A stop command that may have run does not run again.
 // If the process has ended meanwhile, ResumeTakeDown ends the rest of its tree.
-func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
+func (o *Operator) ResumeTakeDown(ctx context.Context, rec record.Record, rt record.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(takeDownKey(rec.ID))
 	if err != nil {
 		o.Log.Warn("cannot read progress of an end by policy", "process", rec.ID, "error", err)
@@ -41,8 +42,8 @@ func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt 
 	return o.endByPolicy(ctx, rec, rt, progress)
 }
 
-func (o *Operator) endByPolicy(ctx context.Context, rec specstore.Record, rt specstore.Runtime,
-	progress specstore.Progress,
+func (o *Operator) endByPolicy(ctx context.Context, rec record.Record, rt record.Runtime,
+	progress record.Progress,
 ) (After, error) {
 	n := &session{
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Stop, item: takeDownKey(rec.ID), spec: &rec.Spec,
@@ -54,7 +55,7 @@ func (o *Operator) endByPolicy(ctx context.Context, rec specstore.Record, rt spe
 	} else if note, err = n.end(*rt.Process); errors.Is(err, ErrInterrupted) { //nolint:contextcheck // in the session
 		return After{Runtime: n.runtime}, err
 	}
-	if err := o.Journal.PutProgress(n.item, specstore.Progress{}); err != nil {
+	if err := o.Journal.PutProgress(n.item, record.Progress{}); err != nil {
 		o.Log.Warn("cannot remove progress of an end by policy", "process", rec.ID, "error", err)
 	}
 	o.active.drop(n.item)

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -91,7 +92,7 @@ func postCheck(verb, name, detail string, cause process.CauseID) *process.Error 
 }
 
 // postCheckAfter is postCheck after a command, with the command's output.
-func postCheckAfter(r *specstore.CommandResult, verb, name, detail string, cause process.CauseID) error {
+func postCheckAfter(r *record.CommandResult, verb, name, detail string, cause process.CauseID) error {
 	if r == nil || strings.TrimSpace(r.Output) == "" {
 		return postCheck(verb, name, detail, cause)
 	}
@@ -129,7 +130,7 @@ func (n *session) emptyCommand(field string) error {
 
 // commandFailed says that a command has failed. For GSE and JOB it puts the command's output into the words that
 // callers have always seen. How the command ended and the note follow the output.
-func (n *session) commandFailed(field string, r *specstore.CommandResult, note string) error {
+func (n *session) commandFailed(field string, r *record.CommandResult, note string) error {
 	text := fmt.Sprintf("Script exit code non-zero. Error msessage: [%s] (%s: %s)", r.Output, field, r.Text)
 	verb := " failed: "
 	if r.TimedOut {
@@ -151,7 +152,7 @@ func (n *session) commandFailed(field string, r *specstore.CommandResult, note s
 }
 
 // withOutput adds the output of a command, if there is one, to a text.
-func withOutput(text string, r *specstore.CommandResult) string {
+func withOutput(text string, r *record.CommandResult) string {
 	if strings.TrimSpace(r.Output) == "" {
 		return text
 	}
@@ -160,7 +161,7 @@ func withOutput(text string, r *specstore.CommandResult) string {
 
 // causeOf classifies the failure of a command. A shell exits with 127 for a command that it cannot find, and with 126
 // for a command that it cannot run (POSIX, sh, "Exit status for commands"); the shell of a script does so, too.
-func causeOf(r *specstore.CommandResult) process.CauseID {
+func causeOf(r *record.CommandResult) process.CauseID {
 	if r.TimedOut {
 		return process.CauseCommandTimeout
 	}
@@ -168,7 +169,7 @@ func causeOf(r *specstore.CommandResult) process.CauseID {
 }
 
 // succeeded reports whether a command counts as done: it exited with 0, or its status is unknown.
-func succeeded(r *specstore.CommandResult) bool {
+func succeeded(r *record.CommandResult) bool {
 	return !r.TimedOut && (!r.Known || r.Code == 0)
 }
 
@@ -193,7 +194,7 @@ func shortly(d time.Duration) string {
 }
 
 // unknownStatus says that a command's exit status is unknown, so that only liveness decided.
-func (n *session) unknownStatus(field string, r *specstore.CommandResult) string {
+func (n *session) unknownStatus(field string, r *record.CommandResult) string {
 	if r == nil || r.Known || r.TimedOut {
 		return ""
 	}
@@ -240,7 +241,7 @@ func lateLimits(late map[string]string) (notes []string) {
 
 // Findings are what is wrong with a process besides its state: fields of a spec that this host stores and does not use,
 // and log files of a running process that somebody has removed or that have no room.
-func (o *Operator) Findings(rec *specstore.Record, rt *specstore.Runtime) (all []process.Cause) {
+func (o *Operator) Findings(rec *record.Record, rt *record.Runtime) (all []process.Cause) {
 	logged := rt.Process != nil && rt.Run != "" && rec.Spec.Foreground()
 	if logged && o.LogRemoved != nil {
 		if since := o.LogRemoved(rec.ID); since != 0 {

@@ -1,11 +1,12 @@
 package operation_test
 
 import (
-	"drover/internal/agent/instance"
 	"fmt"
 	"syscall"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"

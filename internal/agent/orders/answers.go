@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
+
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -39,7 +40,7 @@ func newAnswers() *answers { return &answers{open: map[string]*answer{}} }
 
 // adopt takes over the queries of an earlier agent. Reports carry their answers. If such a query arrives again, the
 // agent does not run it twice.
-func (a *answers) adopt(left []specstore.Entry) {
+func (a *answers) adopt(left []record.Entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range left {
@@ -50,7 +51,7 @@ func (a *answers) adopt(left []specstore.Entry) {
 }
 
 // expect returns the answers to wait for, and the queries to submit. It leaves out a query that is already under way.
-func (a *answers) expect(questions []specstore.Entry) (expected []*answer, ask []specstore.Entry) {
+func (a *answers) expect(questions []record.Entry) (expected []*answer, ask []record.Entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, q := range questions {
@@ -134,7 +135,7 @@ func await(ctx context.Context, expected []*answer) (open []int) {
 
 // answer runs queries, and adds to the receipt the outcomes that are ready now. The receipt accepts the queries that
 // are on disk and get their answer in a report. The server must resend all other queries.
-func (i *Intake) answer(ctx context.Context, questions []specstore.Entry, receipt *wire.Receipt) {
+func (i *Intake) answer(ctx context.Context, questions []record.Entry, receipt *wire.Receipt) {
 	boot := i.cfg.Disk.BootID() // the journal does this for commands
 	for n := range questions {
 		questions[n].Boot = boot
@@ -190,11 +191,11 @@ func (i *Intake) answer(ctx context.Context, questions []specstore.Entry, receip
 
 // note stores the open queries for the next agent. It must precede the report with their answers: if that report were
 // acknowledged first, the stored query would stay.
-func (i *Intake) note(questions []specstore.Entry, open []int) (noted map[string]bool, err error) {
+func (i *Intake) note(questions []record.Entry, open []int) (noted map[string]bool, err error) {
 	if len(open) == 0 {
 		return nil, nil
 	}
-	entries := make([]specstore.Entry, 0, len(open))
+	entries := make([]record.Entry, 0, len(open))
 	for _, n := range open {
 		entries = append(entries, questions[n])
 	}

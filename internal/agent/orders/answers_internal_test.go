@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/metrics"
@@ -41,7 +43,7 @@ type desk struct {
 	way time.Duration
 
 	mu    sync.Mutex
-	asked []specstore.Entry
+	asked []record.Entry
 	told  []wire.Progress
 	// begun is what the last receipt says of questions that have begun, by their limits in seconds.
 	begun map[string]int
@@ -53,7 +55,7 @@ type notebook struct {
 	before, after func()
 }
 
-func (n *notebook) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
+func (n *notebook) Accept(entries []record.Entry) (fresh, known []record.Entry, err error) {
 	n.before()
 	fresh, known, err = n.Disk.Accept(entries)
 	n.after()
@@ -112,7 +114,7 @@ func (nobodyKnown) Snapshot(process.ID) (process.Status, *process.Spec, bool) {
 }
 
 // Submit is the desk's Queue: each question begins at once.
-func (d *desk) Submit(questions []specstore.Entry) {
+func (d *desk) Submit(questions []record.Entry) {
 	d.mu.Lock()
 	d.asked = append(d.asked, questions...)
 	d.mu.Unlock()
@@ -152,9 +154,9 @@ func (d *desk) Report(_ context.Context, data []byte) ([]byte, error) {
 // ask asks for a receipt's worth of questions, and returns the answers, which have to be right, and what was noted.
 func (d *desk) ask(ctx context.Context, items ...string) (answered, noted []string) {
 	d.t.Helper()
-	questions := make([]specstore.Entry, 0, len(items))
+	questions := make([]record.Entry, 0, len(items))
 	for _, item := range items {
-		questions = append(questions, specstore.Entry{
+		questions = append(questions, record.Entry{
 			Item: item, Process: process.ID{Namespace: "ns", Name: item},
 			Op: process.Query,
 		})
@@ -210,7 +212,7 @@ func (d *desk) onDisk() []string {
 
 func (d *desk) timesAsked() []string { return itemsIn(d.asked) }
 
-func itemsIn(entries []specstore.Entry) (items []string) {
+func itemsIn(entries []record.Entry) (items []string) {
 	for _, e := range entries {
 		items = append(items, e.Item)
 	}
@@ -318,13 +320,13 @@ func TestQuestionThatBeginsLate(t *testing.T) {
 // forgetful takes questions and does nothing.
 type forgetful struct{}
 
-func (forgetful) Submit([]specstore.Entry) {}
+func (forgetful) Submit([]record.Entry) {}
 
 // TestQuestionIsNotOverBeforeItHasBegun: nobody can hear the answer while the reporter is told that it will take
 // longer.
 func TestQuestionIsNotOverBeforeItHasBegun(t *testing.T) {
 	a := newAnswers()
-	expected, _ := a.expect([]specstore.Entry{{Item: "a"}})
+	expected, _ := a.expect([]record.Entry{{Item: "a"}})
 	a.began("a", time.Second)
 	told := 0
 	for range 2 {
@@ -465,7 +467,7 @@ func TestQuestionsThatCannotBeNoted(t *testing.T) {
 // fullDisk notes nothing.
 type fullDisk struct{ Disk }
 
-func (fullDisk) Accept([]specstore.Entry) (fresh, known []specstore.Entry, err error) {
+func (fullDisk) Accept([]record.Entry) (fresh, known []record.Entry, err error) {
 	return nil, nil, syscall.ENOSPC
 }
 
@@ -473,7 +475,7 @@ func (fullDisk) Accept([]specstore.Entry) (fresh, known []specstore.Entry, err e
 // they are asked once, too.
 func TestQuestionsOfAnEarlierAgent(t *testing.T) {
 	desks(t, func(t *testing.T, d *desk) {
-		left := []specstore.Entry{
+		left := []record.Entry{
 			{Item: "again", Op: process.Query},
 			{Item: "once", Op: process.Query},
 			{Item: "command", Op: process.Start},

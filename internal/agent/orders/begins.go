@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
 )
 
 // beginWithin is how long a receipt waits for the commands of its manifest to begin. Most begin at once. A report tells
@@ -28,7 +28,7 @@ type beginning struct {
 }
 
 // expect returns the beginning of commands that are about to be queued.
-func (b *begins) expect(commands []specstore.Entry) *beginning {
+func (b *begins) expect(commands []record.Entry) *beginning {
 	w := &beginning{missing: len(commands), limits: map[string]int{}, all: make(chan struct{})}
 	if w.missing == 0 {
 		close(w.all)

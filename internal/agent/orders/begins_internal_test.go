@@ -7,14 +7,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
+
 	"drover/internal/process"
 )
 
 // TestReceiptTellsOfBeginnings: a receipt says which of its commands have begun, and with which limits. It waits for
 // them only for a moment, and not for those that have ended already.
 func TestReceiptTellsOfBeginnings(t *testing.T) {
-	commands := []specstore.Entry{{Item: "a", Op: process.Start}, {Item: "b", Op: process.Stop}}
+	commands := []record.Entry{{Item: "a", Op: process.Start}, {Item: "b", Op: process.Stop}}
 	for name, c := range map[string]struct {
 		do   func(tracker *Tracker, cancel func())
 		want map[string]int

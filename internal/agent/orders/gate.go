@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
+
 	"drover/internal/wire"
 )
 
@@ -31,7 +32,7 @@ type gate struct {
 	// reported its time.
 	serverAhead time.Duration
 	synced      bool
-	held        []specstore.Entry
+	held        []record.Entry
 	// pending has, by item, the orders that were queued in time and have not begun. timerSet says that a timer will
 	// call askAboutLate.
 	pending  map[string]*pendingOrder
@@ -44,7 +45,7 @@ type gate struct {
 // pendingOrder is an order that waits for its turn. The server may not know that the agent accepted the order, and may
 // give it up.
 type pendingOrder struct {
-	specstore.Entry
+	record.Entry
 	// validUntil is until when the order may begin without a question, by the servers' clock.
 	validUntil time.Time
 	// doubted says that the order needs the server's word, also if it seems to be in time again: the bound of the
@@ -56,7 +57,7 @@ type pendingOrder struct {
 }
 
 // admit returns journalled orders that may begin, or holds them and asks the server.
-func (g *gate) admit(orders []specstore.Entry, until time.Time) (begin []specstore.Entry) {
+func (g *gate) admit(orders []record.Entry, until time.Time) (begin []record.Entry) {
 	if len(orders) == 0 || g.track(orders, until) {
 		return orders
 	}
@@ -66,7 +67,7 @@ func (g *gate) admit(orders []specstore.Entry, until time.Time) (begin []specsto
 }
 
 // track records until when orders may begin without a question. It reports false if that time has passed.
-func (g *gate) track(orders []specstore.Entry, until time.Time) bool {
+func (g *gate) track(orders []record.Entry, until time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.inTime(until) {
@@ -160,7 +161,7 @@ func (g *gate) begin(item string) bool {
 }
 
 // adopt records that orders have begun under an earlier agent.
-func (g *gate) adopt(underway []specstore.Entry) {
+func (g *gate) adopt(underway []record.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.begun = with(g.begun, itemsOf(underway)...)
@@ -182,7 +183,7 @@ func (g *gate) cancel(item string) bool {
 }
 
 func (g *gate) holds(item string) bool {
-	return slices.ContainsFunc(g.held, func(e specstore.Entry) bool { return e.Item == item })
+	return slices.ContainsFunc(g.held, func(e record.Entry) bool { return e.Item == item })
 }
 
 // ended drops cancelled orders that were held: nobody has queued them, so they end here.
@@ -194,7 +195,7 @@ func (g *gate) ended(items []string) {
 			delete(g.cancelled, item)
 		}
 	}
-	g.held = slices.DeleteFunc(g.held, func(e specstore.Entry) bool { return slices.Contains(items, e.Item) })
+	g.held = slices.DeleteFunc(g.held, func(e record.Entry) bool { return slices.Contains(items, e.Item) })
 }
 
 // uncancel takes a cancellation back that could not be stored, of orders that are held.
@@ -249,14 +250,14 @@ func (g *gate) resolve(item string, ended bool) {
 func sinceEpoch(t time.Time) time.Duration { return time.Duration(t.UnixMilli()) * time.Millisecond }
 
 // hold keeps orders for the next report, which asks about them.
-func (g *gate) hold(orders []specstore.Entry) {
+func (g *gate) hold(orders []record.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held = append(g.held, orders...)
 }
 
 // readmit returns held orders that were sent again in time.
-func (g *gate) readmit(orders []specstore.Entry, until time.Time) (begin []specstore.Entry) {
+func (g *gate) readmit(orders []record.Entry, until time.Time) (begin []record.Entry) {
 	if len(orders) == 0 {
 		return nil
 	}
@@ -270,10 +271,10 @@ func (g *gate) readmit(orders []specstore.Entry, until time.Time) (begin []specs
 }
 
 // release removes the items from the held orders, and returns them.
-func (g *gate) release(items []string) (released []specstore.Entry) {
+func (g *gate) release(items []string) (released []record.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.held = slices.DeleteFunc(g.held, func(e specstore.Entry) bool {
+	g.held = slices.DeleteFunc(g.held, func(e record.Entry) bool {
 		of := slices.Contains(items, e.Item)
 		if of {
 			released = append(released, e)
@@ -293,7 +294,7 @@ func (g *gate) unsure() (items []string) {
 }
 
 // answered handles the answer to the last report, and returns the orders that may go on.
-func (g *gate) answered(r *wire.Report, ack *wire.ReportAck) (begin []specstore.Entry) {
+func (g *gate) answered(r *wire.Report, ack *wire.ReportAck) (begin []record.Entry) {
 	g.mu.Lock()
 	// The server made the answer after the report was sent, and its time has whole milliseconds.
 	ahead := time.Duration(ack.At+1)*time.Millisecond - g.sent
@@ -323,16 +324,16 @@ func (g *gate) answered(r *wire.Report, ack *wire.ReportAck) (begin []specstore.
 }
 
 // expire returns the held orders that have expired, so that the agent ends them.
-func (g *gate) expire(boot string) (expired []specstore.Entry) {
+func (g *gate) expire(boot string) (expired []record.Entry) {
 	g.mu.Lock()
 	var items []string
 	for i := range g.held {
-		if g.held[i].Expired(boot, g.clock()) {
+		if g.held[i].Expired(boot, g.clock(), time.Now()) {
 			items = append(items, g.held[i].Item)
 		}
 	}
 	for _, item := range g.late() {
-		if q := g.pending[item]; q.Expired(boot, g.clock()) {
+		if q := g.pending[item]; q.Expired(boot, g.clock(), time.Now()) {
 			g.resolve(item, true)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
+
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -17,10 +18,10 @@ import (
 // handedOn is a queue that notes what it gets: "item", or "item late" where it can only be ended.
 type handedOn struct{ items []string }
 
-func (q *handedOn) Submit(entries []specstore.Entry) {
+func (q *handedOn) Submit(entries []record.Entry) {
 	for _, e := range entries {
 		item := e.Item
-		if e.Expired("boot", time.Hour/2) {
+		if e.Expired("boot", time.Hour/2, time.Now()) {
 			item += " late"
 		}
 		q.items = append(q.items, item)
@@ -85,7 +86,7 @@ func (a *asking) report(takes time.Duration, ack wire.ReportAck) (open []string)
 }
 
 // submit has orders come, which begin if they may.
-func (a *asking) submit(orders []specstore.Entry, until time.Time) {
+func (a *asking) submit(orders []record.Entry, until time.Time) {
 	a.queue.Submit(a.admit(orders, until))
 }
 
@@ -102,7 +103,7 @@ func (a *asking) gets(want ...string) {
 	a.queue.items = nil
 }
 
-func orders(items ...string) []specstore.Entry {
+func orders(items ...string) []record.Entry {
 	all := commands(items...)
 	for i := range all {
 		all[i].Boot = "boot"
@@ -308,10 +309,10 @@ func TestManyOrdersAreAskedAboutInTurn(t *testing.T) {
 // TestWhatAnEarlierAgentHasLeft: what it had begun goes on, and what it had not is asked about; after a reboot nothing
 // of a command is begun.
 func TestWhatAnEarlierAgentHasLeft(t *testing.T) {
-	entry := func(item string, op process.Op, boot string) specstore.Entry {
-		return specstore.Entry{Item: item, Op: op, Boot: boot}
+	entry := func(item string, op process.Op, boot string) record.Entry {
+		return record.Entry{Item: item, Op: op, Boot: boot}
 	}
-	underway, unsure := divide([]specstore.Entry{
+	underway, unsure := divide([]record.Entry{
 		entry("begun", process.Start, "boot"), entry("waiting", process.Start, "boot"),
 		entry("question", process.Query, "boot"),
 		entry("before the reboot", process.Stop, "earlier"), entry("flag", process.Host, "earlier"),

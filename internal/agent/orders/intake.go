@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/metrics"
 	"drover/internal/agent/specstore"
 	"drover/internal/clip"
@@ -20,18 +22,18 @@ import (
 // Disk is the journal of orders.
 type Disk interface {
 	// Known returns the entries of those items that are in the journal.
-	Known(items []string) ([]specstore.Entry, error)
+	Known(items []string) ([]record.Entry, error)
 	// Accept journals the entries that are not known yet and returns when they are on disk.
-	Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error)
+	Accept(entries []record.Entry) (fresh, known []record.Entry, err error)
 	// Cancel journals that the entries never begin, and returns those that are over: cancelled now or ended before. An
 	// entry that is not known yet is cancelled, and an open entry if stop reports true.
-	Cancel(entries []specstore.Entry, stop func(item string) bool) (over []specstore.Entry, err error)
+	Cancel(entries []record.Entry, stop func(item string) bool) (over []record.Entry, err error)
 	BootID() string
 }
 
 // Queue takes orders, to have them executed. It does not block.
 type Queue interface {
-	Submit(entries []specstore.Entry)
+	Submit(entries []record.Entry)
 }
 
 // Records are the processes of this host, as far as the server may know better.
@@ -173,7 +175,7 @@ func (i *Intake) withhold(list []wire.Withheld) {
 }
 
 // cancel ends the orders that must not begin any more. It returns their items, and the orders that are over.
-func (i *Intake) cancel(m *wire.Manifest, now time.Time) (items []string, over []specstore.Entry, err error) {
+func (i *Intake) cancel(m *wire.Manifest, now time.Time) (items []string, over []record.Entry, err error) {
 	entries, _, _ := entriesOf(m, m.Cancel, now, i.cfg.Clock())
 	gate := i.cfg.Tracker.gate
 	over, err = i.cfg.Disk.Cancel(entries, gate.cancel)
@@ -185,7 +187,7 @@ func (i *Intake) cancel(m *wire.Manifest, now time.Time) (items []string, over [
 	return itemsOf(entries), over, nil
 }
 
-func (i *Intake) begin(orders []specstore.Entry) {
+func (i *Intake) begin(orders []record.Entry) {
 	if len(orders) > 0 {
 		i.cfg.Commands.Submit(orders)
 	}
@@ -206,11 +208,11 @@ func (i *Intake) Expire() { i.begin(i.cfg.Tracker.gate.expire(i.cfg.Disk.BootID(
 // change something, questions do not. It rejects an order without an item, because drover could not tell it from
 // others.
 func entriesOf(m *wire.Manifest, orders []wire.Order, now time.Time, boot time.Duration) (
-	commands, questions []specstore.Entry, refused map[string]string,
+	commands, questions []record.Entry, refused map[string]string,
 ) {
 	life := lifeOf(m)
 	for _, o := range orders {
-		e := specstore.Entry{
+		e := record.Entry{
 			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor,
 			Ordered: o.Ordered, Removes: o.Removes, BeginBy: boot + life, Expires: now.Add(life),
 		}

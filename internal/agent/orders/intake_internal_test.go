@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/metrics"
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
@@ -24,9 +26,9 @@ type badDisk struct {
 	err error
 }
 
-func (d badDisk) Known([]string) ([]specstore.Entry, error) { return nil, nil }
+func (d badDisk) Known([]string) ([]record.Entry, error) { return nil, nil }
 
-func (d badDisk) Accept([]specstore.Entry) (fresh, known []specstore.Entry, err error) {
+func (d badDisk) Accept([]record.Entry) (fresh, known []record.Entry, err error) {
 	return nil, nil, fmt.Errorf("cannot journal operations: %w", d.err)
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"syscall"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
 )
 
 // journal stores commands in the journal, each of them once, and tracks which journalled commands were already queued
@@ -30,7 +30,7 @@ func newJournal(disk Disk) *journal {
 // journalled is the result for the commands of one manifest.
 type journalled struct {
 	// fresh must be executed from now on; known arrived before.
-	fresh, known []specstore.Entry
+	fresh, known []record.Entry
 	// refusal is why the other commands were rejected. They are not in the journal. It is nil if there are none.
 	refusal error
 }
@@ -42,7 +42,7 @@ func (t *journalled) items() []string { return append(itemsOf(t.known), itemsOf(
 // accepted earlier, and a caller must not count that command as failed. refused is the reason to reject all new
 // commands, or nil. On error the journal's state is unknown: the caller must not answer, and the server must resend
 // the commands.
-func (j *journal) accept(ctx context.Context, commands []specstore.Entry, refused error) (t journalled, err error) {
+func (j *journal) accept(ctx context.Context, commands []record.Entry, refused error) (t journalled, err error) {
 	if len(commands) == 0 {
 		return journalled{refusal: refused}, nil
 	}
@@ -55,7 +55,7 @@ func (j *journal) accept(ctx context.Context, commands []specstore.Entry, refuse
 	if err != nil {
 		return journalled{}, err
 	}
-	var others []specstore.Entry
+	var others []record.Entry
 	t.known, others = j.partition(commands, found)
 	if len(others) == 0 {
 		return t, nil
@@ -69,7 +69,7 @@ func (j *journal) accept(ctx context.Context, commands []specstore.Entry, refuse
 	}
 	// A full disk accepts only commands that end processes, so store these separately.
 	ending, rest := splitEnding(others)
-	for _, part := range [][]specstore.Entry{ending, rest} {
+	for _, part := range [][]record.Entry{ending, rest} {
 		if len(part) == 0 {
 			continue
 		}
@@ -88,7 +88,7 @@ func (j *journal) accept(ctx context.Context, commands []specstore.Entry, refuse
 }
 
 // splitEnding separates the commands that only end or unhost processes from the others.
-func splitEnding(commands []specstore.Entry) (ending, others []specstore.Entry) {
+func splitEnding(commands []record.Entry) (ending, others []record.Entry) {
 	for _, e := range commands {
 		if e.Ends() {
 			ending = append(ending, e)
@@ -101,7 +101,7 @@ func splitEnding(commands []specstore.Entry) (ending, others []specstore.Entry) 
 
 // lock waits until no other goroutine journals one of the commands, and locks them until release is called. It fails
 // if ctx ends first.
-func (j *journal) lock(ctx context.Context, commands []specstore.Entry) (release func(), err error) {
+func (j *journal) lock(ctx context.Context, commands []record.Entry) (release func(), err error) {
 	over := make(chan struct{})
 	for {
 		other := j.tryLock(commands, over)
@@ -126,7 +126,7 @@ func (j *journal) lock(ctx context.Context, commands []specstore.Entry) (release
 
 // tryLock locks the commands. If one of them is locked, it locks none and returns the channel that the holder will
 // close.
-func (j *journal) tryLock(commands []specstore.Entry, over chan struct{}) (other chan struct{}) {
+func (j *journal) tryLock(commands []record.Entry, over chan struct{}) (other chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, c := range commands {
@@ -141,7 +141,7 @@ func (j *journal) tryLock(commands []specstore.Entry, over chan struct{}) (other
 }
 
 // partition returns the commands that were found and queued, and the other commands.
-func (j *journal) partition(commands, found []specstore.Entry) (known, others []specstore.Entry) {
+func (j *journal) partition(commands, found []record.Entry) (known, others []record.Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	settled := map[string]bool{}
@@ -161,7 +161,7 @@ func (j *journal) partition(commands, found []specstore.Entry) (known, others []
 
 // isUncertain reports whether one of the commands may be in the journal after a failed write. If the last sync of a
 // commit fails, this process sees the whole commit, but the disk may not have it.
-func (j *journal) isUncertain(failure error, commands []specstore.Entry) bool {
+func (j *journal) isUncertain(failure error, commands []record.Entry) bool {
 	if errors.Is(failure, syscall.EIO) || j.anyUncertain(commands) {
 		return true
 	}
@@ -169,7 +169,7 @@ func (j *journal) isUncertain(failure error, commands []specstore.Entry) bool {
 	return err != nil || len(found) > 0
 }
 
-func (j *journal) anyUncertain(commands []specstore.Entry) bool {
+func (j *journal) anyUncertain(commands []record.Entry) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, c := range commands {
@@ -180,7 +180,7 @@ func (j *journal) anyUncertain(commands []specstore.Entry) bool {
 	return false
 }
 
-func (j *journal) markUncertain(commands []specstore.Entry) {
+func (j *journal) markUncertain(commands []record.Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, c := range commands {
@@ -190,7 +190,7 @@ func (j *journal) markUncertain(commands []specstore.Entry) {
 
 // resolve ends the uncertainty about commands that are now certainly on disk. It returns the commands that were
 // already in the journal and were never queued. again is what Accept found in the journal.
-func (j *journal) resolve(commands, again []specstore.Entry) (fresh []specstore.Entry) {
+func (j *journal) resolve(commands, again []record.Entry) (fresh []record.Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, e := range again {
@@ -205,7 +205,7 @@ func (j *journal) resolve(commands, again []specstore.Entry) (fresh []specstore.
 	return fresh
 }
 
-func itemsOf(entries []specstore.Entry) []string {
+func itemsOf(entries []record.Entry) []string {
 	items := make([]string, 0, len(entries))
 	for _, e := range entries {
 		items = append(items, e.Item)

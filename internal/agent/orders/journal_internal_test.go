@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -22,7 +24,7 @@ type oddDisk struct {
 	torn bool
 }
 
-func (d *oddDisk) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
+func (d *oddDisk) Accept(entries []record.Entry) (fresh, known []record.Entry, err error) {
 	if d.err != nil && !d.torn {
 		return nil, nil, d.err
 	}
@@ -42,7 +44,7 @@ type slowDisk struct {
 	journal map[string]bool
 }
 
-func (d *slowDisk) Known(items []string) (known []specstore.Entry, err error) {
+func (d *slowDisk) Known(items []string) (known []record.Entry, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, item := range items {
@@ -53,7 +55,7 @@ func (d *slowDisk) Known(items []string) (known []specstore.Entry, err error) {
 	return known, nil
 }
 
-func (d *slowDisk) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
+func (d *slowDisk) Accept(entries []record.Entry) (fresh, known []record.Entry, err error) {
 	<-d.pass
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,14 +85,14 @@ func oddJournal(t *testing.T) *oddDisk {
 	return &oddDisk{Store: store}
 }
 
-func command(item string) specstore.Entry {
-	return specstore.Entry{
+func command(item string) record.Entry {
+	return record.Entry{
 		Item: item, Process: process.ID{Namespace: "ns", Name: item}, Op: process.Start,
 		BeginBy: time.Hour,
 	}
 }
 
-func commands(items ...string) (all []specstore.Entry) {
+func commands(items ...string) (all []record.Entry) {
 	for _, item := range items {
 		all = append(all, command(item))
 	}
@@ -220,9 +222,9 @@ func TestCommandsThatComeTwiceAtOnce(t *testing.T) {
 // endingOnly is a journal on a full disk.
 type endingOnly struct{ Disk }
 
-func (endingOnly) Known([]string) ([]specstore.Entry, error) { return nil, nil }
+func (endingOnly) Known([]string) ([]record.Entry, error) { return nil, nil }
 
-func (endingOnly) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
+func (endingOnly) Accept(entries []record.Entry) (fresh, known []record.Entry, err error) {
 	for _, e := range entries {
 		if !e.Ends() {
 			return nil, nil, syscall.ENOSPC
@@ -233,7 +235,7 @@ func (endingOnly) Accept(entries []specstore.Entry) (fresh, known []specstore.En
 
 // TestFullDiskTakesStops: also those that come together with what it does not take.
 func TestFullDiskTakesStops(t *testing.T) {
-	orders := []specstore.Entry{
+	orders := []record.Entry{
 		{Item: "a", Op: process.Start},
 		{Item: "b", Op: process.Stop},
 		{Item: "c", Op: process.Restart},

@@ -3,6 +3,8 @@ package orders
 import (
 	"fmt"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/specstore"
 	"drover/internal/wire"
 )
@@ -24,7 +26,7 @@ func (i *Intake) Introduced(desired *wire.Desired) (again bool) {
 func (i *Intake) reconcile(desired *wire.Desired) (again bool, err error) {
 	all := make([]specstore.Desired, 0, len(desired.Processes))
 	for _, p := range desired.Processes {
-		rec := specstore.Record{
+		rec := record.Record{
 			ID: p.Process, Hosted: p.Hosted, Want: p.Want, RegisteredAt: p.RegisteredAt,
 			Revision: p.Revision,
 		}

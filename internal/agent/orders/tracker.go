@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
+
 	"drover/internal/process"
 )
 
@@ -37,9 +38,9 @@ func NewTracker(reports Reports, clock func() time.Duration) *Tracker {
 
 // Adopt takes over the open orders of an earlier agent, and returns those that continue at once. begun reports whether
 // an order has begun. The next report asks the server whether it still wants the others.
-func (t *Tracker) Adopt(open []specstore.Entry, boot string,
+func (t *Tracker) Adopt(open []record.Entry, boot string,
 	begun func(item string) bool,
-) (underway []specstore.Entry) {
+) (underway []record.Entry) {
 	t.answers.adopt(open)
 	underway, unsure := divide(open, boot, begun)
 	t.gate.adopt(underway)
@@ -49,7 +50,7 @@ func (t *Tracker) Adopt(open []specstore.Entry, boot string,
 
 // divide separates the open orders of an earlier agent: underway goes on, and unsure needs the server's word first. A
 // command from an earlier boot is in underway too, because it does not begin: it only gets its outcome.
-func divide(open []specstore.Entry, boot string, begun func(item string) bool) (underway, unsure []specstore.Entry) {
+func divide(open []record.Entry, boot string, begun func(item string) bool) (underway, unsure []record.Entry) {
 	for _, e := range open {
 		if e.Op == process.Query || e.Op.Info().RunsCommands && e.Boot != boot || begun(e.Item) {
 			underway = append(underway, e)

@@ -5,12 +5,13 @@
 package probe
 
 import (
-	"drover/internal/agent/instance"
 	"container/heap"
 	"context"
 	"log/slog"
 	"sync"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/idle"
 

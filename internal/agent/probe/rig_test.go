@@ -1,13 +1,14 @@
 package probe_test
 
 import (
-	"drover/internal/agent/instance"
 	"log/slog"
 	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"

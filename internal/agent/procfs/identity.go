@@ -1,10 +1,11 @@
 package procfs
 
 import (
-	"drover/internal/agent/instance"
 	"errors"
 	"fmt"
 	"os"
+
+	"drover/internal/agent/instance"
 )
 
 // ErrNoProcess is returned for an id that can never name a supervised process: at most 1, or a thread's.

@@ -4,7 +4,6 @@
 package procfs
 
 import (
-	"drover/internal/agent/instance"
 	"bytes"
 	"errors"
 	"fmt"
@@ -19,9 +18,10 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/instance"
+
 	"golang.org/x/sys/unix"
 )
-
 
 // The largest part that drover reads of a file, in bytes.
 const (

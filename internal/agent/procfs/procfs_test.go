@@ -1,7 +1,6 @@
 package procfs_test
 
 import (
-	"drover/internal/agent/instance"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"

@@ -1,7 +1,6 @@
 package procfs
 
 import (
-	"drover/internal/agent/instance"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/process"
 )

@@ -1,12 +1,13 @@
 package procfs
 
 import (
-	"drover/internal/agent/instance"
 	"bytes"
 	"fmt"
 	"os"
 	"strconv"
 	"syscall"
+
+	"drover/internal/agent/instance"
 )
 
 // kernelThread is the bit of the flags in /proc/PID/stat that marks a kernel thread (PF_KTHREAD).

@@ -1,11 +1,12 @@
 package procfs
 
 import (
-	"drover/internal/agent/instance"
 	"cmp"
 	"slices"
 	"sync"
 	"time"
+
+	"drover/internal/agent/instance"
 )
 
 // Root is the root of a tree that drover measures.

@@ -1,7 +1,6 @@
 package procfs_test
 
 import (
-	"drover/internal/agent/instance"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"drover/internal/agent/record"
+
 	"go.etcd.io/bbolt"
 )
 
@@ -95,8 +97,8 @@ func TestNobodyIsToldOfACommitThatFailed(t *testing.T) {
 	const writers = 3
 	errs, known := make([]error, writers), make([]int, writers)
 	share(&s.synced, writers, func(i int) {
-		var found []Entry
-		_, found, errs[i] = s.Accept([]Entry{{Item: fmt.Sprint(i)}})
+		var found []record.Entry
+		_, found, errs[i] = s.Accept([]record.Entry{{Item: fmt.Sprint(i)}})
 		known[i] = len(found)
 	})
 	for i, err := range errs {

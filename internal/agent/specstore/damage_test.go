@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"drover/internal/agent/record"
+
 	"go.etcd.io/bbolt"
 
 	"drover/internal/agent/specstore"
@@ -22,9 +24,9 @@ func filled(t *testing.T) string {
 	s := open(t, dir, boot)
 	for n := range 60 {
 		accept(t, s, entry(fmt.Sprintf("item-%d", n), n))
-		rec := record(n)
+		rec := recordOf(n)
 		finish(t, s, fmt.Sprintf("item-%d", n), n, success(), specstore.Change{Put: &rec})
-		if err := s.PutRuntime(id(n), specstore.Runtime{Run: "r"}); err != nil {
+		if err := s.PutRuntime(id(n), record.Runtime{Run: "r"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +118,7 @@ func TestDamagedRuntime(t *testing.T) {
 			if rt, err := s.GetRuntime(id(1)); err != nil || rt.Run != "" {
 				t.Errorf("runtime %+v, %v", rt, err)
 			}
-			if err := s.PutRuntime(id(1), specstore.Runtime{Run: "new"}); err != nil {
+			if err := s.PutRuntime(id(1), record.Runtime{Run: "new"}); err != nil {
 				t.Fatal(err)
 			}
 			if records, err := s.Records(); err != nil || len(records) != 60 {
@@ -201,7 +203,7 @@ func TestSecondAgent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, boot)
-	if err := s.PutRuntime(id(1), specstore.Runtime{Run: "r"}); err != nil {
+	if err := s.PutRuntime(id(1), record.Runtime{Run: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := specstore.Open(dir, boot); err == nil ||

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -31,7 +33,7 @@ func TestFullDisk(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	order := func(item string, n int, op process.Op) specstore.Entry {
+	order := func(item string, n int, op process.Op) record.Entry {
 		e := entry(item, n)
 		e.Op = op
 		e.Actor.User = strings.Repeat("u", 32<<10) // so that the pages that are free in the file do not hold it
@@ -39,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	refused := func() (err error) {
 		for n := range 20 {
-			if _, _, err = s.Accept([]specstore.Entry{order("start-"+string(rune('a'+n)), n,
+			if _, _, err = s.Accept([]record.Entry{order("start-"+string(rune('a'+n)), n,
 				process.Start)}); err != nil {
 				return err
 			}
@@ -51,11 +53,11 @@ func TestFullDisk(t *testing.T) {
 	}
 	for n, op := range []process.Op{process.Stop, process.Kill, process.Unhost, process.Stop} {
 		e := order("end-"+string(rune('a'+n)), 100+n, op)
-		if _, _, err := s.Accept([]specstore.Entry{e}); err != nil {
+		if _, _, err := s.Accept([]record.Entry{e}); err != nil {
 			t.Fatalf("%s on a full disk: %v", op, err)
 		}
 		if err := s.PutProgress(e.Item,
-			specstore.Progress{Steps: []specstore.Step{{Name: strings.Repeat("s", 32<<10)}}}); err != nil {
+			record.Progress{Steps: []record.Step{{Name: strings.Repeat("s", 32<<10)}}}); err != nil {
 			t.Errorf("progress of a %s: %v", op, err)
 		}
 		if err := s.Finish(e.Item, e.Process, success(), specstore.Change{}); err != nil {

@@ -3,6 +3,8 @@ package specstore_test
 import (
 	"testing"
 
+	"drover/internal/agent/record"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/specstore"
@@ -16,7 +18,7 @@ func TestGroups(t *testing.T) {
 	set := func(item, namespace string, groups ...process.Group) {
 		t.Helper()
 		id := process.ID{Namespace: namespace}
-		accept(t, s, specstore.Entry{Item: item, Process: id, Op: process.SetGroups, Groups: groups})
+		accept(t, s, record.Entry{Item: item, Process: id, Op: process.SetGroups, Groups: groups})
 		change := specstore.Change{Groups: &specstore.NamespaceGroups{Namespace: namespace, Groups: groups}}
 		if err := s.Finish(item, id, process.Outcome{Text: process.Success}, change); err != nil {
 			t.Fatal(err)

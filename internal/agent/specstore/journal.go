@@ -10,68 +10,22 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/bbolt"
-
+	"drover/internal/agent/record"
 	"drover/internal/clip"
 	"drover/internal/process"
 	"drover/internal/reserve"
+
+	"go.etcd.io/bbolt"
 )
-
-// Entry is an accepted operation. It is journalled before anything is done about it.
-type Entry struct {
-	Item    string        `json:"item"`
-	Process process.ID    `json:"process"`
-	Op      process.Op    `json:"op"`
-	Spec    *process.Spec `json:"spec,omitempty"`
-	// Groups is for process.SetGroups.
-	Groups []process.Group `json:"groups,omitempty"`
-	// Ordered tells that the operation comes from drover's own API: it waits for those on other processes, as the
-	// specs say (process.Spec.After), and a start does not begin a second copy (process.Beside).
-	Ordered bool `json:"ordered,omitempty"`
-	// Removes tells that the operation is the first part of a removal: what starts later in the namespace waits for it.
-	Removes bool `json:"removes,omitempty"`
-	// Followers are the processes that a removal makes room for: those of its namespace that start after it. They are
-	// not stored: after a death of the agent nobody looks whether they could start.
-	Followers []Follower `json:"-"`
-	// Beside is the wish of a start that uses the stored spec.
-	Beside process.Beside `json:"beside,omitempty"`
-	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is
-	// the same by this host's wall clock, which may be stepped: it counts in a later boot only.
-	BeginBy time.Duration `json:"begin_by"`
-	Expires time.Time     `json:"expires"`
-	// Actor is whose wish it is.
-	Actor process.Actor `json:"actor,omitzero"`
-	// Boot is the boot in which the operation was accepted: after a reboot nobody can tell how far the operation came.
-	Boot string `json:"boot"`
-	// Outcome is set when it is over, Ended, in Unix milliseconds, if it had begun; Acked when the server has the
-	// outcome.
-	Outcome *process.Outcome `json:"outcome,omitempty"`
-	Ended   int64            `json:"ended,omitempty"`
-	Acked   bool             `json:"acked,omitempty"`
-}
-
-// Follower is a process that starts after a removal, and its spec.
-type Follower struct {
-	Process process.ID
-	Spec    *process.Spec
-}
-
-// Expired reports whether the operation may no longer begin, in the given boot and so long after it.
-func (e *Entry) Expired(boot string, sinceBoot time.Duration) bool {
-	if e.Boot == boot {
-		return sinceBoot > e.BeginBy
-	}
-	return time.Now().After(e.Expires)
-}
 
 // Accept journals the unknown entries and returns them in fresh, the commands in order before the queries. It returns
 // when the commands are on disk; a query need not be. It returns the entries that it already knows in known: the
 // commands with their current state, the queries without an outcome, because drover does not keep that.
-func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
+func (s *Store) Accept(entries []record.Entry) (fresh, known []record.Entry, err error) {
 	if err := s.Lost(); err != nil {
 		return nil, nil, err
 	}
-	var commands, asked []Entry
+	var commands, asked []record.Entry
 	for _, e := range entries {
 		e.Boot = s.boot
 		if e.Op == process.Query {
@@ -94,11 +48,6 @@ func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
 	return append(fresh, asked...), append(known, answering...), nil
 }
 
-// Ends reports whether an operation only ends its process or leaves it to itself. It is taken on a full disk too.
-func (e *Entry) Ends() bool {
-	return e.Op.Info().Ends
-}
-
 // Urgent calls do, which may write to a full disk in the reserve.
 func (s *Store) Urgent(do func() error) error { return s.reserve.Urgent(do) }
 
@@ -113,9 +62,9 @@ func (s *Store) ordinary(do func() error) error {
 	return err
 }
 
-func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error) {
+func (s *Store) acceptCommands(entries []record.Entry) (fresh, known []record.Entry, err error) {
 	store := s.reserve.Urgent
-	if slices.ContainsFunc(entries, func(e Entry) bool { return !e.Ends() }) {
+	if slices.ContainsFunc(entries, func(e record.Entry) bool { return !e.Ends() }) {
 		store = s.ordinary
 	}
 	accept := func(tx *bbolt.Tx) error {
@@ -152,7 +101,7 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 // that outcome, so that it cannot be accepted later. An open entry gets that outcome if stop reports true. Cancel
 // returns the entries that have an outcome now, when they are on disk. Queries are not in the journal: do not pass
 // them.
-func (s *Store) Cancel(entries []Entry, stop func(item string) bool) (over []Entry, err error) {
+func (s *Store) Cancel(entries []record.Entry, stop func(item string) bool) (over []record.Entry, err error) {
 	outcome := process.NotBegun()
 	err = s.write(func(tx *bbolt.Tx) error {
 		over = nil // a failed commit is tried again
@@ -192,7 +141,7 @@ func (s *Store) Cancel(entries []Entry, stop func(item string) bool) (over []Ent
 }
 
 // Known returns the current entries of those items that are in the journal. Queries are not in the journal.
-func (s *Store) Known(itemIDs []string) (known []Entry, err error) {
+func (s *Store) Known(itemIDs []string) (known []record.Entry, err error) {
 	err = s.state.View(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, id := range itemIDs {
@@ -217,7 +166,7 @@ func (s *Store) Known(itemIDs []string) (known []Entry, err error) {
 // Change is what an operation did to the record of its process, or to the groups of a namespace. Put gets a revision
 // when it is stored.
 type Change struct {
-	Put    *Record
+	Put    *record.Record
 	Delete bool
 	Groups *NamespaceGroups
 }
@@ -330,7 +279,7 @@ func acknowledge(tx *bbolt.Tx, itemIDs map[string]bool) error {
 
 // Journal returns the open entries (without an outcome) and the entries whose outcome the server does not have. Both
 // are in the order of acceptance; open queries come last.
-func (s *Store) Journal() (open, unacked []Entry, err error) {
+func (s *Store) Journal() (open, unacked []record.Entry, err error) {
 	acknowledged := s.acknowledged.all()
 	err = s.state.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketJournal)).ForEach(func(_, v []byte) error {
@@ -346,7 +295,7 @@ func (s *Store) Journal() (open, unacked []Entry, err error) {
 			return nil
 		})
 	})
-	var asked []Entry
+	var asked []record.Entry
 	if err == nil {
 		asked, err = s.openQuestions()
 	}
@@ -366,7 +315,7 @@ type Age struct {
 }
 
 // old reports whether drover may drop an entry.
-func (a Age) old(e Entry, boot string) bool {
+func (a Age) old(e record.Entry, boot string) bool {
 	if e.Boot == boot {
 		return a.SinceBoot-e.BeginBy > a.Keep
 	}
@@ -404,8 +353,8 @@ func (s *Store) Prune(age Age) error {
 	})
 }
 
-func decodeEntry(data []byte) (Entry, error) {
-	var e Entry
+func decodeEntry(data []byte) (record.Entry, error) {
+	var e record.Entry
 	if err := json.Unmarshal(data, &e); err != nil {
 		return e, fmt.Errorf("journal entry: %w", err)
 	}

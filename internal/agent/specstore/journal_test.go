@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -80,7 +82,7 @@ func TestAcceptOfTheKnownCommits(t *testing.T) {
 func TestFinishKeepsTheFirstOutcome(t *testing.T) {
 	s := open(t, t.TempDir(), boot)
 	accept(t, s, entry("item-1", 1))
-	rec, other := record(1), record(1)
+	rec, other := recordOf(1), recordOf(1)
 	other.Revision, other.Hosted = 8, false
 	finish(t, s, "item-1", 1, success(), specstore.Change{Put: &rec})
 	finish(t, s, "item-1", 1, process.Outcome{Fault: process.Failed, Text: "late"}, specstore.Change{Put: &other})
@@ -90,20 +92,20 @@ func TestFinishKeepsTheFirstOutcome(t *testing.T) {
 		t.Errorf("entries %+v, %v", unacked, err)
 	}
 	records, _ := s.Records()
-	want(t, "records", records, []specstore.Record{rec})
+	want(t, "records", records, []record.Record{rec})
 	if err := s.Finish("item-2", id(1), success(), specstore.Change{Put: &other}); err == nil ||
 		!strings.Contains(err.Error(), "item item-2 is not in the journal") {
 		t.Errorf("an item that was never accepted: %v", err)
 	}
 	records, _ = s.Records()
-	want(t, "records", records, []specstore.Record{rec})
+	want(t, "records", records, []record.Record{rec})
 }
 
 func TestFinishDropsTheProgress(t *testing.T) {
 	s := open(t, t.TempDir(), boot)
 	accept(t, s, entry("item-1", 1), entry("item-2", 1))
 	for _, item := range []string{"item-1", "item-2"} {
-		if err := s.PutProgress(item, specstore.Progress{Checked: true}); err != nil {
+		if err := s.PutProgress(item, record.Progress{Checked: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,20 +119,20 @@ func TestFinishDropsTheProgress(t *testing.T) {
 
 func TestFinishDeletes(t *testing.T) {
 	s := open(t, t.TempDir(), boot)
-	if err := errors.Join(s.PutRecord(record(1)), s.PutRecord(record(2)),
-		s.PutRuntime(id(1), specstore.Runtime{Run: "r"})); err != nil {
+	if err := errors.Join(s.PutRecord(recordOf(1)), s.PutRecord(recordOf(2)),
+		s.PutRuntime(id(1), record.Runtime{Run: "r"})); err != nil {
 		t.Fatal(err)
 	}
 	accept(t, s, entry("item-1", 1))
 	finish(t, s, "item-1", 1, success(), specstore.Change{Delete: true})
 	records, _ := s.Records()
-	want(t, "records", records, []specstore.Record{record(2)})
+	want(t, "records", records, []record.Record{recordOf(2)})
 	if err := s.DeleteRuntime(id(1)); err != nil {
 		t.Fatal(err)
 	}
 	rt, err := s.GetRuntime(id(1))
 	want(t, "error", err, nil)
-	want(t, "runtime", rt, specstore.Runtime{})
+	want(t, "runtime", rt, record.Runtime{})
 }
 
 // uptime is how long the host has been up.
@@ -287,7 +289,7 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for i := range 25 {
 				item := fmt.Sprintf("item-%d", i)
-				got, _, err := s.Accept([]specstore.Entry{
+				got, _, err := s.Accept([]record.Entry{
 					entry(item, i),
 					entry(fmt.Sprintf("own-%d-%d", worker, i), i),
 				})
@@ -300,11 +302,11 @@ func TestConcurrentUse(t *testing.T) {
 					fresh[e.Item]++
 				}
 				mu.Unlock()
-				rec := record(i)
+				rec := recordOf(i)
 				if err := errors.Join(
 					s.Finish(item, id(i), process.Outcome{Text: fmt.Sprint(worker)}, specstore.Change{Put: &rec}),
-					s.PutRuntime(id(i), specstore.Runtime{Attempts: worker}),
-					s.PutProgress("relaunch", specstore.Progress{}),
+					s.PutRuntime(id(i), record.Runtime{Attempts: worker}),
+					s.PutProgress("relaunch", record.Progress{}),
 					s.Acknowledge([]string{fmt.Sprintf("own-%d-%d", worker, i)}),
 				); err != nil {
 					t.Error(err)
@@ -328,7 +330,7 @@ func TestConcurrentUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(unacked, func(a, b specstore.Entry) int { return strings.Compare(a.Item, b.Item) })
+	slices.SortFunc(unacked, func(a, b record.Entry) int { return strings.Compare(a.Item, b.Item) })
 	if len(unacked) != 25 {
 		t.Errorf("%d entries have an outcome, want 25", len(unacked))
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"drover/internal/agent/record"
+
 	"go.etcd.io/bbolt"
 )
 
@@ -16,7 +18,7 @@ type questions struct {
 }
 
 // split separates known entries from new ones.
-func (q *questions) split(entries []Entry) (fresh, known []Entry) {
+func (q *questions) split(entries []record.Entry) (fresh, known []record.Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range entries {
@@ -29,7 +31,7 @@ func (q *questions) split(entries []Entry) (fresh, known []Entry) {
 	return fresh, known
 }
 
-func (q *questions) add(entries []Entry) {
+func (q *questions) add(entries []record.Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range entries {
@@ -52,7 +54,7 @@ func (q *questions) remove(items []string) {
 }
 
 // putQuestions stores new queries.
-func (s *Store) putQuestions(entries []Entry) error {
+func (s *Store) putQuestions(entries []record.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -97,7 +99,7 @@ func (s *Store) dropQuestions(items []string) (others []string, err error) {
 
 // openQuestions returns, by item, the queries of an earlier agent that have no acknowledged answer. From now on they
 // are known.
-func (s *Store) openQuestions() (open []Entry, err error) {
+func (s *Store) openQuestions() (open []record.Entry, err error) {
 	err = s.runtime.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketAsked)).ForEach(func(_, v []byte) error {
 			e, err := decodeEntry(v)

@@ -3,11 +3,12 @@ package specstore_test
 import (
 	"testing"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
+
 	"drover/internal/process"
 )
 
-func question(item string) specstore.Entry {
+func question(item string) record.Entry {
 	e := entry(item, 1)
 	e.Op = process.Query
 	return e

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"go.etcd.io/bbolt"
-
+	"drover/internal/agent/record"
 	"drover/internal/process"
-)
 
-// One sequence numbers all changes of records in the file, removals included, and never repeats a number. So a file
-// that was restored from a copy shows its age: its records have low revisions, or records are missing and the last
-// number is low.
+	"go.etcd.io/bbolt"
+)
 
 // Revision returns the number of the latest change; 0 when there was none.
 func (s *Store) Revision() (latest uint64, err error) {
@@ -61,7 +58,7 @@ func (s *Store) NextRevision() (n uint64, err error) {
 // Desired is the last record of a process that the server confirmed. Gone says that the process was removed with this
 // revision; then only ID and Revision of the record count.
 type Desired struct {
-	Record Record
+	Record record.Record
 	Gone   bool
 }
 
@@ -100,7 +97,7 @@ func (d *Desired) put(tx *bbolt.Tx, records *bbolt.Bucket, latest uint64) (bool,
 		}
 		return true, putJSON(records, key, d.Record)
 	}
-	var have Record
+	var have record.Record
 	if err := json.Unmarshal(data, &have); err != nil {
 		return false, fmt.Errorf("record of %s: %w", d.Record.ID, err)
 	}
@@ -153,7 +150,7 @@ func numberRecords(records *bbolt.Bucket) error {
 		return nil
 	}
 	return records.ForEach(func(_, v []byte) error {
-		var r Record
+		var r record.Record
 		if json.Unmarshal(v, &r) != nil {
 			return nil // the reader of the records reports it
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"drover/internal/agent/record"
+
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
@@ -17,7 +19,7 @@ import (
 func operate(t *testing.T, s *specstore.Store, item string, n int) uint64 {
 	t.Helper()
 	accept(t, s, entry(item, n))
-	rec := record(n)
+	rec := recordOf(n)
 	finish(t, s, item, n, success(), specstore.Change{Put: &rec})
 	return rec.Revision
 }
@@ -74,10 +76,10 @@ func TestRevisionsRise(t *testing.T) {
 	// What changes no record has none, and an outcome that is not the first neither.
 	accept(t, s, entry("5", 1))
 	finish(t, s, "5", 1, success(), specstore.Change{})
-	late := record(1)
+	late := recordOf(1)
 	finish(t, s, "5", 1, success(), specstore.Change{Put: &late})
 	holds(t, s, 5, map[int]uint64{1: 1, 2: 4})
-	stored := record(2)
+	stored := recordOf(2)
 	stored.Revision = 9
 	if err := s.PutRecord(stored); err != nil {
 		t.Fatal(err)
@@ -93,11 +95,11 @@ func TestReconcile(t *testing.T) {
 		operate(t, s, item, i+1)
 	}
 	remove(t, s, "5", 4)
-	if err := s.PutHistory(id(3), specstore.History{Runs: []process.Run{{PID: 7}}}); err != nil {
+	if err := s.PutHistory(id(3), record.History{Runs: []process.Run{{PID: 7}}}); err != nil {
 		t.Fatal(err)
 	}
 	desire := func(n int, revision uint64, gone bool) specstore.Desired {
-		rec := record(n)
+		rec := recordOf(n)
 		rec.Revision = revision
 		return specstore.Desired{Record: rec, Gone: gone}
 	}
@@ -132,7 +134,7 @@ func TestRecordsNumberedEachByItself(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, boot)
 	operate(t, s, "1", 1)
-	high := record(2)
+	high := recordOf(2)
 	high.Revision = 6
 	if err := s.PutRecord(high); err != nil {
 		t.Fatal(err)
@@ -157,7 +159,7 @@ func TestRevisionsOfAnUnreadableRecord(t *testing.T) {
 		records != nil {
 		t.Errorf("%v, %v", records, err)
 	}
-	gone := []specstore.Desired{{Record: specstore.Record{ID: id(1), Revision: 1000}, Gone: true}}
+	gone := []specstore.Desired{{Record: record.Record{ID: id(1), Revision: 1000}, Gone: true}}
 	if _, err := s.Reconcile(gone, 1000); err == nil || !slices.Contains(strings.Fields(err.Error()), "JSON") {
 		t.Errorf("it is taken for newer: %v", err)
 	}

@@ -17,49 +17,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"go.etcd.io/bbolt"
-	bberrors "go.etcd.io/bbolt/errors"
-
+	"drover/internal/agent/record"
 	"drover/internal/durable"
 	"drover/internal/process"
 	"drover/internal/release"
 	"drover/internal/reserve"
+
+	"go.etcd.io/bbolt"
+	bberrors "go.etcd.io/bbolt/errors"
 )
-
-// Record is a process that the agent knows.
-type Record struct {
-	ID      process.ID   `json:"id"`
-	Spec    process.Spec `json:"spec"`
-	Hosted  bool         `json:"hosted"`
-	Want    process.Want `json:"want,omitempty"`
-	GivenUp bool         `json:"given_up,omitempty"`
-	// Finished tells that a resident process has succeeded and is not relaunched.
-	Finished     bool  `json:"finished,omitempty"`
-	RegisteredAt int64 `json:"registered_at"` // Unix seconds
-	// Revision rises with every change by an operation, over all records of a disk. Giving a process up does not
-	// change it.
-	Revision uint64 `json:"revision"`
-	// Rest is why the process must not run, or will not be started again. Unlike a Runtime it survives a reboot.
-	Rest process.Cause `json:"rest,omitzero"`
-	// PendingStop is set while a stop that has failed may still end the process.
-	PendingStop *PendingStop `json:"asked,omitempty"`
-}
-
-// Decide records what an operation wants of the process from now on. It forgets that the process had been given up or
-// had finished.
-func (r *Record) Decide(hosted bool, want process.Want) {
-	r.Hosted, r.Want, r.GivenUp, r.Finished = hosted, want, false, false
-}
-
-// PendingStop is a stop or kill that did not end its process in time. Until, in time since boot, an end of the process
-// is that operation's.
-type PendingStop struct {
-	Op    process.Op    `json:"op"`
-	Item  string        `json:"item"`
-	Actor process.Actor `json:"actor,omitzero"`
-	Until time.Duration `json:"until"`
-	Boot  string        `json:"boot"`
-}
 
 // The buckets, and the keys of the meta bucket.
 const (
@@ -260,11 +226,11 @@ func (s *Store) note(apply func(tx *bbolt.Tx) error) error {
 }
 
 // Records returns all known processes, in no particular order.
-func (s *Store) Records() ([]Record, error) {
-	var all []Record
+func (s *Store) Records() ([]record.Record, error) {
+	var all []record.Record
 	err := s.state.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketRecords)).ForEach(func(k, v []byte) error {
-			var r Record
+			var r record.Record
 			if err := json.Unmarshal(v, &r); err != nil {
 				return fmt.Errorf("record %x: %w", k, err)
 			}
@@ -279,7 +245,7 @@ func (s *Store) Records() ([]Record, error) {
 }
 
 // PutRecord stores a record outside any operation, as it is, and returns when it is on disk.
-func (s *Store) PutRecord(r Record) error {
+func (s *Store) PutRecord(r record.Record) error {
 	err := s.write(func(tx *bbolt.Tx) error {
 		records := tx.Bucket([]byte(bucketRecords))
 		if err := raiseSequence(records, r.Revision); err != nil {

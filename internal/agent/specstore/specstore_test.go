@@ -1,13 +1,15 @@
 package specstore_test
 
 import (
-	"drover/internal/agent/instance"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -38,8 +40,8 @@ func close(t *testing.T, s *specstore.Store) {
 
 func id(n int) process.ID { return process.ID{Namespace: "ns", Name: fmt.Sprintf("p%d", n)} }
 
-func record(n int) specstore.Record {
-	return specstore.Record{
+func recordOf(n int) record.Record {
+	return record.Record{
 		ID: id(n), Hosted: true, Want: process.WantRunning, GivenUp: n%2 == 0, RegisteredAt: 1, Revision: 7,
 		Spec: process.Spec{
 			Identity: process.Identity{ProcName: "nginx"}, Labels: []byte(`{"a":[1,null]}`),
@@ -48,15 +50,15 @@ func record(n int) specstore.Record {
 	}
 }
 
-func entry(item string, n int) specstore.Entry {
-	s := record(n).Spec
-	return specstore.Entry{
+func entry(item string, n int) record.Entry {
+	s := recordOf(n).Spec
+	return record.Entry{
 		Item: item, Process: id(n), Op: process.Start, Spec: &s, BeginBy: uptime + time.Minute,
 		Expires: time.Now().Add(time.Minute).UTC(),
 	}
 }
 
-func accept(t *testing.T, s *specstore.Store, entries ...specstore.Entry) (fresh, known []specstore.Entry) {
+func accept(t *testing.T, s *specstore.Store, entries ...record.Entry) (fresh, known []record.Entry) {
 	t.Helper()
 	fresh, known, err := s.Accept(entries)
 	if err != nil {
@@ -82,7 +84,7 @@ func journal(t *testing.T, s *specstore.Store) (open, unacked []string) {
 	return items(o), items(u)
 }
 
-func items(entries []specstore.Entry) []string {
+func items(entries []record.Entry) []string {
 	names := []string{}
 	for _, e := range entries {
 		names = append(names, e.Item)
@@ -104,20 +106,20 @@ func TestReopen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s := open(t, dir, boot)
 	accept(t, s, entry("item-1", 1), entry("item-2", 2), entry("item-3", 3))
-	rec := record(1)
+	rec := recordOf(1)
 	finish(t, s, "item-1", 1, success(), specstore.Change{Put: &rec})
 	finish(t, s, "item-2", 2, process.Outcome{Fault: process.Failed, Text: "no"}, specstore.Change{})
 	if err := s.Acknowledge([]string{"item-2", "never-heard-of"}); err != nil {
 		t.Fatal(err)
 	}
 	who := instance.Identity{BootID: boot, PID: 4711, StartTicks: 99}
-	rt := specstore.Runtime{
+	rt := record.Runtime{
 		Process: &who, Run: "r", PIDFile: "/f", LastStartAt: 5, Attempts: 2, LaunchedAt: 3,
 		RetryAt: 4, LastExit: &process.Exit{Known: true, Code: 3}, Outside: true, Note: "n",
 	}
-	progress := specstore.Progress{Checked: true, Before: &who, Steps: []specstore.Step{{
-		Name: "start", Phase: specstore.Done, Run: "r", Child: who, Until: 7, DoneAt: 8,
-		Result: &specstore.CommandResult{Known: true, Code: 3, Text: "exit status 3", Output: "\x00\xffbytes"},
+	progress := record.Progress{Checked: true, Before: &who, Steps: []record.Step{{
+		Name: "start", Phase: record.Done, Run: "r", Child: who, Until: 7, DoneAt: 8,
+		Result: &record.CommandResult{Known: true, Code: 3, Text: "exit status 3", Output: "\x00\xffbytes"},
 	}}}
 	if err := errors.Join(s.PutRuntime(id(1), rt), s.PutProgress("item-3", progress)); err != nil {
 		t.Fatal(err)
@@ -129,7 +131,7 @@ func TestReopen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "records", records, []specstore.Record{rec})
+	want(t, "records", records, []record.Record{rec})
 	open, unacked, err := s.Journal()
 	if err != nil {
 		t.Fatal(err)
@@ -143,9 +145,9 @@ func TestReopen(t *testing.T) {
 	if ago := time.Since(time.UnixMilli(first.Ended)); ago < 0 || ago > time.Minute {
 		t.Errorf("the operation ended %v ago", ago)
 	}
-	for _, c := range []struct{ got, want []specstore.Entry }{
-		{open, []specstore.Entry{third}},
-		{unacked, []specstore.Entry{first}},
+	for _, c := range []struct{ got, want []record.Entry }{
+		{open, []record.Entry{third}},
+		{unacked, []record.Entry{first}},
 	} {
 		if diff := cmp.Diff(c.want, c.got, cmpopts.EquateApproxTime(time.Minute)); diff != "" {
 			t.Errorf("journal (-want +got): %s", diff)
@@ -170,8 +172,8 @@ func TestAnotherBoot(t *testing.T) {
 	s := open(t, dir, boot)
 	accept(t, s, entry("item-1", 1))
 	if err := errors.Join(
-		s.PutRecord(record(1)), s.PutRuntime(id(1), specstore.Runtime{Run: "r"}),
-		s.PutProgress("item-1", specstore.Progress{Checked: true}),
+		s.PutRecord(recordOf(1)), s.PutRuntime(id(1), record.Runtime{Run: "r"}),
+		s.PutProgress("item-1", record.Progress{Checked: true}),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -189,16 +191,16 @@ func TestAnotherBoot(t *testing.T) {
 	s = open(t, dir, "boot-2")
 	rt, err := s.GetRuntime(id(1))
 	want(t, "error", err, nil)
-	want(t, "runtime", rt, specstore.Runtime{})
+	want(t, "runtime", rt, record.Runtime{})
 	progress, err := s.GetProgress("item-1")
 	want(t, "error", err, nil)
-	want(t, "progress", progress, specstore.Progress{})
+	want(t, "progress", progress, record.Progress{})
 	if offset, err := s.ClockOffset(3 * time.Hour); offset != 3*time.Hour || err != nil {
 		t.Errorf("the clock offset of another boot is %v, %v", offset, err)
 	}
 	records, err := s.Records()
 	want(t, "error", err, nil)
-	want(t, "records", records, []specstore.Record{record(1)})
+	want(t, "records", records, []record.Record{recordOf(1)})
 	open, _, err := s.Journal()
 	if err != nil || len(open) != 1 || open[0].Boot != boot {
 		t.Errorf("open entries %+v, %v: want one of the first boot", open, err)

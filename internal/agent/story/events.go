@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -73,7 +74,7 @@ func (was End) event(c Change, kind process.EventKind, actor process.Actor, why 
 }
 
 // Ended tells of the end of an instance. asked is the failed stop or kill that this end belongs to, or nil.
-func (p *Process) Ended(c Change, was End, asked *specstore.PendingStop) []process.Event {
+func (p *Process) Ended(c Change, was End, asked *record.PendingStop) []process.Event {
 	if asked != nil {
 		e := was.event(c, asked.Op.Info().Event, Caller(asked.Actor, asked.Item), p.Record.Rest)
 		p.closeRun(c.Now, &e, was.Began)
@@ -248,7 +249,7 @@ func (p *Process) Restored(path string) process.Event {
 const reconciledText = "the agent's disk was an old copy, and the server had a later record"
 
 // Reconciled tells that the record of the server has replaced an older one, which is nil if there was none.
-func (p *Process) Reconciled(before *specstore.Record) process.Event {
+func (p *Process) Reconciled(before *record.Record) process.Event {
 	kind := process.EventRegistered
 	switch was := before != nil && before.Hosted; {
 	case p.Record.Hosted && !was:

@@ -5,21 +5,22 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
 // Operation is an operation that has ended and was applied to the process.
 type Operation struct {
-	Entry   *specstore.Entry
+	Entry   *record.Entry
 	Outcome process.Outcome
 	// Wrote is the part of the outcome's text that a command wrote. Stored tells that the record was replaced.
 	Wrote  string
 	Stored bool
 	// Record and Runtime are what was known before it was applied.
-	Record  *specstore.Record
-	Runtime specstore.Runtime
+	Record  *record.Record
+	Runtime record.Runtime
 	// Prior is the state before it began. It began at Since, in Unix milliseconds.
 	Prior lifecycle.State
 	Since int64
@@ -34,7 +35,7 @@ type Operation struct {
 
 // BlameOperation notes an operation that has failed; wrote is the part of the outcome's text that a command wrote. It
 // stands until another operation succeeds, or until something else happens to the process.
-func (p *Process) BlameOperation(now time.Time, e *specstore.Entry, o process.Outcome, wrote string) {
+func (p *Process) BlameOperation(now time.Time, e *record.Entry, o process.Outcome, wrote string) {
 	failed := o.Fault == process.Failed || o.Fault == process.CheckFailed
 	if !failed || o.Cause == "" || !e.Op.Info().Acts {
 		return
@@ -121,7 +122,7 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 
 // OperatedBefore tells of an operation that an earlier agent has ended and could not tell of any more. It knows only
 // what the journal has.
-func (p *Process) OperatedBefore(entry *specstore.Entry) []process.Event {
+func (p *Process) OperatedBefore(entry *record.Entry) []process.Event {
 	o := entry.Outcome
 	if entry.Op.Info().Event == "" {
 		return nil
@@ -227,7 +228,7 @@ func (p *Process) stopped(c Change, op *Operation, e *process.Event) {
 
 // StoppedByPeer tells that an operation on another name of the process has ended its instance, which had that pid. The
 // operation began at since, in Unix milliseconds.
-func (p *Process) StoppedByPeer(c Change, by *specstore.Entry, pid int, since int64) process.Event {
+func (p *Process) StoppedByPeer(c Change, by *record.Entry, pid int, since int64) process.Event {
 	e := c.event(by.Op.Info().Event, Caller(by.Actor, by.Item), p.Record.Rest)
 	e.PID, e.Exit = pid, p.exitSince(since)
 	return e

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
+
 	"drover/internal/process"
 )
 
@@ -22,7 +23,7 @@ func (p *Process) Exceeded(now time.Time, b *process.Breach, final bool) {
 		cause = process.CauseMemLimit
 	}
 	p.Blame(now, cause, breachText(p.PID(), b))
-	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause(), Final: final}
+	p.Runtime.Ending = &record.Ending{Cause: p.Cause(), Final: final}
 }
 
 // Breached tells of the limit that the process exceeded.
@@ -64,26 +65,26 @@ func breachText(pid int, b *process.Breach) string {
 // Unhealthy notes that the process must end because it is unhealthy.
 func (p *Process) Unhealthy(now time.Time, text string) {
 	p.Blame(now, process.CauseUnhealthy, "pid "+itoa(p.PID())+" was ended because it is unhealthy: "+text)
-	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
+	p.Runtime.Ending = &record.Ending{Cause: p.Cause()}
 }
 
 // TookTooLong notes that the run must end because it has reached its time limit.
 func (p *Process) TookTooLong(now time.Time, limit time.Duration) {
 	p.Blame(now, process.CauseTimeLimit,
 		"the run as pid "+itoa(p.PID())+" was ended after "+limit.String()+", its time limit")
-	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
+	p.Runtime.Ending = &record.Ending{Cause: p.Cause()}
 }
 
 // ShutsDown notes that the process must end because the host shuts down.
 func (p *Process) ShutsDown(now time.Time) {
 	p.Blame(now, process.CauseRebooted, "pid "+itoa(p.PID())+" was ended because the host shuts down")
-	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
+	p.Runtime.Ending = &record.Ending{Cause: p.Cause()}
 }
 
 // DueAgain notes that the process must end because its next run is due, unless it ends for another reason.
 func (p *Process) DueAgain(now time.Time) {
 	if p.Runtime.Ending == nil {
-		p.Runtime.Ending = &specstore.Ending{Cause: process.Cause{
+		p.Runtime.Ending = &record.Ending{Cause: process.Cause{
 			Text: "pid " + itoa(p.PID()) + " was ended so that its next run can begin", Since: now.UnixMilli(),
 		}}
 	}

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/specstore"
 	"drover/internal/clip"
 	"drover/internal/process"
 )
@@ -19,10 +20,10 @@ import (
 // Process is what the agent knows of one process. A copy may be read while the original changes.
 type Process struct {
 	// Record is nil for an unregistered process. It is replaced, never changed.
-	Record  *specstore.Record
-	Runtime specstore.Runtime
+	Record  *record.Record
+	Runtime record.Runtime
 	// History has runs for periodic and single-run processes only. Its runs are replaced, never changed.
-	History specstore.History
+	History record.History
 	// Machine has no state until the process was located for the first time.
 	Machine lifecycle.Machine
 	// Bounds tell when the process is flapping.
@@ -242,7 +243,7 @@ func (p *Process) exitSince(moment int64) *process.Exit {
 
 // RestAfter returns why the process does not run, or is not kept running, after an operation that succeeded. before is
 // the reason so far.
-func RestAfter(now time.Time, e *specstore.Entry, before process.Cause) process.Cause {
+func RestAfter(now time.Time, e *record.Entry, before process.Cause) process.Cause {
 	rest := e.Op.Info().Rest
 	switch {
 	case rest.Keep:

@@ -3,8 +3,9 @@ package story
 import (
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -59,7 +60,7 @@ func (p *Process) Readied(note string) process.Event {
 func (p *Process) Late(now time.Time) {
 	why := p.unreadiness()
 	p.Blame(now, process.CauseNotReady, Join(why.Text, "drover ended it, as ready.on_timeout says"))
-	p.Runtime.Ending = &specstore.Ending{Cause: p.Cause()}
+	p.Runtime.Ending = &record.Ending{Cause: p.Cause()}
 }
 
 // Named tells that the process has named another main process; before is the pid of the former one.

@@ -9,9 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -21,7 +22,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // running returns a process of that kind that runs as pid 7 since one minute.
 func running(kind process.Kind) story.Process {
 	kind = cmp.Or(kind, process.Resident)
-	rec := &specstore.Record{Hosted: true}
+	rec := &record.Record{Hosted: true}
 	rec.Spec.Policy.Kind = kind
 	p := story.Process{Record: rec, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: time.Hour}}
 	p.Runtime.Process = &instance.Identity{PID: 7}
@@ -124,12 +125,12 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 
 // TestEnded: who ended a process, and what comes of it, follows from how it ended and from what it is.
 func TestEnded(t *testing.T) {
-	failed := &specstore.PendingStop{Op: process.Kill, Item: "i", Actor: process.Actor{User: "ann"}}
+	failed := &record.PendingStop{Op: process.Kill, Item: "i", Actor: process.Actor{User: "ann"}}
 	for name, c := range map[string]struct {
 		kind  process.Kind
 		how   *process.Exit
 		to    lifecycle.State
-		asked *specstore.PendingStop
+		asked *record.PendingStop
 		tells string
 		cause process.CauseID
 		actor string
@@ -215,7 +216,7 @@ func TestOperated(t *testing.T) {
 						if to != lifecycle.Running {
 							p.Runtime.Process, p.Runtime.Ended = nil, p.Runtime.Process
 						}
-						entry := &specstore.Entry{Op: info.Op, Item: "item", Actor: process.Actor{User: "ann"}}
+						entry := &record.Entry{Op: info.Op, Item: "item", Actor: process.Actor{User: "ann"}}
 						events := p.Operated(change(lifecycle.Operating, to), &story.Operation{
 							Entry: entry, Outcome: process.Outcome{Fault: fault, Text: strings.Repeat("x\x01", 400)},
 							Stored: info.Op == process.Stop || info.Op == process.Kill,
@@ -279,7 +280,7 @@ func TestCauseOfSuccess(t *testing.T) {
 		p, before := running(process.Resident), running(process.Resident)
 		p.Runtime.Adopted, p.Runtime.Run = c.adopted, ""
 		events := p.Operated(change(lifecycle.Operating, lifecycle.Running), &story.Operation{
-			Entry: &specstore.Entry{Op: c.op}, Outcome: process.Outcome{Text: c.text}, Record: before.Record,
+			Entry: &record.Entry{Op: c.op}, Outcome: process.Outcome{Text: c.text}, Record: before.Record,
 			Runtime: before.Runtime, Prior: lifecycle.Stopped,
 		})
 		if len(events) != 1 || events[0].Cause.Text != c.want {
@@ -298,7 +299,7 @@ func TestAnUnknownEndIsNoSuccess(t *testing.T) {
 			p := running(process.SingleRun)
 			p.Runtime.Process, p.Runtime.LastStartAt, p.Runtime.LastExit = nil, now.Unix(), exit
 			events := p.Operated(change(lifecycle.Operating, lifecycle.Finished), &story.Operation{
-				Entry:   &specstore.Entry{Op: process.Start, Item: "item"},
+				Entry:   &record.Entry{Op: process.Start, Item: "item"},
 				Outcome: process.Outcome{Fault: fault, Text: "run failed: exit status 8"}, Since: since,
 			})
 			if told := kinds(events); strings.Contains(told, string(process.EventRunEnded)) {
@@ -436,7 +437,7 @@ func TestCausesOfAStatus(t *testing.T) {
 	p.Record.Spec.Policy.Instances = 2
 	p.Runtime.Matches = 1
 	p.Runtime.Health = &process.Answer{Bad: true, Text: "no answer", Failures: 3}
-	p.Runtime.OOM = specstore.OOM{Run: "run", Workers: 2, At: now.Add(-time.Minute).UnixMilli()}
+	p.Runtime.OOM = record.OOM{Run: "run", Workers: 2, At: now.Add(-time.Minute).UnixMilli()}
 	p.Runtime.Relaunches = []time.Duration{1, 2, 3, 4}
 	before := p
 	s := p.Status(story.View{
@@ -516,7 +517,7 @@ func TestAnOperationOfAnEarlierAgent(t *testing.T) {
 			c.want[i].At = 3000
 			c.want[i].Actor = process.Actor{Kind: process.ActorCaller, App: "app", Operation: "item-1"}
 		}
-		got := p.OperatedBefore(&specstore.Entry{
+		got := p.OperatedBefore(&record.Entry{
 			Item: "item-1", Op: c.op, Actor: process.Actor{App: "app"}, Outcome: &c.outcome, Ended: 3000,
 		})
 		if !reflect.DeepEqual(got, c.want) {

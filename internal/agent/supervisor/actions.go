@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -137,7 +138,7 @@ func (r *runner) noteAttempts() {
 }
 
 // storeRuntime stores the runtime of the process. It only logs a failure: the disk may be full, and the work goes on.
-func (r *runner) storeRuntime(rt specstore.Runtime) {
+func (r *runner) storeRuntime(rt record.Runtime) {
 	if err := r.sup.cfg.Store.PutRuntime(r.id, rt); err != nil {
 		r.sup.cfg.Log.Warn("cannot store state of process", "process", r.id, "error", err)
 	}
@@ -238,7 +239,7 @@ func (r *runner) lookAround() instance.Sighting {
 func (r *runner) giveUp() {
 	// Unused retries no longer count, even if drover gives up because of breaches.
 	r.proc.Machine.Attempts = max(r.proc.Machine.Attempts, r.proc.Record.Spec.Restarts().GiveUpAfter)
-	r.putRest(func(rec *specstore.Record) { rec.GivenUp = true })
+	r.putRest(func(rec *record.Record) { rec.GivenUp = true })
 	r.sup.cfg.Log.Warn("process given up", "process", r.id, "attempts", r.proc.Machine.Attempts)
 	r.schedule()
 }
@@ -246,12 +247,12 @@ func (r *runner) giveUp() {
 // finish records that a resident process has succeeded and is not relaunched. The record survives a reboot.
 func (r *runner) finish() {
 	r.proc.Runtime.Cause.ID = process.CauseFinished
-	r.putRest(func(rec *specstore.Record) { rec.Finished = true })
+	r.putRest(func(rec *record.Record) { rec.Finished = true })
 	r.sup.cfg.Log.Info("process finished", "process", r.id)
 }
 
 // putRest stores that the process is not relaunched, and why.
-func (r *runner) putRest(set func(*specstore.Record)) {
+func (r *runner) putRest(set func(*record.Record)) {
 	rec := *r.proc.Record
 	set(&rec)
 	rec.Rest = r.proc.Cause()

@@ -10,8 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/process"
 )
@@ -245,7 +246,7 @@ func TestReboot(t *testing.T) {
 		reload := r.submit(process.Reload, "a", a)
 		queued := r.submit(process.Restart, "a", a)
 		synctest.Wait()
-		query := specstore.Entry{
+		query := record.Entry{
 			Item: "query", Process: id("a"), Op: process.Query, Spec: a,
 			Expires: time.Now().Add(time.Hour), Boot: r.disk.boot,
 		}
@@ -336,10 +337,10 @@ func TestTellOf(t *testing.T) {
 		r.do(process.Start, "a", r.spec("a"))
 		r.kill()
 		r.begin()
-		ended := func(item string, op process.Op, at int64) specstore.Entry {
-			return specstore.Entry{Item: item, Process: id("a"), Op: op, Outcome: &process.Outcome{}, Ended: at}
+		ended := func(item string, op process.Op, at int64) record.Entry {
+			return record.Entry{Item: item, Process: id("a"), Op: op, Outcome: &process.Outcome{}, Ended: at}
 		}
-		r.TellOf([]specstore.Entry{
+		r.TellOf([]record.Entry{
 			ended("told", process.Reload, 1000), ended("old", process.Reload, 999), ended("new", process.Start, 1001),
 			ended("silent", process.SetGroups, 1001),
 		}, map[string]bool{"told " + id("a").String(): true}, 1000)

@@ -1,13 +1,14 @@
 package supervisor
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/story"
 	"drover/internal/process"

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -93,7 +94,7 @@ func TestRemovalsComeFirst(t *testing.T) {
 			r.do(process.Start, "old", first)
 			stop, start := r.accept(process.Stop, "old", nil), r.accept(process.Start, "fresh", r.copy("fresh", 0))
 			stop.Ordered, start.Ordered, stop.Removes = true, true, removes
-			r.Submit([]specstore.Entry{stop, start})
+			r.Submit([]record.Entry{stop, start})
 			r.pass(3 * time.Second)
 			if removes {
 				r.ran("exec ./old", "stop it")
@@ -105,7 +106,7 @@ func TestRemovalsComeFirst(t *testing.T) {
 			r.state("old", "stopped", false)
 			next := r.accept(process.Start, "next", r.copy("next", 0)) // the removal is over
 			next.Ordered = true
-			r.Submit([]specstore.Entry{next})
+			r.Submit([]record.Entry{next})
 			r.pass(time.Second)
 			r.state("next", "running", true)
 		})
@@ -129,7 +130,7 @@ func TestRemovalLooksFirst(t *testing.T) {
 		copied.Execution.RuntimeDirectory = "api"
 		stop, start := r.accept(process.Stop, "api", nil), r.accept(process.Start, "api@1", copied)
 		stop.Ordered, start.Ordered, stop.Removes = true, true, true
-		r.Submit([]specstore.Entry{stop, start})
+		r.Submit([]record.Entry{stop, start})
 		r.pass(10 * time.Second)
 		want := "preflight failed: ns/api@1, which starts after its end: cannot enter directory /srv; nothing was done: pid "
 		if o, ok := r.sink.outcome(stop.Item); !ok || !strings.HasPrefix(o.Text, want) || o.Fault != process.Failed {
@@ -156,7 +157,7 @@ func TestCopiesReplace(t *testing.T) {
 			r.do(process.Start, old, first)
 			stop, start := r.accept(process.Stop, old, nil), r.accept(process.Start, fresh, r.copy(fresh, 0))
 			stop.Ordered, start.Ordered = true, true
-			r.Submit([]specstore.Entry{stop, start})
+			r.Submit([]record.Entry{stop, start})
 			r.pass(8 * time.Second)
 			r.ran("exec ./"+old, "stop it")
 			r.pass(10 * time.Second)

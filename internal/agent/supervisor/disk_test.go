@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -15,10 +17,10 @@ import (
 type disk struct {
 	mu        sync.Mutex
 	boot      string
-	records   map[process.ID]specstore.Record
+	records   map[process.ID]record.Record
 	runtimes  map[process.ID][]byte
-	histories map[process.ID]specstore.History
-	entries   []specstore.Entry
+	histories map[process.ID]record.History
+	entries   []record.Entry
 	revision  uint64
 	// stored counts the runtimes that were stored.
 	stored int
@@ -28,8 +30,8 @@ type disk struct {
 
 func newDisk() *disk {
 	return &disk{
-		boot: operationtest.Boot, records: map[process.ID]specstore.Record{},
-		runtimes: map[process.ID][]byte{}, histories: map[process.ID]specstore.History{},
+		boot: operationtest.Boot, records: map[process.ID]record.Record{},
+		runtimes: map[process.ID][]byte{}, histories: map[process.ID]record.History{},
 	}
 }
 
@@ -41,20 +43,20 @@ func (d *disk) runtimeWrites() int {
 }
 
 // history returns what is stored of the past of a process.
-func (d *disk) history(id process.ID) specstore.History {
+func (d *disk) history(id process.ID) record.History {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.histories[id]
 }
 
-func (d *disk) accept(e specstore.Entry) {
+func (d *disk) accept(e record.Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.entries = append(d.entries, e)
 }
 
 // taken returns the records and the open operations.
-func (d *disk) taken() (records []specstore.Record, open []specstore.Entry) {
+func (d *disk) taken() (records []record.Record, open []record.Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, rec := range d.records {
@@ -68,14 +70,14 @@ func (d *disk) taken() (records []specstore.Record, open []specstore.Entry) {
 	return records, open
 }
 
-func (d *disk) record(id process.ID) (specstore.Record, bool) {
+func (d *disk) record(id process.ID) (record.Record, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	rec, ok := d.records[id]
 	return rec, ok
 }
 
-func (d *disk) runtime(id process.ID) (rt specstore.Runtime) {
+func (d *disk) runtime(id process.ID) (rt record.Runtime) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if data := d.runtimes[id]; data != nil {
@@ -87,7 +89,7 @@ func (d *disk) runtime(id process.ID) (rt specstore.Runtime) {
 }
 
 // putRuntime stores what an agent would have stored.
-func (d *disk) putRuntime(id process.ID, rt specstore.Runtime) {
+func (d *disk) putRuntime(id process.ID, rt record.Runtime) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	data, err := json.Marshal(rt)
@@ -175,17 +177,17 @@ func (h *handle) write(do func()) error {
 
 func (h *handle) BootID() string { return h.boot }
 
-func (h *handle) GetHistory(id process.ID) (specstore.History, error) {
+func (h *handle) GetHistory(id process.ID) (record.History, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.histories[id], nil
 }
 
-func (h *handle) PutHistory(id process.ID, past specstore.History) error {
+func (h *handle) PutHistory(id process.ID, past record.History) error {
 	return h.write(func() { h.histories[id] = past })
 }
 
-func (h *handle) PutRecord(rec specstore.Record) error {
+func (h *handle) PutRecord(rec record.Record) error {
 	return h.write(func() { h.records[rec.ID] = rec })
 }
 
@@ -228,7 +230,7 @@ func (h *handle) Finish(item string, id process.ID, o process.Outcome, c specsto
 		return refused
 	}
 	return h.write(func() {
-		i := slices.IndexFunc(h.entries, func(e specstore.Entry) bool { return e.Item == item })
+		i := slices.IndexFunc(h.entries, func(e record.Entry) bool { return e.Item == item })
 		h.entries[i].Outcome = &o
 		switch {
 		case c.Delete:
@@ -248,16 +250,16 @@ func (h *handle) Finish(item string, id process.ID, o process.Outcome, c specsto
 func (h *handle) told(item string, o process.Outcome) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i := slices.IndexFunc(h.entries, func(e specstore.Entry) bool { return e.Item == item })
+	i := slices.IndexFunc(h.entries, func(e record.Entry) bool { return e.Item == item })
 	if i >= 0 && h.entries[i].Op == process.Query {
 		h.entries[i].Outcome = &o
 	}
 	return i >= 0 && h.entries[i].Outcome != nil
 }
 
-func (h *handle) GetRuntime(id process.ID) (specstore.Runtime, error) { return h.runtime(id), nil }
+func (h *handle) GetRuntime(id process.ID) (record.Runtime, error) { return h.runtime(id), nil }
 
-func (h *handle) PutRuntime(id process.ID, rt specstore.Runtime) error {
+func (h *handle) PutRuntime(id process.ID, rt record.Runtime) error {
 	data, err := json.Marshal(rt)
 	if err != nil {
 		return err
@@ -272,7 +274,7 @@ func (h *handle) DeleteRuntime(id process.ID) error {
 	return h.write(func() { delete(h.runtimes, id) })
 }
 
-func (h *handle) PutProgress(item string, p specstore.Progress) error {
+func (h *handle) PutProgress(item string, p record.Progress) error {
 	var err error
 	if refused := h.write(func() { err = h.World.Journal.PutProgress(item, p) }); refused != nil {
 		return refused

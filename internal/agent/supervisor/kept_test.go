@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -25,7 +26,7 @@ func kept(t *testing.T, fn func(t *testing.T, r *rig, s *operationtest.Superviso
 		spec.Beside = process.Adopt
 		e := r.accept(process.Start, "a", spec)
 		e.Ordered = true
-		r.Submit([]specstore.Entry{e})
+		r.Submit([]record.Entry{e})
 		r.pass(time.Second)
 		r.keptAs(who)
 		fn(t, r, s, who)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
@@ -13,7 +15,7 @@ import (
 
 // task is queued work: an operation, or a hold on behalf of another process.
 type task struct {
-	entry specstore.Entry
+	entry record.Entry
 	hold  *hold
 	// behind says that an earlier agent accepted the operation while an older operation on the process was open. That
 	// agent never began it.

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -53,7 +54,7 @@ func (r *runner) start(ctx context.Context, t task) {
 	began := r.work.since
 	subject := operation.Subject{
 		Record: r.proc.Record, Runtime: r.proc.Runtime, Overtook: t.overtook, Hurry: hurry,
-		Checking: func(rt specstore.Runtime) {
+		Checking: func(rt record.Runtime) {
 			r.post(func(_ context.Context, r *runner) {
 				if r.work.since == began {
 					r.proc.Machine, _ = r.proc.Machine.Step(r.policy(), lifecycle.Checking{}, r.now())
@@ -70,12 +71,12 @@ func (r *runner) start(ctx context.Context, t task) {
 
 // firstRecord returns what a first start of a process of a process file registers when it ends; nil for another task.
 // Lists show the process from now on, so that somebody can see it and stop it.
-func (r *runner) firstRecord(t *task) *specstore.Record {
+func (r *runner) firstRecord(t *task) *record.Record {
 	e := &t.entry
 	if r.proc.Record != nil || t.hold != nil || e.Op != process.Start || e.Spec == nil || e.Spec.Stop == nil {
 		return nil
 	}
-	rec := &specstore.Record{ID: r.id, Spec: *e.Spec}
+	rec := &record.Record{ID: r.id, Spec: *e.Spec}
 	rec.Spec.Beside = ""
 	rec.Decide(true, process.WantRunning)
 	return rec
@@ -99,7 +100,7 @@ func (r *runner) showLate() {
 }
 
 // becomes takes over the instance that a start has brought up and checks.
-func (r *runner) becomes(rt specstore.Runtime) {
+func (r *runner) becomes(rt record.Runtime) {
 	if was := r.proc.Runtime.Process; rt.Process != nil && (was == nil || *was != *rt.Process) {
 		r.work.runtime = &rt
 		r.publish()
@@ -138,7 +139,7 @@ func (r *runner) signalBeside(ctx context.Context, t task) {
 
 // signalled continues after a signal that has passed other work. It takes over nothing: what has become of the process
 // is for that work to find out.
-func (r *runner) signalled(e *specstore.Entry, subject operation.Subject, result operation.Result) {
+func (r *runner) signalled(e *record.Entry, subject operation.Subject, result operation.Result) {
 	since := r.signalling
 	r.signalling = 0
 	r.noteSignal(e, result.Outcome, since)
@@ -155,7 +156,7 @@ func (r *runner) signalled(e *specstore.Entry, subject operation.Subject, result
 }
 
 // noteSignal notes a signal that was sent, or a reload, because the process may end by it.
-func (r *runner) noteSignal(e *specstore.Entry, o process.Outcome, since int64) {
+func (r *runner) noteSignal(e *record.Entry, o process.Outcome, since int64) {
 	now := time.Now().UnixMilli()
 	sent := &sentSignal{at: since, until: now + effect.Milliseconds(), by: story.Caller(e.Actor, e.Item)}
 	spec := operation.SpecInForce(*e, operation.Subject{Record: r.proc.Record})
@@ -265,7 +266,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 			return r.sup.operator.NotBegun(ctx, t.entry, subject, err), nil
 		}
 	}
-	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.operator.Clock()) {
+	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.operator.Clock(), time.Now()) {
 		return failed("expired: the operation was not begun by " + e.Expires.UTC().Format(time.RFC3339)), nil
 	}
 	if !begun && r.sup.cfg.MayBegin != nil {
@@ -302,7 +303,7 @@ func (r *runner) unbegun(ctx context.Context, failed func(text string) operation
 }
 
 // operated continues after an operation.
-func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operation.Result) {
+func (r *runner) operated(ctx context.Context, e *record.Entry, result operation.Result) {
 	before := r.proc
 	if r.work.show != nil {
 		r.work.show.Stop()
@@ -352,10 +353,10 @@ func (r *runner) overAtOnce(result *operation.Result) *story.End {
 }
 
 // apply takes over the result of an operation.
-func (r *runner) apply(e *specstore.Entry, result operation.Result) {
+func (r *runner) apply(e *record.Entry, result operation.Result) {
 	switch {
 	case result.Change.Delete:
-		r.proc.Record, r.proc.History = nil, specstore.History{}
+		r.proc.Record, r.proc.History = nil, record.History{}
 		r.dropRuntime()
 		r.desired() // drop it: the removal is newer
 		r.sup.cfg.Sink.Gone(r.id, r.latestRevision())
@@ -393,7 +394,7 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 
 // released continues after a hold: an operation on another process may have ended the instance that both processes
 // share.
-func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *specstore.Entry) {
+func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *record.Entry) {
 	pid, since := r.proc.PID(), r.work.since
 	switch fate {
 	case operation.Down:
@@ -414,7 +415,7 @@ func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *sp
 }
 
 // unhostedByPeer unhosts the process after an operation on another process has stopped the instance that both share.
-func (r *runner) unhostedByPeer(by *specstore.Entry) {
+func (r *runner) unhostedByPeer(by *record.Entry) {
 	if r.proc.Record == nil {
 		return
 	}

@@ -9,9 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -158,7 +159,7 @@ func (o *order) lookAndNext(look func() wait, fn func()) (w wait, cancel func())
 }
 
 // changed takes over the processes that one is after, and calls all who wait for its change.
-func (o *order) changed(id process.ID, rec *specstore.Record) {
+func (o *order) changed(id process.ID, rec *record.Record) {
 	o.mu.Lock()
 	if rec != nil && len(rec.Spec.After) > 0 || len(o.after[id]) > 0 {
 		o.put(id, rec)
@@ -171,7 +172,7 @@ func (o *order) changed(id process.ID, rec *specstore.Record) {
 }
 
 // put replaces what a process is after. The caller holds the lock.
-func (o *order) put(id process.ID, rec *specstore.Record) {
+func (o *order) put(id process.ID, rec *record.Record) {
 	if o.after == nil {
 		o.after, o.dependents = map[process.ID][]process.ID{}, map[process.ID][]process.ID{}
 	}

@@ -10,10 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/process"
 )
@@ -22,7 +23,7 @@ import (
 func (r *rig) ordered(op process.Op, specs map[string]*process.Spec, names ...string) (items map[string]string) {
 	r.t.Helper()
 	items = map[string]string{}
-	var entries []specstore.Entry
+	var entries []record.Entry
 	for _, name := range names {
 		e := r.accept(op, name, specs[name])
 		e.Ordered = true

@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -90,21 +91,21 @@ type hold struct {
 	held     chan struct{}
 	released chan operation.PeerEffect
 	// by is the operation that wants the hold.
-	by *specstore.Entry
+	by *record.Entry
 }
 
 // holderKey is the context key of the operation under way.
 type holderKey struct{}
 
-func withHolder(ctx context.Context, e *specstore.Entry) context.Context {
+func withHolder(ctx context.Context, e *record.Entry) context.Context {
 	return context.WithValue(ctx, holderKey{}, e)
 }
 
-func holder(ctx context.Context) *specstore.Entry {
-	if e, ok := ctx.Value(holderKey{}).(*specstore.Entry); ok {
+func holder(ctx context.Context) *record.Entry {
+	if e, ok := ctx.Value(holderKey{}).(*record.Entry); ok {
 		return e
 	}
-	return &specstore.Entry{}
+	return &record.Entry{}
 }
 
 // peerIndex finds processes by their marks, so that a look at one process does not scan all others. Its zero value is

@@ -1,13 +1,14 @@
 package supervisor_test
 
 import (
-	"drover/internal/agent/instance"
 	"fmt"
 	"log/slog"
 	"testing"
 
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/process"
 )
@@ -21,14 +22,14 @@ func BenchmarkPeers(b *testing.B) {
 		Store: h, Histories: h, Revisions: h, Sink: newSink(h), Operation: world.Operations(), BootStarts: 1,
 		Log: slog.New(slog.DiscardHandler),
 	})
-	records := make([]specstore.Record, n)
+	records := make([]record.Record, n)
 	instances := make([]instance.Identity, n)
 	for i := range n {
 		name := fmt.Sprint(i)
 		spec := process.Spec{Identity: process.Identity{ProcName: name, PIDPath: file(name)}}
-		records[i] = specstore.Record{ID: id(name), Spec: spec, Hosted: true}
+		records[i] = record.Record{ID: id(name), Spec: spec, Hosted: true}
 		instances[i] = instance.Identity{BootID: operationtest.Boot, PID: i + 2, StartTicks: 1}
-		if err := h.PutRuntime(id(name), specstore.Runtime{Process: &instances[i], PIDFile: file(name)}); err != nil {
+		if err := h.PutRuntime(id(name), record.Runtime{Process: &instances[i], PIDFile: file(name)}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,10 +1,11 @@
 package supervisor_test
 
 import (
-	"drover/internal/agent/instance"
 	"fmt"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"

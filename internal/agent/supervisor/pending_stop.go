@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
@@ -15,7 +17,7 @@ import (
 // slowly. The operation caused that end, so drover does not relaunch the process.
 
 // notePendingStop adds such a stop to the record, and removes it when another operation has decided.
-func (r *runner) notePendingStop(e *specstore.Entry, s operation.Subject, result *operation.Result) {
+func (r *runner) notePendingStop(e *record.Entry, s operation.Subject, result *operation.Result) {
 	switch rec := s.Record; {
 	case result.StopPending && s.Hosted():
 		asked := *rec
@@ -31,15 +33,15 @@ func (r *runner) notePendingStop(e *specstore.Entry, s operation.Subject, result
 	}
 }
 
-func (r *runner) newPendingStop(e *specstore.Entry) *specstore.PendingStop {
-	return &specstore.PendingStop{
+func (r *runner) newPendingStop(e *record.Entry) *record.PendingStop {
+	return &record.PendingStop{
 		Op: e.Op, Item: e.Item, Actor: e.Actor, Boot: r.sup.cfg.Store.BootID(),
 		Until: r.now() + time.Duration(r.proc.Record.Spec.Policy.OpTimeout)*time.Second,
 	}
 }
 
 // pendingStopByPeer records a stop under another name that has not ended the process in time.
-func (r *runner) pendingStopByPeer(e *specstore.Entry) {
+func (r *runner) pendingStopByPeer(e *record.Entry) {
 	if r.proc.Record == nil || !r.proc.Record.Hosted {
 		return
 	}
@@ -50,7 +52,7 @@ func (r *runner) pendingStopByPeer(e *specstore.Entry) {
 
 // takePendingStop unhosts the process if a failed stop or kill asked for its end, and returns that stop; else nil.
 // away says that no agent saw the end.
-func (r *runner) takePendingStop(away bool) *specstore.PendingStop {
+func (r *runner) takePendingStop(away bool) *record.PendingStop {
 	if r.proc.Record == nil || r.proc.Record.PendingStop == nil {
 		return nil
 	}
@@ -87,7 +89,7 @@ func (r *runner) dropPendingStop() {
 }
 
 // put stores a changed record. If the store fails, the record counts for this life of the agent.
-func (r *runner) put(rec specstore.Record) {
+func (r *runner) put(rec record.Record) {
 	if n, err := r.sup.cfg.Revisions.NextRevision(); err == nil { // else PutRecord fails too
 		rec.Revision = n
 	}
@@ -98,7 +100,7 @@ func (r *runner) put(rec specstore.Record) {
 }
 
 // sweepAfter ends the leftovers of a run after a pending stop; asked is nil if there was no such stop.
-func (r *runner) sweepAfter(ctx context.Context, asked *specstore.PendingStop) {
+func (r *runner) sweepAfter(ctx context.Context, asked *record.PendingStop) {
 	if asked == nil {
 		return
 	}

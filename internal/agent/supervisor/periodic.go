@@ -1,15 +1,16 @@
 package supervisor
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/timetable"
 	"drover/internal/process"
 )
@@ -53,7 +54,7 @@ func (r *runner) schedule() {
 			runs = nil
 		}
 		if r.proc.History.Table != "" || len(runs) != len(r.proc.History.Runs) {
-			r.proc.History = specstore.History{Runs: runs}
+			r.proc.History = record.History{Runs: runs}
 			r.saveHistory()
 		}
 		return

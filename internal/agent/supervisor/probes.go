@@ -4,19 +4,22 @@ import (
 	"context"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/notify"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/ready"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
 
 // Answered implements probe.Sink.
-func (s *Supervisor) Answered(id process.ID, instance instance.Identity, revision uint64, health bool, a process.Answer) {
+func (s *Supervisor) Answered(
+	id process.ID, instance instance.Identity, revision uint64, health bool, a process.Answer,
+) {
 	s.emit(id, func(ctx context.Context, r *runner) {
 		// An answer counts only for this instance and for the spec in force.
 		if r.proc.Record != nil && r.proc.Record.Revision == revision && r.proc.Runtime.Process != nil &&
@@ -91,7 +94,7 @@ func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 
 // withSpec returns the runtime of a process that has got a new spec: without the answers of commands that the spec has
 // changed, and with its revision if the process needs no new start.
-func withSpec(rt specstore.Runtime, before, after *specstore.Record) specstore.Runtime {
+func withSpec(rt record.Runtime, before, after *record.Record) record.Runtime {
 	if before == nil {
 		return rt
 	}

@@ -1,7 +1,6 @@
 package supervisor_test
 
 import (
-	"drover/internal/agent/instance"
 	"crypto/md5"
 	"encoding/hex"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -9,10 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -136,11 +137,11 @@ func TestExpiredOrderIsNotBegun(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
 		expires := time.Now().Add(24 * time.Hour) // of a clock that was stepped: it does not count
-		late := specstore.Entry{Item: "late", Process: id("a"), Op: process.Reload, Spec: s, BeginBy: r.Clock() +
+		late := record.Entry{Item: "late", Process: id("a"), Op: process.Reload, Spec: s, BeginBy: r.Clock() +
 			3*time.Second, Expires: expires, Boot: r.disk.boot}
 		r.submit(process.Start, "a", s)
 		r.disk.accept(late)
-		r.Submit([]specstore.Entry{late})
+		r.Submit([]record.Entry{late})
 		r.pass(time.Minute)
 		r.expect("late", process.Failed, "expired: the operation was not begun by "+expires.UTC().Format(time.RFC3339))
 		r.ran("start a")
@@ -209,12 +210,12 @@ func TestNothingIsLost(t *testing.T) {
 		for n := range submitters {
 			wg.Go(func() {
 				for i := range each {
-					e := specstore.Entry{
+					e := record.Entry{
 						Item: fmt.Sprintf("item-%d-%d", n, i), Process: id("a"), Op: process.Query,
 						Spec: &process.Spec{}, BeginBy: r.Clock() + time.Hour, Boot: r.disk.boot,
 					}
 					r.disk.accept(e)
-					r.Submit([]specstore.Entry{e})
+					r.Submit([]record.Entry{e})
 				}
 			})
 		}
@@ -255,7 +256,7 @@ func TestUnregister(t *testing.T) {
 		if rec, ok := r.disk.record(id("a")); ok {
 			t.Errorf("it is still stored: %+v", rec)
 		}
-		if diff := cmp.Diff(specstore.Runtime{}, r.disk.runtime(id("a"))); diff != "" {
+		if diff := cmp.Diff(record.Runtime{}, r.disk.runtime(id("a"))); diff != "" {
 			t.Errorf("its runtime is still stored: %s", diff)
 		}
 		if now := r.instance("a"); now != who || r.Watched(who) != 0 {

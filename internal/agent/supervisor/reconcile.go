@@ -5,6 +5,8 @@ import (
 	"context"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -97,7 +99,7 @@ func (r *runner) forget(ctx context.Context, revision uint64) {
 	r.sup.operator.Relaunched(r.id)
 	r.sup.cfg.Sink.Gone(r.id, revision)
 	r.dropRuntime()
-	r.proc.Record, r.proc.Runtime, r.proc.History = nil, specstore.Runtime{}, specstore.History{}
+	r.proc.Record, r.proc.Runtime, r.proc.History = nil, record.Runtime{}, record.History{}
 	r.schedule()
 	r.leaveBudget()
 	r.step(ctx, lifecycle.Began{})

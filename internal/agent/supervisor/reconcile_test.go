@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -52,7 +54,7 @@ func (r *rig) truth(name string) specstore.Desired {
 }
 
 func gone(name string, revision uint64) specstore.Desired {
-	return specstore.Desired{Record: specstore.Record{ID: id(name), Revision: revision}, Gone: true}
+	return specstore.Desired{Record: record.Record{ID: id(name), Revision: revision}, Gone: true}
 }
 
 // TestRelaunchWaitsForTheServer: at its start an agent begins nothing before it knows, and then at once.

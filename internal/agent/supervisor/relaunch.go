@@ -8,10 +8,11 @@ import (
 	"strconv"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -97,7 +98,7 @@ func (r *runner) leaveBudget() {
 // the same time.
 func (r *runner) relaunch(
 	ctx context.Context,
-	do func(context.Context, specstore.Record, specstore.Runtime) (operation.After, error),
+	do func(context.Context, record.Record, record.Runtime) (operation.After, error),
 	queued bool,
 ) {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -1,12 +1,13 @@
 package supervisor_test
 
 import (
-	"drover/internal/agent/instance"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"

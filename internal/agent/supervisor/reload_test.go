@@ -1,11 +1,12 @@
 package supervisor_test
 
 import (
-	"drover/internal/agent/instance"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"

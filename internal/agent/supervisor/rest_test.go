@@ -7,7 +7,8 @@ import (
 	"time"
 	"weak"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
+
 	"drover/internal/process"
 )
 
@@ -49,7 +50,7 @@ func TestRestKeepsNoOperation(t *testing.T) {
 		last := func() weak.Pointer[process.Spec] {
 			e := r.accept(process.Start, "web", r.spec("web"))
 			e.Spec = new(*e.Spec) // the disk of the rig keeps the other one
-			r.Submit([]specstore.Entry{e})
+			r.Submit([]record.Entry{e})
 			return weak.Make(e.Spec)
 		}()
 		r.pass(time.Minute)

@@ -12,12 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/timetable"
 	"drover/internal/process"
@@ -208,14 +209,14 @@ func (r *rig) spec(name string) *process.Spec {
 // submit has an operation accepted and queued, and returns its item.
 func (r *rig) submit(op process.Op, name string, s *process.Spec) string {
 	e := r.accept(op, name, s)
-	r.Submit([]specstore.Entry{e})
+	r.Submit([]record.Entry{e})
 	return e.Item
 }
 
 // accept has an operation accepted: whoever takes over the disk carries it out.
-func (r *rig) accept(op process.Op, name string, s *process.Spec) specstore.Entry {
+func (r *rig) accept(op process.Op, name string, s *process.Spec) record.Entry {
 	r.items++
-	e := specstore.Entry{
+	e := record.Entry{
 		Item: fmt.Sprintf("item-%d", r.items), Process: id(name), Op: op, Spec: s, Boot: r.disk.boot,
 		BeginBy: r.Clock() + time.Hour, Expires: time.Now().Add(time.Hour),
 	}

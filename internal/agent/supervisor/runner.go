@@ -5,10 +5,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/budget"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -30,7 +31,7 @@ type runner struct {
 
 	// The fields below belong to the goroutine of run.
 	proc         story.Process
-	savedHistory specstore.History
+	savedHistory record.History
 	timer        machineTimer
 	runLimit     runLimit
 	work         work
@@ -65,13 +66,13 @@ type work struct {
 	// prior is the state before the last operation.
 	prior lifecycle.State
 	// entry is the operation under way; nil for a hold and for work that drover does by itself.
-	entry *specstore.Entry
+	entry *record.Entry
 	// registers is the record that the operation stores only when it ends; nil if there is a record, or will be none.
-	registers *specstore.Record
+	registers *record.Record
 	// show ends the time in which the server is not told of the operation; nil if it is told.
 	show *time.Timer
 	// runtime is that of the instance that the operation checks; nil if there is none.
-	runtime *specstore.Runtime
+	runtime *record.Runtime
 	// cancel ends the work early, nil if nothing can; killed says that a kill has called it.
 	cancel context.CancelCauseFunc
 	killed bool
@@ -83,7 +84,7 @@ type work struct {
 	endCheck chan struct{}
 }
 
-func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
+func (s *Supervisor) newRunner(id process.ID, rec *record.Record) *runner {
 	r := &runner{mailbox: &mailbox{}, sup: s, id: id, proc: story.Process{Record: rec, Bounds: s.cfg.Bounds}}
 	if rec != nil {
 		rt, err := s.cfg.Store.GetRuntime(id)
@@ -176,7 +177,7 @@ func (r *runner) replaces() bool {
 // endsRelaunch reports whether an operation of drover's own API ends a relaunch under way, because the process shall
 // not run. Any other operation waits for this relaunch, and goes before the next: callers of GSE and JOB know
 // that a stop waits for commands.
-func endsRelaunch(e *specstore.Entry) bool { return e.Ordered && e.Op.Info().Ends }
+func endsRelaunch(e *record.Entry) bool { return e.Ordered && e.Op.Info().Ends }
 
 // preempt lets queued tasks interrupt the work under way: a kill ends the work, a stop or unhost hurries it. It
 // sets a timer that wakes the runner for a waiting query.
@@ -204,7 +205,7 @@ func (r *runner) forgetWork() { r.work = work{since: r.work.since, prior: r.work
 
 // hurry ends the check under way for a stop or unhost. A stop of drover's own API also ends a before_start command;
 // callers of GSE and JOB know that it waits for commands.
-func (r *runner) hurry(e *specstore.Entry) {
+func (r *runner) hurry(e *record.Entry) {
 	if e.Op == process.Stop && e.Ordered && r.work.endPreparation != nil {
 		r.work.endPreparation(operation.EndedBy(e))
 	}

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/operation/operationtest"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -16,7 +17,7 @@ import (
 func (r *rig) signal(name string) string {
 	e := r.accept(process.SignalOp("CONT", false), name, nil)
 	e.Ordered = true
-	r.Submit([]specstore.Entry{e})
+	r.Submit([]record.Entry{e})
 	return e.Item
 }
 
@@ -190,7 +191,7 @@ func TestSignalEndsAStart(t *testing.T) {
 		start := r.ordered(process.Start, map[string]*process.Spec{"web": r.neverReady("web")}, "web")["web"]
 		r.pass(5 * time.Second)
 		e := r.accept(process.SignalOp("KILL", false), "web", nil)
-		r.Submit([]specstore.Entry{e})
+		r.Submit([]record.Entry{e})
 		r.pass(time.Second)
 		if o, _ := r.sink.outcome(e.Item); o.Fault != process.None {
 			t.Errorf("the signal: %+v", o)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/budget"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
@@ -23,18 +25,18 @@ import (
 
 // Store is the supervisor's data on disk.
 type Store interface {
-	PutRecord(r specstore.Record) error
+	PutRecord(r record.Record) error
 	Finish(item string, id process.ID, outcome process.Outcome, change specstore.Change) error
-	GetRuntime(id process.ID) (specstore.Runtime, error)
-	PutRuntime(id process.ID, r specstore.Runtime) error
+	GetRuntime(id process.ID) (record.Runtime, error)
+	PutRuntime(id process.ID, r record.Runtime) error
 	DeleteRuntime(id process.ID) error
 	BootID() string
 }
 
 // Histories keeps the results of periodic and single runs.
 type Histories interface {
-	GetHistory(id process.ID) (specstore.History, error)
-	PutHistory(id process.ID, h specstore.History) error
+	GetHistory(id process.ID) (record.History, error)
+	PutHistory(id process.ID, h record.History) error
 }
 
 // Sink receives everything that the server must learn. Its methods do not block.
@@ -159,7 +161,7 @@ func New(cfg Config) *Supervisor {
 func (s *Supervisor) Begun(item string) bool { return s.operator.Begun(item) }
 
 // Adopt takes over the processes and the open operations of the last agent. Call it once, before Run.
-func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
+func (s *Supervisor) Adopt(records []record.Record, open []record.Entry) {
 	for _, rec := range records {
 		s.add(rec.ID, s.newRunner(rec.ID, &rec))
 		s.operator.AdoptPolicy(rec.ID)
@@ -175,7 +177,7 @@ func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 // TellOf tells of operations that the last agent has ended and could not tell of any more. told are those whose event
 // is in the log (eventlog.Log.Operations), as far as the log was read: from a time in Unix milliseconds on. Call it
 // after Adopt.
-func (s *Supervisor) TellOf(ended []specstore.Entry, told map[string]bool, since int64) {
+func (s *Supervisor) TellOf(ended []record.Entry, told map[string]bool, since int64) {
 	for _, e := range ended {
 		operation := story.Caller(e.Actor, e.Item).Operation
 		if e.Ended >= since && !told[operation+" "+e.Process.String()] && e.Op.Info().Event != "" {
@@ -229,7 +231,7 @@ func (s *Supervisor) goRun(r *runner) {
 
 // Submit queues accepted operations. The operations of one process run in this order. Those on several processes are
 // queued together, so that they can wait for each other.
-func (s *Supervisor) Submit(entries []specstore.Entry) {
+func (s *Supervisor) Submit(entries []record.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range entries {
@@ -242,18 +244,18 @@ func (s *Supervisor) Submit(entries []specstore.Entry) {
 }
 
 // followers are the processes that begin in a namespace when a removal from it is over.
-func followers(removal *specstore.Entry, beside []specstore.Entry) (list []specstore.Follower) {
+func followers(removal *record.Entry, beside []record.Entry) (list []record.Follower) {
 	for i := range beside {
 		if e := &beside[i]; removal.Removes && e.Op == process.Start && e.Spec != nil &&
 			e.Process != removal.Process && e.Process.Namespace == removal.Process.Namespace {
-			list = append(list, specstore.Follower{Process: e.Process, Spec: e.Spec})
+			list = append(list, record.Follower{Process: e.Process, Spec: e.Spec})
 		}
 	}
 	return list
 }
 
 // noteRemoval notes whether an operation begins a removal, before the operation is queued.
-func (s *Supervisor) noteRemoval(e *specstore.Entry) {
+func (s *Supervisor) noteRemoval(e *record.Entry) {
 	if e.Op != process.Query {
 		s.order.removal(e.Process, e.Removes)
 	}
@@ -390,16 +392,16 @@ func (s *Supervisor) Spec(id process.ID) (spec *process.Spec, run string) {
 
 // Running returns the spec in force of a process, and what is on record of its instance. ok is false if no instance is
 // on record.
-func (s *Supervisor) Running(id process.ID) (spec *process.Spec, rt specstore.Runtime, ok bool) {
+func (s *Supervisor) Running(id process.ID) (spec *process.Spec, rt record.Runtime, ok bool) {
 	s.mu.Lock()
 	r := s.runners[id]
 	s.mu.Unlock()
 	if r == nil {
-		return nil, specstore.Runtime{}, false
+		return nil, record.Runtime{}, false
 	}
 	facts := r.shared.load()
 	if facts.Record == nil || facts.Runtime.Process == nil {
-		return nil, specstore.Runtime{}, false
+		return nil, record.Runtime{}, false
 	}
 	return &facts.Record.Spec, facts.Runtime, true
 }

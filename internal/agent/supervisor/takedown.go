@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"errors"
 	"iter"
@@ -9,10 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/limit"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -80,7 +81,7 @@ func (r *runner) exceeded(ctx context.Context, who instance.Identity, b *process
 
 // takeDown ends the process with its tree, in a goroutine of its own. It stores the reason first.
 func (r *runner) takeDown(ctx context.Context,
-	do func(context.Context, specstore.Record, specstore.Runtime) (operation.After, error),
+	do func(context.Context, record.Record, record.Runtime) (operation.After, error),
 ) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.hold()
@@ -235,7 +236,7 @@ func (r *runner) shutDown(ctx context.Context, end *shutdown) {
 	who := r.proc.Runtime.Process
 	switch {
 	case r.proc.Machine.Busy():
-		stop := &specstore.Entry{Op: process.Stop, Ordered: true}
+		stop := &record.Entry{Op: process.Stop, Ordered: true}
 		stop.Actor.User = "the host, which shuts down"
 		if r.proc.Machine.Awaits == lifecycle.Launch && r.work.cancel != nil {
 			r.work.cancel(operation.EndedBy(stop))

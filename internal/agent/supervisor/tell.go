@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -145,7 +146,7 @@ func (r *runner) withOutput(was story.End) story.End {
 }
 
 // operation returns the input of story for an operation; before is the state when the operation ended.
-func (r *runner) operation(e *specstore.Entry, result *operation.Result, before story.Process) *story.Operation {
+func (r *runner) operation(e *record.Entry, result *operation.Result, before story.Process) *story.Operation {
 	op := &story.Operation{
 		Entry: e, Outcome: result.Outcome, Wrote: result.Wrote, Stored: result.Change.Put != nil,
 		Record: before.Record, Runtime: before.Runtime, Prior: r.work.prior, Since: r.work.since,

@@ -8,11 +8,12 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )
@@ -82,7 +83,7 @@ func (r *runner) leftBy(who instance.Identity, how *process.Exit) []instance.Ide
 }
 
 // endOf returns what drover knows of an instance that has ended; rt is from the time when it ran.
-func (r *runner) endOf(who instance.Identity, rt *specstore.Runtime) story.End {
+func (r *runner) endOf(who instance.Identity, rt *record.Runtime) story.End {
 	was := story.End{
 		PID: who.PID, Run: rt.Run, Began: rt.LastStartAt, Born: who.StartedAfterBoot(), Usage: r.usage(),
 		Health: rt.Health,

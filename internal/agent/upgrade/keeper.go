@@ -1,7 +1,6 @@
 package upgrade
 
 import (
-	"drover/internal/agent/instance"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +8,9 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
 
 	"drover/internal/agent/specstore"
 	"drover/internal/idle"
@@ -59,7 +61,7 @@ type Config struct {
 
 // Sight is a running process that an agent sees.
 type Sight struct {
-	Process  process.ID      `json:"process"`
+	Process  process.ID        `json:"process"`
 	Instance instance.Identity `json:"instance"`
 }
 
@@ -79,7 +81,7 @@ type Keeper struct {
 	wake   chan struct{}
 
 	mu      sync.Mutex
-	queue   []specstore.Entry
+	queue   []record.Entry
 	due     *Due
 	verdict *Verdict
 	// name is the version as which an order has named this program; empty if none has.
@@ -117,7 +119,7 @@ func (k *Keeper) Begun(item string) bool {
 }
 
 // Submit queues orders. It does not block.
-func (k *Keeper) Submit(entries []specstore.Entry) {
+func (k *Keeper) Submit(entries []record.Entry) {
 	k.mu.Lock()
 	k.queue = append(k.queue, entries...)
 	k.mu.Unlock()
@@ -138,7 +140,7 @@ func (k *Keeper) Run(ctx context.Context, stop func()) error {
 	defer lasted.Stop()
 	for ctx.Err() == nil {
 		k.mu.Lock()
-		var next *specstore.Entry
+		var next *record.Entry
 		if len(k.queue) > 0 {
 			next = &k.queue[0]
 			k.queue = k.queue[1:]
@@ -203,7 +205,7 @@ const (
 )
 
 // carryOut carries out an order, and reports whether its trial has to begin.
-func (k *Keeper) carryOut(ctx context.Context, e *specstore.Entry) (due bool) {
+func (k *Keeper) carryOut(ctx context.Context, e *record.Entry) (due bool) {
 	if v := k.state.Verdict; v != nil && v.Item == e.Item {
 		k.finish(ctx, e, process.Outcome{Fault: v.Fault, Text: v.Text})
 		return false
@@ -246,9 +248,9 @@ var errNoKey = errors.New(
 
 // prepare has a program on the disk that may be tried, or returns an outcome. While the program is on its way, nothing
 // has begun and the order can be cancelled, until shortly before its deadline.
-func (k *Keeper) prepare(ctx context.Context, e *specstore.Entry, version string) (*Program, *process.Outcome, error) {
+func (k *Keeper) prepare(ctx context.Context, e *record.Entry, version string) (*Program, *process.Outcome, error) {
 	begun := k.state.Fetching == e.Item
-	if !begun && e.Expired(k.cfg.Journal.BootID(), k.cfg.Clock()) {
+	if !begun && e.Expired(k.cfg.Journal.BootID(), k.cfg.Clock(), time.Now()) {
 		return nil, nil, fmt.Errorf("expired: the upgrade was not begun by %s", e.Expires.UTC().Format(time.RFC3339))
 	}
 	if err := k.allowed(e.Op, version); err != nil {
@@ -282,7 +284,7 @@ func (k *Keeper) prepare(ctx context.Context, e *specstore.Entry, version string
 }
 
 // left returns how long an order may wait for its beginning.
-func (k *Keeper) left(e *specstore.Entry) time.Duration {
+func (k *Keeper) left(e *record.Entry) time.Duration {
 	if e.Boot == k.cfg.Journal.BootID() {
 		return e.BeginBy - k.cfg.Clock()
 	}
@@ -361,7 +363,7 @@ func (k *Keeper) rename(target *Program) (*process.Outcome, error) {
 }
 
 // finish stores the outcome of an order and reports it.
-func (k *Keeper) finish(ctx context.Context, e *specstore.Entry, outcome process.Outcome) {
+func (k *Keeper) finish(ctx context.Context, e *record.Entry, outcome process.Outcome) {
 	if outcome.Fault == process.None && outcome.Text == "" {
 		outcome.Text = process.Success
 	}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 	"drover/internal/release"
@@ -37,14 +39,14 @@ func (o *office) Finish(_ string, _ process.ID, outcome process.Outcome, _ specs
 }
 
 // keeper returns a keeper, and an order that has to begin within ten minutes.
-func (o *office) keeper(dir string, d *depot, s *source) (*Keeper, *specstore.Entry) {
+func (o *office) keeper(dir string, d *depot, s *source) (*Keeper, *record.Entry) {
 	o.begun = time.Now()
 	k := NewKeeper(Config{
 		Dir: dir, Keys: s.keys, Arch: "amd64", Format: release.Format, Orders: o, Journal: o,
 		Allow: func(process.Op) error { return nil }, Ask: d.ask, Sights: func() []Sight { return nil },
 		Changed: func(process.Event) {}, Clock: func() time.Duration { return time.Since(o.begun) }, Log: quiet(),
 	})
-	return k, &specstore.Entry{
+	return k, &record.Entry{
 		Item: "i", Op: process.UpgradeOp("1.4.0"), Boot: "boot", BeginBy: 10 * time.Minute,
 		Expires: o.begun.Add(10 * time.Minute),
 	}

@@ -1,7 +1,6 @@
 package upgrade
 
 import (
-	"drover/internal/agent/instance"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -17,6 +16,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/procfs"
 	"drover/internal/process"

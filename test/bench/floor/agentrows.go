@@ -1,13 +1,14 @@
 package main
 
 import (
-	"drover/internal/agent/instance"
 	"context"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/procfs"
 	"drover/test/bench/lab"

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
@@ -19,7 +21,6 @@ import (
 	"drover/internal/agent/notify"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
-	"drover/internal/agent/specstore"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
@@ -34,7 +35,7 @@ type Host struct {
 	pids  int
 	alive map[instance.Identity]*living
 	files map[string]instance.Identity // pid file → who is in it
-	ended map[string]liveness.Exit   // run → how its command ended
+	ended map[string]liveness.Exit     // run → how its command ended
 	runs  map[instance.Identity]string // of the commands, until they are discarded
 }
 
@@ -65,7 +66,7 @@ func (h *Host) newIdentity() instance.Identity {
 }
 
 // Look implements operation.Processes: a recorded identity decides alone, else it is the pid file.
-func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, _ instance.Ownership) instance.Sighting {
+func (h *Host) Look(spec *process.Spec, rt record.Runtime, _ instance.Ownership) instance.Sighting {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if rt.Process != nil && h.alive[*rt.Process] != nil {
@@ -343,7 +344,7 @@ func (h *Host) Preflight(process.ID, *process.Spec, []instance.Line, bool) error
 func (h *Host) LimitNotes(*process.Spec) []string { return nil }
 
 // Differs implements agent.Limits: nothing changes here by itself.
-func (h *Host) Differs(process.ID, *process.Spec, specstore.Runtime) ([]process.LiveField, bool) {
+func (h *Host) Differs(process.ID, *process.Spec, record.Runtime) ([]process.LiveField, bool) {
 	return nil, true
 }
 

@@ -4,14 +4,14 @@ import (
 	"encoding/json"
 	"sync"
 
-	"drover/internal/agent/specstore"
+	"drover/internal/agent/record"
 )
 
 // Journal keeps the progress of operations in memory, as the bytes that a disk would hold.
 type Journal struct {
 	// OnPut is called before (stored is false) and after every write; ReadError and WriteError fail the calls when they
 	// are set.
-	OnPut      func(item string, p specstore.Progress, stored bool)
+	OnPut      func(item string, p record.Progress, stored bool)
 	ReadError  error
 	WriteError error
 
@@ -23,10 +23,10 @@ type Journal struct {
 func NewJournal() *Journal { return &Journal{items: map[string][]byte{}} }
 
 // GetProgress implements operation.Journal.
-func (j *Journal) GetProgress(item string) (specstore.Progress, error) {
+func (j *Journal) GetProgress(item string) (record.Progress, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var p specstore.Progress
+	var p record.Progress
 	if j.ReadError != nil {
 		return p, j.ReadError
 	}
@@ -38,7 +38,7 @@ func (j *Journal) GetProgress(item string) (specstore.Progress, error) {
 }
 
 // PutProgress implements operation.Journal.
-func (j *Journal) PutProgress(item string, p specstore.Progress) error {
+func (j *Journal) PutProgress(item string, p record.Progress) error {
 	j.observe(item, p, false)
 	if err := j.put(item, p); err != nil {
 		return err
@@ -47,13 +47,13 @@ func (j *Journal) PutProgress(item string, p specstore.Progress) error {
 	return nil
 }
 
-func (j *Journal) observe(item string, p specstore.Progress, stored bool) {
+func (j *Journal) observe(item string, p record.Progress, stored bool) {
 	if j.OnPut != nil {
 		j.OnPut(item, p, stored)
 	}
 }
 
-func (j *Journal) put(item string, p specstore.Progress) error {
+func (j *Journal) put(item string, p record.Progress) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.WriteError != nil {

@@ -1,8 +1,9 @@
 package operationtest
 
 import (
-	"drover/internal/agent/instance"
 	"context"
+
+	"drover/internal/agent/instance"
 
 	"drover/internal/agent/notify"
 )

@@ -15,12 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/record"
+
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
-	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -54,7 +55,7 @@ type World struct {
 	mu       sync.Mutex
 	procs    map[instance.Identity]*proc
 	exits    map[instance.Identity]liveness.Exit // what this life of the agent has seen
-	alone    bool                              // there is no agent
+	alone    bool                                // there is no agent
 	files    map[string]instance.Identity
 	hung     map[string]bool
 	scripts  map[string]Script
@@ -261,7 +262,7 @@ func (w *World) Watched(id instance.Identity) int {
 
 // Look implements operation.Processes: a recorded identity decides alone, else it is the pid file and the name, or the
 // name alone.
-func (w *World) Look(spec *process.Spec, rt specstore.Runtime, whose instance.Ownership) instance.Sighting {
+func (w *World) Look(spec *process.Spec, rt record.Runtime, whose instance.Ownership) instance.Sighting {
 	if spec.ByName() && (rt.Process == nil || !w.alive(*rt.Process)) {
 		for _, id := range w.named(spec.Identity.ProcName) {
 			if whose.Other == nil || !whose.Other(id) {
