@@ -17,8 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/agent/eventlog"
@@ -34,6 +32,7 @@ import (
 	"drover/internal/agent/policy"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/record"
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"

@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/eventlog"
@@ -30,6 +28,7 @@ import (
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/timetable"

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
@@ -17,6 +15,7 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/record"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/uplink"
 	"drover/internal/group"

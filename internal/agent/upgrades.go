@@ -6,11 +6,10 @@ import (
 	"runtime"
 	"strings"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/host"
 	"drover/internal/agent/orders"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/record"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/upgrade"
 	"drover/internal/agent/uplink/standing"

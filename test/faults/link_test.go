@@ -13,12 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"
+	"drover/internal/agent/record"
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"

@@ -10,12 +10,11 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent"
 	"drover/internal/agent/orders"
+	"drover/internal/agent/record"
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"

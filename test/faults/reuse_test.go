@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 	"drover/test/judge"

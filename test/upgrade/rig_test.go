@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 	"drover/internal/test/harness"

@@ -5,11 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/record"
 	"drover/internal/test/harness"
 )
 

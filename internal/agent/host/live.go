@@ -9,11 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/launch"
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/record"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )

@@ -9,11 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"drover/internal/agent/record"
-
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 )

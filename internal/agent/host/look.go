@@ -10,12 +10,11 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
+	"drover/internal/agent/record"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )

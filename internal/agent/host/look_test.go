@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 	"drover/internal/test/harness"
 )

@@ -11,10 +11,9 @@ import (
 	"strconv"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/notify"
 	"drover/internal/durable"

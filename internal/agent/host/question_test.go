@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"drover/internal/agent/host"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/probe"
 	"drover/internal/process"

@@ -6,10 +6,9 @@ import (
 	"runtime"
 	"syscall"
 
-	"drover/internal/agent/instance"
-
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/launch/gate"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/procfs"

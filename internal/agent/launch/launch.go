@@ -13,11 +13,10 @@ import (
 	"sync"
 	"syscall"
 
-	"drover/internal/agent/instance"
-
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/launch/gate"
 	"drover/internal/agent/trail"
 	"drover/internal/process"

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )

@@ -4,10 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/limit"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"

@@ -12,10 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/limit"
 	"drover/internal/agent/procfs"
 	history "drover/internal/agent/usage"

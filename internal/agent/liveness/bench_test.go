@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 )

@@ -16,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/pidfd"

@@ -6,10 +6,9 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/pidfd"
 )
 

@@ -11,13 +11,11 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/instance"
-
-	"drover/internal/idle"
-
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/procfs"
+	"drover/internal/idle"
 )
 
 // Signal sends sig to exactly the process id: it sends through a pidfd, and verifies the process after it has the

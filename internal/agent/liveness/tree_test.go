@@ -12,9 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/internal/agent/instance"
-
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 )

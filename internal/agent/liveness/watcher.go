@@ -17,10 +17,9 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/procfs"
 )

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/agent/launch"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/trail"

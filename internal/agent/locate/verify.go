@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/trail"
 )

@@ -15,10 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
 	"drover/internal/idle"
 )

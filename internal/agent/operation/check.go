@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

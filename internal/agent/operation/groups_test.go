@@ -3,12 +3,11 @@ package operation_test
 import (
 	"testing"
 
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )

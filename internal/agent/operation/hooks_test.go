@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

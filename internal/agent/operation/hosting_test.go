@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )

@@ -7,13 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/instance"
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )

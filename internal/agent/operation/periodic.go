@@ -4,10 +4,8 @@ import (
 	"context"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
-
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )

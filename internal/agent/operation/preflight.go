@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/notify"
 	"drover/internal/agent/ready"
+	"drover/internal/agent/record"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )

@@ -4,12 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/instance"
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

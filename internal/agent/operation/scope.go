@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
+	"drover/internal/agent/record"
 	"drover/internal/clip"
 	"drover/internal/process"
 )

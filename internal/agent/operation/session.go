@@ -9,10 +9,9 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

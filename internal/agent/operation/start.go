@@ -11,9 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )

@@ -7,7 +7,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/record"
-
 	"drover/internal/process"
 )
 

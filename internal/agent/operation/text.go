@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

@@ -14,11 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/metrics"
+	"drover/internal/agent/record"
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/uplink"

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"drover/internal/agent/record"
-
 	"drover/internal/process"
 )
 

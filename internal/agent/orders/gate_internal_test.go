@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"drover/internal/agent/record"
-
 	"drover/internal/process"
 	"drover/internal/wire"
 )

@@ -10,9 +10,8 @@ import (
 	"log/slog"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/metrics"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/clip"
 	"drover/internal/process"

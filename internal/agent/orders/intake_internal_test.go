@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/metrics"
+	"drover/internal/agent/record"
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/uplink"

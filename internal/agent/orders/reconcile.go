@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"drover/internal/agent/record"
-
 	"drover/internal/agent/specstore"
 	"drover/internal/wire"
 )

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"drover/internal/agent/record"
-
 	"drover/internal/process"
 )
 

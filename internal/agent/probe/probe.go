@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-
-	"drover/internal/idle"
-
 	"drover/internal/agent/liveness"
+	"drover/internal/idle"
 	"drover/internal/process"
 )
 

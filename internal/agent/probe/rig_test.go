@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"
 	"drover/internal/process"

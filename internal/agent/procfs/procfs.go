@@ -18,9 +18,9 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/instance"
 )
 
 // The largest part that drover reads of a file, in bytes.

@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/process"
 )
 

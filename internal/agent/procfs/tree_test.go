@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
 )
 

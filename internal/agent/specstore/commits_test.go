@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/internal/agent/record"
-
 	"go.etcd.io/bbolt"
+
+	"drover/internal/agent/record"
 )
 
 // openCommits returns the commits of a new file with one bucket.

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"drover/internal/agent/record"
-
 	"go.etcd.io/bbolt"
 
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 )
 

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/pidns"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 	"drover/internal/test/harness"

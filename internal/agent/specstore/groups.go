@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"drover/internal/process"
-
 	"go.etcd.io/bbolt"
+
+	"drover/internal/process"
 )
 
 // NamespaceGroups are all the process groups that a namespace has.

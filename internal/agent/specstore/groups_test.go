@@ -3,10 +3,9 @@ package specstore_test
 import (
 	"testing"
 
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )

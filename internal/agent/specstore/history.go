@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"go.etcd.io/bbolt"
+
 	"drover/internal/agent/record"
 	"drover/internal/process"
-
-	"go.etcd.io/bbolt"
 )
 
 // PutHistory stores the history of a process, and returns when it is on disk.

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"drover/internal/agent/record"
 	"drover/internal/clip"
 	"drover/internal/process"
 	"drover/internal/reserve"
-
-	"go.etcd.io/bbolt"
 )
 
 // Accept journals the unknown entries and returns them in fresh, the commands in order before the queries. It returns

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"sync"
 
-	"drover/internal/agent/record"
-
 	"go.etcd.io/bbolt"
+
+	"drover/internal/agent/record"
 )
 
 // questions are the accepted queries whose outcome the server does not have. A query changes nothing, so drover may

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"drover/internal/agent/record"
-
 	"drover/internal/process"
 )
 

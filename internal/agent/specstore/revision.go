@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 
+	"go.etcd.io/bbolt"
+
 	"drover/internal/agent/record"
 	"drover/internal/process"
-
-	"go.etcd.io/bbolt"
 )
+
+// One sequence numbers all changes of records in the file, removals included, and never repeats a number. So a file
+// that was restored from a copy shows its age: its records have low revisions, or records are missing and the last
+// number is low.
 
 // Revision returns the number of the latest change; 0 when there was none.
 func (s *Store) Revision() (latest uint64, err error) {

@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"drover/internal/agent/record"
 	"drover/internal/process"
-
-	"go.etcd.io/bbolt"
 )
 
 // PutRuntime stores the runtime of a process. It does not wait for the disk.

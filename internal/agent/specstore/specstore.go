@@ -17,14 +17,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.etcd.io/bbolt"
+	bberrors "go.etcd.io/bbolt/errors"
+
 	"drover/internal/agent/record"
 	"drover/internal/durable"
 	"drover/internal/process"
 	"drover/internal/release"
 	"drover/internal/reserve"
-
-	"go.etcd.io/bbolt"
-	bberrors "go.etcd.io/bbolt/errors"
 )
 
 // The buckets, and the keys of the meta bucket.

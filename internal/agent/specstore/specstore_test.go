@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/instance"
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"drover/internal/agent/instance"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )

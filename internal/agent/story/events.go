@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

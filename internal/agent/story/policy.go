@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"drover/internal/agent/record"
-
 	"drover/internal/process"
 )
 

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/record"
 	"drover/internal/clip"
 	"drover/internal/process"
 )

@@ -3,9 +3,8 @@ package story
 import (
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

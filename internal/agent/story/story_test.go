@@ -9,10 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/record"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )

@@ -10,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/agent/supervisor"
 	"drover/internal/process"
 )

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

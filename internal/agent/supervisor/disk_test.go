@@ -6,9 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"drover/internal/agent/record"
-
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"

@@ -9,10 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/record"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )

@@ -10,11 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/agent/supervisor"
 	"drover/internal/process"
 )

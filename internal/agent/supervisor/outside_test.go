@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/process"
 )
 

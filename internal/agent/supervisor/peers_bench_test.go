@@ -6,9 +6,8 @@ import (
 	"testing"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/agent/supervisor"
 	"drover/internal/process"
 )

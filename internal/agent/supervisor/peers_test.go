@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"

@@ -4,10 +4,9 @@ import (
 	"context"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/process"

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/record"
 	"drover/internal/agent/timetable"
 	"drover/internal/process"
 )

@@ -4,14 +4,13 @@ import (
 	"context"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/notify"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/ready"
+	"drover/internal/agent/record"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )

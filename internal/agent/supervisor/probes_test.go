@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/instance"
-
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
 )

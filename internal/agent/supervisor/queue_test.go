@@ -9,11 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

@@ -8,7 +8,6 @@ import (
 	"weak"
 
 	"drover/internal/agent/record"
-
 	"drover/internal/process"
 )
 

@@ -12,13 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"
+	"drover/internal/agent/record"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/timetable"
 	"drover/internal/process"

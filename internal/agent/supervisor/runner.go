@@ -5,11 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/budget"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/record"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )

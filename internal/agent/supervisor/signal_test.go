@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/record"
 	"drover/internal/process"
 )
 

@@ -11,12 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/budget"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
+	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/story"
 	"drover/internal/agent/timetable"

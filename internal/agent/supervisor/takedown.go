@@ -9,11 +9,10 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/limit"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/record"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/record"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )

@@ -8,12 +8,11 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/record"
 	"drover/internal/agent/story"
 	"drover/internal/process"
 )

@@ -11,7 +11,6 @@ import (
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/record"
-
 	"drover/internal/agent/specstore"
 	"drover/internal/idle"
 	"drover/internal/process"

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )

@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/server/store/storetest"
-
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"drover/internal/process"
@@ -34,6 +32,7 @@ import (
 	"drover/internal/server/rollup"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
+	"drover/internal/server/store/storetest"
 	"drover/internal/wire"
 )
 

@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/server/store/storetest"
-
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/storetest"
 )
 
 // report stores the status of a process, given as "namespace/name@KEY".

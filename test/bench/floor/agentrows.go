@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/agent/procfs"
 	"drover/test/bench/lab"
 )

@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"drover/internal/agent/record"
-
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
@@ -21,6 +19,7 @@ import (
 	"drover/internal/agent/notify"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/record"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"drover/internal/agent/instance"
-
 	"drover/internal/agent/notify"
 )
 

@@ -40,13 +40,13 @@ type Sender interface {
 	Due(ctx context.Context, s store.Subscription) (int64, error)
 }
 
-const maxReceivers = 100
-
-const maxReceiverName = 64
-
-const minReceiverSecret = 16
-
-const maxReceiverSecret = 256
+// The bounds of receivers.
+const (
+	maxReceivers      = 100
+	maxReceiverName   = 64
+	minReceiverSecret = 16
+	maxReceiverSecret = 256
+)
 
 // viewReceiver returns a receiver with its progress.
 func (h *Handler) viewReceiver(ctx context.Context, s store.Subscription) (v1.Receiver, error) {

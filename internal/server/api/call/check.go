@@ -40,9 +40,10 @@ func CheckLength(field, text string, most int) error {
 	return nil
 }
 
-const maxPatterns = 100
-
-const maxPattern = 256
+const (
+	maxPatterns = 100
+	maxPattern  = 256
+)
 
 // CheckPatterns reports the first invalid pattern of a list.
 func CheckPatterns(field string, patterns []string) error {

@@ -21,13 +21,13 @@ import (
 	"drover/internal/wildcard"
 )
 
-const maxSchedules = 1000 // in all
-
-const maxSchedulesOfApp = 500
-
-const maxScheduleName = 60
-
-const maxScheduleMessage = 1000
+// The bounds of schedules.
+const (
+	maxSchedules       = 1000 // in all
+	maxSchedulesOfApp  = 500
+	maxScheduleName    = 60
+	maxScheduleMessage = 1000
+)
 
 // mostCandidates is how many hosts an operation on one host may try.
 const mostCandidates = 20
