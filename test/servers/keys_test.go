@@ -2,12 +2,14 @@ package servers_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"drover/client"
+	"drover/internal/config"
 	"drover/internal/test/harness"
 )
 
@@ -17,6 +19,7 @@ func TestAHostJoinsAtAServerWithoutThePresentSigner(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 2)
 	one, two := s.servers[0], s.servers[1]
+	one.counts(2)
 	rotate := []string{"keys", "rotate", "agent-signer", "--data-dir", one.dir}
 	s.must(rotate...)
 	// A step that the other server cannot follow is refused, and says where the key is missing.
@@ -45,6 +48,7 @@ func TestAStoppedServerLacksTheNewKeys(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 2)
 	one, two := s.servers[0], s.servers[1]
+	one.counts(2)
 	two.program().End(syscall.SIGKILL)
 	const named = " does not run (last seen "
 	harness.Eventually(t, "the rotation to go past the server that does not run", func() bool {
@@ -57,6 +61,19 @@ func TestAStoppedServerLacksTheNewKeys(t *testing.T) {
 	two.restart()
 	harness.Eventually(t, "the server that has come back to be named no more", func() bool {
 		return !strings.Contains(s.run("keys", "list", "--data-dir", one.dir).Errors, named)
+	})
+}
+
+// counts waits until a server knows of so many servers that are online. A server tells of itself soon after its start.
+func (n *node) counts(servers int) {
+	n.s.t.Helper()
+	local, err := client.New(client.Config{Socket: filepath.Join(n.dir, config.SocketName)})
+	if err != nil {
+		n.s.t.Fatal(err)
+	}
+	harness.Eventually(n.s.t, fmt.Sprint(servers, " servers to be online"), func() bool {
+		state, err := local.Server(n.s.t.Context())
+		return err == nil && state.Servers == servers
 	})
 }
 
