@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,15 +184,17 @@ func (r *run) again(ctx context.Context) error {
 	return nil
 }
 
-// kept is the file that keeps what a package wrote when it fell.
-func (r *run) kept(pkg string) string {
-	return filepath.Join(r.dir, "flaked-"+strings.ReplaceAll(pkg, "/", "-")+".log")
+// logsOf returns the files that keep what a package wrote when it fell, one for each fall.
+func (r *run) logsOf(pkg string) []string {
+	logs, _ := filepath.Glob(filepath.Join(r.dir, "flaked-"+url.PathEscape(pkg)+"@*.log")) // the pattern is right
+	return logs
 }
 
 // keep keeps what a package wrote when it fell, and adds it to those of this run and of the one before that uses the
 // same records.
 func (r *run) keep(f fall) error {
-	path := r.kept(short(f.Package))
+	pkg := short(f.Package)
+	path := filepath.Join(r.dir, fmt.Sprintf("flaked-%s@%d.log", url.PathEscape(pkg), len(r.logsOf(pkg))))
 	if err := os.WriteFile(path, []byte(f.Output), 0o644); err != nil {
 		return err
 	}
@@ -240,12 +242,16 @@ func (r *run) judge() error {
 	if r.skips && len(r.leftOut) > 0 {
 		why = append(why, "a test was left out, and CI=true allows none")
 	}
-	for _, line := range r.flaked {
+	for i, line := range r.flaked {
 		r.say("FLAKED %s\n", line)
-	}
-	for _, pkg := range slices.Sorted(maps.Keys(packages)) {
-		if output, err := os.ReadFile(r.kept(pkg)); err == nil {
-			r.say("%s", said(string(output)))
+		pkg, _, _ := strings.Cut(line, " ")
+		if i+1 < len(r.flaked) && strings.HasPrefix(r.flaked[i+1], pkg+" ") {
+			continue // the lines come after its last test
+		}
+		for _, log := range r.logsOf(pkg) {
+			if output, err := os.ReadFile(log); err == nil {
+				r.say("%s", said(string(output)))
+			}
 		}
 	}
 	if len(r.flaked) > 0 {

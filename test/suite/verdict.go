@@ -2,7 +2,10 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+
+	"drover/internal/clip"
 )
 
 // never is what a test prints if its fall cannot be luck: a command that ran twice, or something that leaks.
@@ -43,26 +46,35 @@ func certain(p *running, output string) string {
 	return ""
 }
 
-// byTest matches what a test itself says, with its file and line.
-var byTest = regexp.MustCompile(`^ +\w+_test\.go:\d+: `)
+// told matches what says why a test fell: a line of the test itself with its file and line, a panic, a race.
+var told = regexp.MustCompile(`^\s*\w+\.go:\d+: |^\s*panic: |WARNING: DATA RACE`)
 
-// mostSaid is how many lines of a test are repeated at the end, and mostOfLine how many bytes of each.
-const mostSaid, mostOfLine = 6, 400
+// fewest and last are how many lines of a fall are repeated at the end: the first ones and the last ones. A test may log
+// before it says what is wrong, and after that.
+const fewest, last = 3, 3
 
-// said returns the first lines that the tests themselves have written. The logs of the programs that they ran are long,
-// and whoever reads only the end of a run should see why it failed.
+// mostOfLine is how many characters of a line are repeated.
+const mostOfLine = 400
+
+// said returns a few lines that say why a package fell. The logs of the programs that tests run are long, and who reads
+// only the end of a run should see why it failed.
 func said(output string) string {
-	var lines strings.Builder
-	n := 0
+	var all, lines []string
 	for line := range strings.Lines(output) {
-		if !byTest.MatchString(line) {
-			continue
-		}
-		if n++; n > mostSaid {
-			break
-		}
 		line = strings.TrimRight(line, "\n")
-		lines.WriteString(line[:min(len(line), mostOfLine)] + "\n")
+		if all = append(all, line); told.MatchString(line) {
+			lines = append(lines, line)
+		}
 	}
-	return lines.String()
+	if len(lines) == 0 { // it does not build, or ended without a word
+		lines = all[max(0, len(all)-fewest-last):]
+	}
+	if len(lines) > fewest+last {
+		lines = slices.Concat(lines[:fewest], lines[len(lines)-last:])
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(clip.Head(line, mostOfLine) + "\n")
+	}
+	return b.String()
 }

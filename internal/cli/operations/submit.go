@@ -33,12 +33,12 @@ type Command struct {
 	force               bool
 	file                string
 	failedOf, stoppedBy string
-	// selector is the expression that chose the hosts; empty if there was none.
+	// Selector is the expression that chose the hosts; empty if there was none.
 	Selector string
 	Yes      bool
 	NoWait   bool
 	DryRun   bool
-	// readStdin says that stdin was a file: a person answers at the terminal of the process.
+	// ReadStdin says that stdin was a file: a person answers at the terminal of the process.
 	ReadStdin bool
 	// withAfter adds what the targets are after, withDependents what is after them.
 	withAfter, withDependents bool

@@ -35,7 +35,7 @@ type Session struct {
 	// timeout bounds the whole command; 0 does not. bound has the command take its timeout from now on, or any time.
 	Timeout time.Duration
 	Bound   func(bounded bool)
-	// notice is what the server has said about its answers.
+	// Notice is what the server has said about its answers.
 	Notice string
 	// User is the person of the context by whose sign-in the client calls; empty for a client without a context.
 	User string

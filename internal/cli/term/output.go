@@ -37,7 +37,7 @@ const (
 type Output struct {
 	Form      string
 	NoHeaders bool
-	// colour is auto, always or never.
+	// Colour is auto, always or never.
 	Colour string
 	// cmd is the command whose output it is; nil before its flags are added.
 	cmd *cobra.Command
@@ -92,9 +92,9 @@ func (o *Output) Structured() bool {
 type Column[T any] struct {
 	Head string
 	Cell func(T) string
-	// wide says that only -o wide shows it.
+	// Wide says that only -o wide shows it.
 	Wide bool
-	// state says that the cell is a word of state, which has a colour.
+	// State says that the cell is a word of state, which has a colour.
 	State bool
 	// Words returns what people read in place of an id; nil if the cell holds no id. English tables hold ids.
 	Words func(id string, l words.Lang) string

@@ -104,7 +104,7 @@ func New(c Config) *Handler {
 	})
 	h.events = events.New(events.Config{
 		Kernel: k, Arrivals: c.Arrivals, Directory: c.Directory, Events: c.Events, Former: c.Timeline,
-		Listing: c.Listing, History: c.History, Reads: h.reads(),
+		Listing: c.Listing, History: c.History, Reads: h.reads,
 	}, h.hosts)
 	h.processes = processes.New(processes.Config{
 		Kernel: k, Directory: c.Directory, Listing: c.Listing, Picture: c.Picture, Timeline: c.Timeline, Held: c.Held,

@@ -126,4 +126,8 @@ func TestToldWhileRowsAreRead(t *testing.T) {
 			}
 		}
 	}
+	m.happens = func() { r.fleet.SetIncarnation("restored again") }
+	if got, want := strings.TrimSpace(calls[1]()), "change x [web-1] by start"; got != want {
+		t.Errorf("restored while rows are read: got %q, want %q", got, want)
+	}
 }

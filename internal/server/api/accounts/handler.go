@@ -2,10 +2,24 @@
 package accounts
 
 import (
+	"drover/internal/server/access"
 	"drover/internal/server/api/call"
 	"drover/internal/server/api/hosts"
 	"drover/internal/server/gate"
+	"drover/internal/server/store"
 )
+
+// Records holds the callers of the API.
+type Records struct {
+	Apps   store.Apps
+	Users  store.Users
+	Tokens store.Tokens
+	// Secrets hashes the secrets of apps, as the gate does.
+	Secrets access.Secrets
+	Devices store.Devices
+	// Groups are the rights of groups of the identity provider; nil if there is none.
+	Groups access.GroupRights
+}
 
 // Config is what the calls about callers need.
 type Config struct {
@@ -19,7 +33,8 @@ type Config struct {
 // Handler answers the calls about callers.
 type Handler struct {
 	Config
-	// devices are the sign-ins of command lines that an address began, and lost those that it asked for in vain.
+	// devices are the sign-ins of command lines that an address began, and lost those that it asked for without
+	// success.
 	devices, lost *gate.Failures
 }
 

@@ -15,7 +15,7 @@ import (
 // Route is one row of the table.
 type Route struct {
 	Pattern string
-	// name is the action in the audit log.
+	// Name is the action in the audit log.
 	Name  string
 	Need  Need
 	Serve Endpoint
@@ -46,7 +46,7 @@ type Call struct {
 	Request  *http.Request
 	Params   Params
 	edge     *edge.Config
-	// token is the token of a user who calls without an app; empty for other callers.
+	// UserToken is the token of a user who calls without an app; empty for other callers.
 	UserToken string
 }
 
@@ -54,11 +54,11 @@ type Call struct {
 type Reply struct {
 	Status int
 	Body   any // nil: no body
-	// location is the path of the created resource, below v1.Prefix.
+	// Location is the path of the created resource, below v1.Prefix.
 	Location string
-	// written is set if the endpoint has written the reply itself.
+	// Written is set if the endpoint has written the reply itself.
 	Written bool
-	// weight is the approximate size of a large body, in bytes.
+	// Weight is the approximate size of a large body, in bytes.
 	Weight int
 }
 

@@ -24,11 +24,11 @@ func Busy(reason string, after int) error {
 // Problem is a rejection, with details that only the server needs.
 type Problem struct {
 	v1.Problem
-	// cause is for the log; it is set if the fault is the server's.
+	// Cause is for the log; it is set if the fault is the server's.
 	Cause error
-	// nothing tells that a pattern or an expression has found nothing.
+	// Nothing tells that a pattern or an expression has found nothing.
 	Nothing bool
-	// broad tells that a request is for more hosts than one person may change at once.
+	// Broad tells that a request is for more hosts than one person may change at once.
 	Broad bool
 	// RetryAfter is in seconds; 0 means that the reply does not have it.
 	RetryAfter int

@@ -78,7 +78,7 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 		named: p.List("process"), limit: p.Limit(), groups: map[v1.ChangeGroup]*changeGroup{}, rolled: map[string]bool{},
 		filter: store.ObservedFilter{Copies: true},
 	}
-	hosts := hosts.ChoiceOf(p)
+	choice := hosts.ChoiceOf(p)
 	if q.to.IsZero() {
 		q.to = h.Now()
 	}
@@ -104,7 +104,7 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 		return call.Reply{}, err
 	}
 	var err error
-	if q.filter.Agents, err = q.ChosenEver(ctx, hosts); err != nil {
+	if q.filter.Agents, err = q.ChosenEver(ctx, choice); err != nil {
 		return call.Reply{}, err
 	}
 	if q.filter.Agents != nil {

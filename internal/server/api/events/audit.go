@@ -26,7 +26,7 @@ func (h *Handler) ListAudit(ctx context.Context, c *call.Call) (call.Reply, erro
 		RequestID: p.Text("request_id"), Allowed: p.Flag("allowed"), Remote: p.Text("address"),
 	}
 	if changes := p.Flag("changes"); changes != nil && *changes {
-		f.Without = h.Reads
+		f.Without = h.Reads()
 	}
 	if !c.Principal.ReadsAudit() {
 		if f.App != "" && f.App != c.Principal.App {

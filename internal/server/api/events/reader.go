@@ -21,7 +21,7 @@ type Reader struct {
 	Who    *access.Principal
 	reach  map[string]access.Reach
 	Former map[string]store.FormerAgent
-	// names are earlier names of agents, the latest first.
+	// Names are earlier names of agents, the latest first.
 	Names []store.FormerName
 }
 
@@ -84,8 +84,8 @@ func (r *Reader) Ever(key string) store.FormerAgent {
 	return r.Former[key]
 }
 
-// ChosenEver returns what Handler.chosen returns, the removed agents that a choice matches, and the agents that it
-// matches by an earlier name.
+// ChosenEver returns what hosts.Handler.Chosen returns, the removed agents that a choice matches, and the agents that
+// it matches by an earlier name.
 func (r *Reader) ChosenEver(ctx context.Context, s hosts.Choice) ([]string, error) {
 	keys := r.h.hosts.Chosen(s)
 	if keys == nil {
@@ -119,7 +119,7 @@ func (r *Reader) Within(named ...string) []string {
 	return r.Who.Namespaces(access.OperationOf(process.Query))
 }
 
-// eventsWithin is within for events, because some events are about a host and have no namespace.
+// eventsWithin is Within for events, because some events are about a host and have no namespace.
 func (r *Reader) eventsWithin(named []string) []string {
 	patterns := r.Within(named...)
 	if patterns != nil && !r.Who.OnHosts(access.ReadAgents).Nowhere() {

@@ -56,7 +56,7 @@ func (h *Handler) rollouts(
 	for i, part := range parts {
 		r := h.operations.NewRollout(c, store.OpApply)
 		r.Through, r.Message, r.Known = t.Through, t.Message, t.Known
-		h.operations.Lay(r, part.Plan, o.At, part.Steps)
+		h.operations.LayRollout(r, part.Plan, o.At, part.Steps)
 		list[i] = r
 	}
 	h.share(list)
@@ -89,7 +89,7 @@ func (h *Handler) share(list []*store.Rollout) {
 func (h *Handler) rollOut(
 	ctx context.Context, c *call.Call, answer v1.Plan, list []*store.Rollout,
 ) (call.Reply, error) {
-	switch err := h.operations.Store(ctx, c, list); {
+	switch err := h.operations.StoreRollouts(ctx, c, list); {
 	case errors.Is(err, store.ErrRevised):
 		return call.Reply{}, changedMeanwhile(answer.Namespace)
 	case err != nil:

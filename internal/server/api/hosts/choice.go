@@ -22,7 +22,7 @@ func AnyMatches(patterns []string, a store.Agent) bool { return a.Named(patterns
 
 // Choice selects hosts: those that match one of the names, if there are names, and the selector, if there is one.
 type Choice struct {
-	// names are ids, cloud:ip or patterns of either.
+	// Names are ids, cloud:ip or patterns of either.
 	Names    []string
 	Selector selector.Selector
 }

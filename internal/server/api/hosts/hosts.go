@@ -62,8 +62,8 @@ func (h *Handler) KnownHost(id string) (store.Agent, bool) {
 	return h.Directory.LookupID(id)
 }
 
-// HostOf returns the host of a result, for the check of rights.
-func (h *Handler) HostOf(v store.ItemView) access.Host {
+// HostOfResult returns the host of a result, for the check of rights.
+func (h *Handler) HostOfResult(v store.ItemView) access.Host {
 	if a, found := h.Directory.LookupID(v.Asked); found {
 		return gate.Host(a)
 	}

@@ -211,27 +211,3 @@ func (h *Handler) viewAgent(a store.Agent) v1.Agent {
 	}
 	return v
 }
-
-// Proxies is the register of proxies.
-type Proxies interface {
-	// List returns all proxies, ordered by area and name.
-	List() []Proxy
-}
-
-// Proxy is a proxy and its current status.
-type Proxy struct {
-	store.Proxy
-	Online bool
-	// LastSeen is zero for a proxy from which this server has received nothing since its start.
-	LastSeen time.Time
-	// Agents is how many are connected to it.
-	Agents int
-}
-
-// AllProxies returns all proxies; none if no proxy can join.
-func (h *Handler) AllProxies() []Proxy {
-	if h.Proxies == nil {
-		return nil
-	}
-	return h.Proxies.List()
-}

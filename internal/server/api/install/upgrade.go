@@ -84,7 +84,7 @@ func (h *Handler) UpgradeAgents(ctx context.Context, c *call.Call) (call.Reply, 
 	for i, a := range agents {
 		steps[i] = plan.Step{Op: op, Process: process.AgentID(), Agent: a.Key, Host: hosts.NameOf(a)}
 	}
-	h.operations.Lay(r, req.Rollout, at, steps)
+	h.operations.LayRollout(r, req.Rollout, at, steps)
 	if dry != nil && *dry {
 		target := v1.Target{Namespace: process.AgentID().Namespace, Name: process.AgentID().Name}
 		keys := make([]string, len(r.Hosts))
@@ -94,7 +94,7 @@ func (h *Handler) UpgradeAgents(ctx context.Context, c *call.Call) (call.Reply, 
 		p := v1.OperationPlan{Targets: []v1.Target{target}, Away: h.hosts.Away(keys)}
 		return h.operations.PlanRollout(ctx, p, r)
 	}
-	if err := h.operations.Store(ctx, c, []*store.Rollout{r}); err != nil {
+	if err := h.operations.StoreRollouts(ctx, c, []*store.Rollout{r}); err != nil {
 		return call.Reply{}, err
 	}
 	return call.Reply{

@@ -58,7 +58,7 @@ func (h *Handler) createRollout(ctx context.Context, c *call.Call, req *Request,
 		run.Rollout = r.ID
 		r.Run, r.Schedule = run, run.Schedule
 	}
-	if err := h.Store(ctx, c, []*store.Rollout{r}); err != nil {
+	if err := h.StoreRollouts(ctx, c, []*store.Rollout{r}); err != nil {
 		return call.Reply{}, err
 	}
 	return call.Reply{
@@ -66,8 +66,8 @@ func (h *Handler) createRollout(ctx context.Context, c *call.Call, req *Request,
 	}, nil
 }
 
-// Store stores the rollouts of a call with its audit row.
-func (h *Handler) Store(ctx context.Context, c *call.Call, list []*store.Rollout) error {
+// StoreRollouts stores the rollouts of a call with its audit row.
+func (h *Handler) StoreRollouts(ctx context.Context, c *call.Call, list []*store.Rollout) error {
 	ops := map[process.Op]int{}
 	items := 0
 	for _, r := range list {
@@ -88,8 +88,8 @@ func (h *Handler) Store(ctx context.Context, c *call.Call, list []*store.Rollout
 	return nil
 }
 
-// Lay sets the steps and the hosts of a rollout, in the order of its plan.
-func (h *Handler) Lay(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps []plan.Step) {
+// LayRollout sets the steps and the hosts of a rollout, in the order of its plan.
+func (h *Handler) LayRollout(r *store.Rollout, p *v1.RolloutPlan, at time.Time, steps []plan.Step) {
 	type kind struct {
 		op      process.Op
 		id      process.ID
@@ -349,7 +349,7 @@ func (h *Handler) rolloutOf(c *call.Call, req *Request, requests []store.Request
 	if req.OneOf {
 		h.layOne(r, req, steps)
 	} else {
-		h.Lay(r, req.Rollout, at, steps)
+		h.LayRollout(r, req.Rollout, at, steps)
 	}
 	return r, nil
 }
@@ -357,7 +357,7 @@ func (h *Handler) rolloutOf(c *call.Call, req *Request, requests []store.Request
 // layOne sets the steps and the hosts of a rollout that carries out an operation on one of them: the connected hosts
 // come first, each in the order of the names. It takes the first mostCandidates only, because each run stores them.
 func (h *Handler) layOne(r *store.Rollout, req *Request, steps []plan.Step) {
-	h.Lay(r, &v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, time.Time{}, steps)
+	h.LayRollout(r, &v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, time.Time{}, steps)
 	away := func(x *rollout.Host) int {
 		if h.Directory.Presence(x.Agent, h.Now()).Away {
 			return 1

@@ -77,14 +77,14 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 		failed = false
 		f.Failed, f.Done = &failed, &over
 	}
-	hosts := hosts.ChoiceOf(p)
+	choice := hosts.ChoiceOf(p)
 	var after int64
 	limit, err := p.Page(&after)
 	if err != nil {
 		return call.Reply{}, err
 	}
 	s := h.NewSeer(c)
-	agents := h.hosts.Chosen(hosts)
+	agents := h.hosts.Chosen(choice)
 	tasks, next, err := seen(s, after, limit, func(after int64) ([]store.TaskSummary, error) {
 		return h.Listing.ListTasks(ctx, f, after, limit)
 	}, func(t *store.TaskSummary) int64 { return t.Number }, func(t *store.TaskSummary) (bool, error) {

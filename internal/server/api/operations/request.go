@@ -20,6 +20,42 @@ import (
 	"drover/internal/server/task"
 )
 
+// Request is v1.Request with lists that stop decoding at their limits.
+type Request struct {
+	Op      process.Op                         `json:"op"`
+	Targets call.List[processes.TargetRequest] `json:"targets"`
+	// Processes are patterns, which expand turns into targets. hosts and labels narrow them.
+	Processes call.List[string] `json:"processes"`
+	Hosts     call.List[string] `json:"hosts"`
+	Labels    *string           `json:"labels"`
+	// Select is an expression that the hosts of every target must match; nil for any host.
+	Select *string `json:"select"`
+	choice hosts.Choice
+	labels selector.Selector
+	// Selection is the id of a held selection, which takeSelection turns into targets.
+	Selection string `json:"selection"`
+	Signal    string `json:"signal"`
+	Scope     string `json:"scope"`
+	// TakeOver and Beside are what a start does beside copies; at most one of them is set.
+	TakeOver bool `json:"take_over"`
+	Beside   bool `json:"beside"`
+	// Force is for a restart or a reload that goes past the preflight.
+	Force bool `json:"force"`
+	// Given is the spec in the form of files, and Spec the same in the form of agents.
+	Given json.RawMessage `json:"spec"`
+	Spec  *process.Spec   `json:"-"`
+	// HostTimeout is how many seconds each host has to accept its items; nil means the longest time.
+	HostTimeout *int `json:"host_timeout_seconds"`
+	// Rollout is nil if all hosts begin at once.
+	Rollout       *v1.RolloutPlan `json:"rollout"`
+	OneOf         bool            `json:"one_of"`
+	AgainWhenLost bool            `json:"again_when_lost"`
+	// At is when the rollout begins; empty means at once.
+	At string `json:"at"`
+	// dry answers what the request would do, and stores nothing.
+	dry bool
+}
+
 // readForce completes an operation that goes past the preflight.
 func (r *Request) readForce() error {
 	forced := process.ForcedOp(r.Op)
@@ -120,42 +156,6 @@ func (r *Request) oneProcess() error {
 
 // longestHostTimeout is in seconds.
 const longestHostTimeout = int(task.WaitLimit / time.Second)
-
-// Request is v1.Request with lists that stop decoding at their limits.
-type Request struct {
-	Op      process.Op                         `json:"op"`
-	Targets call.List[processes.TargetRequest] `json:"targets"`
-	// Processes are patterns, which expand turns into targets. hosts and labels narrow them.
-	Processes call.List[string] `json:"processes"`
-	Hosts     call.List[string] `json:"hosts"`
-	Labels    *string           `json:"labels"`
-	// Select is an expression that the hosts of every target must match; nil for any host.
-	Select *string `json:"select"`
-	choice hosts.Choice
-	labels selector.Selector
-	// Selection is the id of a held selection, which takeSelection turns into targets.
-	Selection string `json:"selection"`
-	Signal    string `json:"signal"`
-	Scope     string `json:"scope"`
-	// TakeOver and Beside are what a start does beside copies; at most one of them is set.
-	TakeOver bool `json:"take_over"`
-	Beside   bool `json:"beside"`
-	// Force is for a restart or a reload that goes past the preflight.
-	Force bool `json:"force"`
-	// Given is the spec in the form of files, and Spec the same in the form of agents.
-	Given json.RawMessage `json:"spec"`
-	Spec  *process.Spec   `json:"-"`
-	// HostTimeout is how many seconds each host has to accept its items; nil means the longest time.
-	HostTimeout *int `json:"host_timeout_seconds"`
-	// Rollout is nil if all hosts begin at once.
-	Rollout       *v1.RolloutPlan `json:"rollout"`
-	OneOf         bool            `json:"one_of"`
-	AgainWhenLost bool            `json:"again_when_lost"`
-	// At is when the rollout begins; empty means at once.
-	At string `json:"at"`
-	// dry answers what the request would do, and stores nothing.
-	dry bool
-}
 
 // hostTimeout returns the host timeout of the task.
 func (r *Request) hostTimeout() time.Duration {

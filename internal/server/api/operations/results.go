@@ -72,7 +72,7 @@ func (h *Handler) ListResults(ctx context.Context, c *call.Call) (call.Reply, er
 	var views []v1.Result
 	seen, shown := 0, 0
 	errFull := errors.New("page is full")
-	err = h.Results(ctx, c.Call, id, app, h.hosts.HostOf, func(v store.ItemView) error {
+	err = h.Results(ctx, c.Call, id, app, h.hosts.HostOfResult, func(v store.ItemView) error {
 		if len(views) == limit || shown >= processes.MostShown {
 			return errFull
 		}

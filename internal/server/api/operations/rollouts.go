@@ -93,13 +93,13 @@ func (h *Handler) ListRollouts(ctx context.Context, c *call.Call) (call.Reply, e
 	if f.Active = state == v1.RolloutActive; !f.Active {
 		f.State = rollout.State(state)
 	}
-	hosts := hosts.ChoiceOf(&c.Params)
+	choice := hosts.ChoiceOf(&c.Params)
 	var after int64
 	limit, err := c.Params.Page(&after)
 	if err != nil {
 		return call.Reply{}, err
 	}
-	f.Agents = h.hosts.Chosen(hosts)
+	f.Agents = h.hosts.Chosen(choice)
 	s := h.NewSeer(c)
 	list, next, err := seen(s, after, limit, func(after int64) ([]store.Rollout, error) {
 		return h.Rollouts.ListRollouts(ctx, f, after, limit)
@@ -112,7 +112,7 @@ func (h *Handler) ListRollouts(ctx context.Context, c *call.Call) (call.Reply, e
 	return seenPage(c, list, next, func(r store.Rollout) v1.Rollout { return ViewRollout(&r) })
 }
 
-// GetRollout returns a rollout with its hosts.
+// GetRollout returns a rollout with its choice.
 func (h *Handler) GetRollout(ctx context.Context, c *call.Call) (call.Reply, error) {
 	id := c.Subject("id")
 	if err := c.Params.Done(); err != nil {

@@ -20,7 +20,7 @@ type Seer struct {
 	own     string
 	limited bool
 	reaches *access.Reaches
-	// left is what remains of mostWalked.
+	// Left is what remains of mostWalked.
 	Left int
 }
 
@@ -51,7 +51,7 @@ func (s *Seer) results(ctx context.Context, id string) (sees bool, err error) {
 	hidden := errors.New("a process is hidden")
 	query := access.OperationOf(process.Query)
 	err = s.h.Tasks.TaskItems(ctx, id, "", func(v store.ItemView) error {
-		if sees = s.reaches.On(query, v.Process.Namespace).Covers(s.h.hosts.HostOf(v)); !sees {
+		if sees = s.reaches.On(query, v.Process.Namespace).Covers(s.h.hosts.HostOfResult(v)); !sees {
 			return hidden
 		}
 		return nil

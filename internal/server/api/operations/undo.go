@@ -103,11 +103,11 @@ func (h *Handler) undo(ctx context.Context, c *call.Call, id string, p *v1.Rollo
 	undo := h.NewRollout(c, store.OpApply)
 	undo.Through, undo.Message, undo.Undoes = v1.ThroughUndo, "undo of "+r.ID, r.ID
 	undo.Ends = ending(r, undo.ID)
-	h.Lay(undo, p, at, steps)
+	h.LayRollout(undo, p, at, steps)
 	if err := h.selectAsBefore(ctx, c, undo, known); err != nil {
 		return nil, err
 	}
-	return undo, h.Store(ctx, c, []*store.Rollout{undo})
+	return undo, h.StoreRollouts(ctx, c, []*store.Rollout{undo})
 }
 
 // sameBegun reports whether the same hosts of a rollout have begun at the same times.

@@ -18,25 +18,6 @@ import (
 	"drover/internal/server/store"
 )
 
-// Known returns the processes of a namespace that the caller may query.
-func (h *Handler) Known(ctx context.Context, c *call.Call, namespace string) (all []plan.Known, err error) {
-	reach, err := call.MayRead(c, namespace)
-	if err != nil {
-		return nil, err
-	}
-	was := h.HeardNow()
-	err = h.EachObserved(ctx, store.ObservedFilter{Namespace: namespace, Spec: true}, func(o *store.Observed) {
-		agent, found := h.Directory.ByKey(o.Agent)
-		if found && o.Spec != nil && o.Process.Namespace == namespace && reach.Covers(gate.Host(agent)) {
-			all = append(all, plan.Known{
-				Process: o.Process, Agent: o.Agent, Host: hosts.NameOf(agent), Spec: o.Spec, Status: o.Status,
-				Untold: was.untold[o.Agent],
-			})
-		}
-	})
-	return all, err
-}
-
 // Secret stands for a value of a spec that the caller may not see.
 const Secret = plan.Secret
 
@@ -169,13 +150,13 @@ func processWeight(v *v1.Process, spec *process.Spec) int {
 // shorter than its limit if that time ends, or if its processes are large.
 func (h *Handler) processPage(ctx context.Context, c *call.Call, f store.ObservedFilter) (call.Reply, error) {
 	p := &c.Params
-	hosts, which := hosts.ChoiceOf(p), ChoiceOf(p)
+	choice, which := hosts.ChoiceOf(p), ChoiceOf(p)
 	var after store.ObservedKey
 	limit, err := p.Page(&after)
 	if err != nil {
 		return call.Reply{}, err
 	}
-	f.Agents = h.hosts.Chosen(hosts)
+	f.Agents = h.hosts.Chosen(choice)
 	shows := f.Spec
 	which.Narrow(&f)
 	r := h.events.Reader(&c.Principal)
@@ -186,7 +167,7 @@ func (h *Handler) processPage(ctx context.Context, c *call.Call, f store.Observe
 	reaches := access.NewReaches(c.Principal)
 	more, shown := true, 0
 	for begun := time.Now(); more && len(views) < limit && shown < MostShown && time.Since(begun) < call.SearchTime; {
-		rows, further, err := h.Listing.ListObserved(ctx, f, after, limit)
+		was, rows, further, err := h.listObserved(ctx, f, after, limit)
 		if err != nil {
 			return call.Reply{}, call.Failure("list the processes", err)
 		}
@@ -202,7 +183,7 @@ func (h *Handler) processPage(ctx context.Context, c *call.Call, f store.Observe
 			if o.Spec != nil && !reaches.Sets(o.Process.Namespace).Covers(gate.Host(agent)) {
 				o.Spec = plan.Hidden(o.Spec)
 			}
-			views = append(views, h.viewProcess(o, h.hosts.View(agent)))
+			views = append(views, h.viewProcess(o, h.hostOf(agent, was)))
 			if shown += processWeight(&views[len(views)-1], o.Spec); len(views) == limit || shown >= MostShown {
 				rows, more = rows[:i+1], true
 				break
@@ -229,22 +210,23 @@ func (h *Handler) Count(ctx context.Context, c *call.Call) (call.Reply, error) {
 		c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
 		return h.countPast(ctx, c, f)
 	}
-	hosts, which := hosts.ChoiceOf(p), ChoiceOf(p)
+	choice, which := hosts.ChoiceOf(p), ChoiceOf(p)
 	if err := p.Done(); err != nil {
 		return call.Reply{}, err
 	}
 	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
-	f.Agents = h.hosts.Chosen(hosts)
+	f.Agents = h.hosts.Chosen(choice)
 	which.Narrow(&f)
 	n := v1.ProcessCounts{States: map[string]int{}}
 	r := h.events.Reader(&c.Principal)
 	f.Within = r.Within(f.Namespace)
+	was := h.HeardNow()
 	err := h.EachObserved(ctx, f, func(o *store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)
 		switch {
 		case !r.At(o.Process).Covers(gate.Host(agent)) || !which.Matches(o):
 			return
-		case h.Directory.Presence(o.Agent, h.Now()).Away:
+		case was.untold[o.Agent] || h.Directory.Presence(o.Agent, h.Now()).Away:
 			n.Stale++
 		default:
 			n.States[o.Status.State]++

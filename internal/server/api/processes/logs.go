@@ -59,12 +59,12 @@ func (h *Handler) ReadLogs(ctx context.Context, c *call.Call) (call.Reply, error
 	if c.Principal.On(access.ReadLogs, id.Namespace).Nowhere() { // before it parses any expression
 		return call.Reply{}, call.Forbidden(access.Missing{Operation: access.ReadLogs, Subject: id.String()})
 	}
-	hosts, which := hosts.ChoiceOf(&c.Params), ChoiceOf(&c.Params)
+	choice, which := hosts.ChoiceOf(&c.Params), ChoiceOf(&c.Params)
 	q, err := logQuestion(&c.Params, id)
 	if err != nil {
 		return call.Reply{}, err
 	}
-	r := logReader{h: h, c: c, id: id, named: h.hosts.Chosen(hosts)}
+	r := logReader{h: h, c: c, id: id, named: h.hosts.Chosen(choice)}
 	if err := r.find(ctx, which); err != nil {
 		return call.Reply{}, err
 	}

@@ -144,22 +144,6 @@ func (h *Handler) Kept(ctx context.Context, p *v1.Past) error {
 // startsApart is how far the start of a run and its first record may be apart, in milliseconds.
 const startsApart = 1500
 
-// Heard is what the servers have heard of the agents at a moment before rows are read. An agent may tell a restored
-// database what it has while they are read: then the rows still are of the time of the copy.
-type Heard struct {
-	at     time.Time
-	untold map[string]bool
-}
-
-// HeardNow returns what the servers have heard of the agents now.
-func (h *Handler) HeardNow() Heard {
-	was := Heard{at: h.Now(), untold: map[string]bool{}}
-	for _, key := range h.Directory.Untold() {
-		was.untold[key] = true
-	}
-	return was
-}
-
 // RunsAt returns the runs of the agents of some rows. A run that goes on has lived until the agent's last message, or
 // until the rows were read if the agent is online. was was taken before that.
 func (h *Handler) RunsAt(ctx context.Context, rows []store.RecordedState, at time.Time, was Heard) (

@@ -157,7 +157,7 @@ type Selected struct {
 	until         time.Time
 	Targets       []TargetRequest
 	Filter        heldFilter
-	// has reports whether a process is one of the targets.
+	// Has reports whether a process is one of the targets.
 	Has func(f *rollup.Found) bool
 }
 

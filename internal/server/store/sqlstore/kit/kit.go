@@ -71,7 +71,7 @@ func (db *DB) Write(ctx context.Context, do func(context.Context, Tx) error) err
 	return db.full.judge(ctx, Failed(err))
 }
 
-// WriteSerially is write for transactions that must run one after another.
+// WriteSerially is Write for transactions that must run one after another.
 func (db *DB) WriteSerially(ctx context.Context, do func(context.Context, Tx) error) error {
 	return db.full.judge(ctx, db.Backend.WriteSerially(ctx, func(ctx context.Context, s sqldb.Session) error {
 		return do(ctx, Tx{Session: s})

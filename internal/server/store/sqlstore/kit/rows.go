@@ -28,7 +28,7 @@ func Encode[T any](v *T) (sql.NullString, error) {
 	return sql.NullString{String: string(text), Valid: true}, err
 }
 
-// Decode reads what encode wrote.
+// Decode reads what Encode wrote.
 func Decode[T any](text []byte) (*T, error) {
 	if text == nil {
 		return nil, nil
@@ -166,14 +166,14 @@ func Affected(n int, err error) error {
 
 // RowValues is a statement with the values of many rows.
 type RowValues struct {
-	// head is the text up to "VALUES"; tail is the text after the rows.
+	// Head is the text up to "VALUES"; Tail is the text after the rows.
 	Head, Tail string
-	// row is the text of one row. It writes its own parameters as "?", and the parameters that all rows share as "?1",
+	// Row is the text of one row. It writes its own parameters as "?", and the parameters that all rows share as "?1",
 	// "?2" and so on, once each.
 	Row string
-	// shared are the values of the shared parameters.
+	// Shared are the values of the shared parameters.
 	Shared []any
-	// scan reads each row that the statement returns; it may be nil.
+	// Scan reads each row that the statement returns; it may be nil.
 	Scan func(*sql.Rows) error
 }
 

@@ -19,7 +19,7 @@ type Config struct {
 	Listing   store.Listing
 	History   History
 	// Reads are the actions of all calls that change nothing.
-	Reads []string
+	Reads func() []string
 }
 
 // Former has the hosts that have left, and the earlier names of hosts, the latest first.
