@@ -26,21 +26,22 @@ const (
 func nextVersion() []edit {
 	const (
 		version = "internal/command/command.go"
-		record  = "internal/agent/specstore/specstore.go"
-		runtime = "internal/agent/specstore/runtime.go"
+		record  = "internal/agent/record/record.go"
+		runtime = "internal/agent/record/runtime.go"
+		store   = "internal/agent/specstore/specstore.go"
 	)
 	return []edit{
 		{version, `"devel", ""`, `"devel", "-next"`},
 		{version, `v != "" && v != "(devel)"`, `v == "nothing"`},
 		{record, "type Record struct {\n", "type Record struct {\n\tNext string `json:\"next_of_record\"`\n"},
 		{runtime, "type Runtime struct {\n", "type Runtime struct {\n\tNext map[string]int `json:\"next_of_runtime\"`\n"},
-		{record, "\tdata, err := json.Marshal(v)\n", `	switch r := v.(type) {
-	case Record:
+		{store, "\tdata, err := json.Marshal(v)\n", `	switch r := v.(type) {
+	case record.Record:
 		r.Next = "written by the next version"
 		v = r
-	case *Record:
+	case *record.Record:
 		r.Next = "written by the next version"
-	case Runtime:
+	case record.Runtime:
 		r.Next = map[string]int{"seen": 7}
 		v = r
 	}
