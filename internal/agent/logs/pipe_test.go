@@ -126,7 +126,7 @@ func TestPipeEndsWithoutAnAgent(t *testing.T) {
 func TestFloodOfAPipe(t *testing.T) {
 	r := newRig(t)
 	r.run()
-	out, errs, run := r.begin(piped(256<<10, 1))
+	out, errs, run := r.begin(piped(256<<10, 100)) // keep removes no rotated text
 	most := int64(0)
 	for range 100 {
 		write(t, out, strings.Repeat("y\n", 128<<10))
