@@ -43,6 +43,7 @@ import (
 	"drover/internal/config"
 	"drover/internal/fabric"
 	"drover/internal/frame"
+	"drover/internal/loglimit"
 	"drover/internal/process"
 	"drover/internal/selector"
 	"drover/internal/service"
@@ -118,7 +119,7 @@ type Agent struct {
 // New opens the agent's directory, which must hold an enrolment, and takes over the work of the last agent. Without a
 // Host it makes this process the reaper of orphans and sets its umask (launch.Prepare). It starts nothing before Run.
 func New(cfg Config) (*Agent, error) {
-	cfg.Log = slog.New(newRateLimitedLog(cfg.Log.Handler()))
+	cfg.Log = slog.New(loglimit.New(cfg.Log.Handler(), limitFabric))
 	if cfg.Settings == (config.Agent{}) {
 		cfg.Settings = config.DefaultAgent()
 	}

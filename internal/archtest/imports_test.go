@@ -116,9 +116,12 @@ func TestArchitectureNamesThePurePackages(t *testing.T) {
 
 // TestBrokerBelongsToServersAndProxies: all others speak to whatever broker they are given.
 func TestBrokerBelongsToServersAndProxies(t *testing.T) {
+	may := []string{
+		"internal/proxy", "internal/server/agentlink", "internal/server/brokers", "internal/server/proxies",
+		"internal/server/trust",
+	}
 	for _, p := range ours(t) {
-		if slices.Contains(p.Imports, module+"internal/fabric/broker") &&
-			!slices.Contains([]string{"internal/proxy", "internal/server"}, p.short()) && !p.forTests() {
+		if slices.Contains(p.Imports, module+"internal/fabric/broker") && !slices.Contains(may, p.short()) && !p.forTests() {
 			t.Errorf("%s imports internal/fabric/broker", p.ImportPath)
 		}
 	}
@@ -292,7 +295,7 @@ func mayImport() map[string][]string {
 			"internal/server/alarm", "internal/server/keyring", "internal/server/store", "internal/wildcard",
 		},
 		"internal/server/metrics": {
-			"internal/gse", "internal/process", "internal/server/store",
+			"internal/gse", "internal/pki", "internal/process", "internal/server/store",
 			"internal/server/task",
 		},
 		"internal/server/audit":    {"internal/clip", "internal/server/store"},
@@ -308,8 +311,8 @@ func mayImport() map[string][]string {
 		"internal/server/incarnation": {"internal/durable", "internal/server/store"},
 		"internal/server/engine": {
 			"internal/clip", "internal/frame", "internal/idle", "internal/process", "internal/selector",
-			"internal/server/batch", "internal/server/desired", "internal/server/fleet", "internal/server/plan", "internal/server/store",
-			"internal/server/task", "internal/wire",
+			"internal/server/batch", "internal/server/bus", "internal/server/desired", "internal/server/fleet",
+			"internal/server/plan", "internal/server/store", "internal/server/task", "internal/wire",
 		},
 		"internal/server/store/sqlite": {
 			"internal/durable", "internal/reserve", "internal/server/store/sqldb", "internal/server/store/sqlstore",
@@ -361,15 +364,15 @@ func mayImport() map[string][]string {
 		"docs/zh/why": {},
 		"internal/agent": {
 			"internal/agent/cgroup", "internal/agent/eventlog", "internal/agent/facts", "internal/agent/host",
-			"internal/agent/instance", "internal/agent/launch", "internal/agent/lifecycle", "internal/agent/limit",
-			"internal/agent/liveness", "internal/agent/logs", "internal/agent/metrics", "internal/agent/operation",
-			"internal/agent/orders", "internal/agent/policy", "internal/agent/probe", "internal/agent/procfs",
-			"internal/agent/record", "internal/agent/report", "internal/agent/specstore",
-			"internal/agent/supervisor", "internal/agent/timetable", "internal/agent/trail",
-			"internal/agent/upgrade", "internal/agent/uplink", "internal/agent/uplink/standing",
-			"internal/agent/usage", "internal/clip", "internal/config", "internal/durable", "internal/fabric",
-			"internal/frame", "internal/group", "internal/process", "internal/release", "internal/selector",
-			"internal/service", "internal/wire",
+			"internal/agent/instance", "internal/agent/launch", "internal/agent/lifecycle",
+			"internal/agent/limit", "internal/agent/liveness", "internal/agent/logs", "internal/agent/metrics",
+			"internal/agent/operation", "internal/agent/orders", "internal/agent/policy",
+			"internal/agent/probe", "internal/agent/procfs", "internal/agent/record", "internal/agent/report",
+			"internal/agent/specstore", "internal/agent/supervisor", "internal/agent/timetable",
+			"internal/agent/trail", "internal/agent/upgrade", "internal/agent/uplink",
+			"internal/agent/uplink/standing", "internal/agent/usage", "internal/clip", "internal/config",
+			"internal/durable", "internal/fabric", "internal/frame", "internal/group", "internal/loglimit",
+			"internal/process", "internal/release", "internal/selector", "internal/service", "internal/wire",
 		},
 		"internal/agent/admission": {
 			"internal/agent", "internal/agent/uplink", "internal/joining", "internal/pki", "internal/wire",
@@ -475,39 +478,80 @@ func mayImport() map[string][]string {
 			"internal/server/breaker", "internal/server/provider", "internal/server/webui",
 		},
 		"internal/server": {
-			"api/v1", "internal/config/settings", "internal/depot", "internal/durable", "internal/fabric",
-			"internal/fabric/broker", "internal/frame", "internal/group", "internal/httpd", "internal/idle",
-			"internal/pki", "internal/process", "internal/reserve", "internal/server/access",
-			"internal/server/admission", "internal/server/api", "internal/server/api/accounts",
-			"internal/server/api/alarms", "internal/server/api/call", "internal/server/api/hosts",
+			"api/v1", "internal/depot", "internal/fabric", "internal/group", "internal/httpd", "internal/idle",
+			"internal/loglimit", "internal/pki", "internal/reserve", "internal/server/access",
+			"internal/server/admission", "internal/server/agentlink", "internal/server/api",
+			"internal/server/api/accounts", "internal/server/api/alarms", "internal/server/api/call",
 			"internal/server/api/install", "internal/server/audit", "internal/server/breaker",
-			"internal/server/caretaker", "internal/server/dbclock", "internal/server/drive", "internal/server/edge",
-			"internal/server/engine", "internal/server/enrol", "internal/server/fleet", "internal/server/gate",
-			"internal/server/httpapi", "internal/server/incarnation", "internal/server/keyring",
-			"internal/server/lease", "internal/server/login", "internal/server/membership",
-			"internal/server/metrics", "internal/server/pairs", "internal/server/peers", "internal/server/protect",
-			"internal/server/provider", "internal/server/pulse", "internal/server/receiver",
-			"internal/server/rollout", "internal/server/rollup", "internal/server/schedule", "internal/server/store",
-			"internal/server/store/storeopen", "internal/server/webui", "internal/service", "internal/wire",
+			"internal/server/brokers", "internal/server/bus", "internal/server/caretaker",
+			"internal/server/certificates", "internal/server/cluster", "internal/server/dbclock",
+			"internal/server/drive", "internal/server/edge", "internal/server/engine", "internal/server/enrol",
+			"internal/server/fleet", "internal/server/gate", "internal/server/httpapi",
+			"internal/server/incarnation", "internal/server/keyring", "internal/server/login",
+			"internal/server/memory", "internal/server/metrics", "internal/server/pairs",
+			"internal/server/protect", "internal/server/provider", "internal/server/proxies",
+			"internal/server/receiver", "internal/server/repeats", "internal/server/reports",
+			"internal/server/rollup", "internal/server/schedule", "internal/server/socket",
+			"internal/server/startup", "internal/server/store", "internal/server/store/storeopen",
+			"internal/server/trust", "internal/server/webui", "internal/service", "internal/wire",
 		},
-		"internal/words":        {},
-		"internal/server/pulse": {"internal/idle"},
+		"internal/words":    {},
+		"internal/loglimit": {},
+		"internal/server/agentlink": {
+			"internal/fabric", "internal/fabric/broker", "internal/frame", "internal/server/engine",
+			"internal/server/fleet", "internal/server/pairs", "internal/server/store", "internal/wire",
+		},
+		"internal/server/brokers": {
+			"internal/config/settings", "internal/durable", "internal/fabric", "internal/fabric/broker",
+			"internal/pki", "internal/server/certificates", "internal/server/keyring", "internal/wire",
+		},
+		"internal/server/bus":          {"internal/idle"},
+		"internal/server/certificates": {"internal/group", "internal/pki"},
+		"internal/server/cluster": {
+			"internal/fabric", "internal/frame", "internal/group", "internal/idle", "internal/server/bus",
+			"internal/server/dbclock", "internal/server/engine", "internal/server/fleet",
+			"internal/server/lease", "internal/server/membership", "internal/server/peers",
+			"internal/server/store",
+		},
+		"internal/server/memory": {},
+		"internal/server/proxies": {
+			"internal/depot", "internal/fabric", "internal/fabric/broker", "internal/frame", "internal/idle",
+			"internal/pki", "internal/server/api/hosts", "internal/server/api/install",
+			"internal/server/audit", "internal/server/enrol", "internal/server/keyring",
+			"internal/server/pairs", "internal/server/reports", "internal/server/store", "internal/wire",
+		},
+		"internal/server/repeats": {"internal/loglimit", "internal/server/store"},
+		"internal/server/reports": {
+			"internal/frame", "internal/server/fleet", "internal/server/pairs", "internal/server/repeats",
+			"internal/wire",
+		},
+		"internal/server/socket": {"internal/idle"},
+		"internal/server/startup": {
+			"internal/server/httpapi", "internal/server/store", "internal/server/store/sqlstore/kit",
+			"internal/server/store/storeopen",
+		},
+		"internal/server/trust": {
+			"internal/fabric/broker", "internal/server/fleet", "internal/server/keyring",
+			"internal/server/store", "internal/wire",
+		},
 		"internal/server/rollup": {
 			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/fleet",
 			"internal/server/store", "internal/why", "internal/words", "internal/wildcard",
 		},
 		"internal/server/webui": {
 			"api/v1", "client", "docs/why", "docs/zh/why", "internal/joining", "internal/process",
-			"internal/processfile", "internal/selector", "internal/server/access", "internal/server/api/accounts",
-			"internal/server/api/call", "internal/server/audit", "internal/server/edge", "internal/server/gate",
-			"internal/server/provider", "internal/server/pulse", "internal/server/store", "internal/words",
+			"internal/processfile", "internal/selector", "internal/server/access",
+			"internal/server/api/accounts", "internal/server/api/call", "internal/server/audit",
+			"internal/server/bus", "internal/server/edge", "internal/server/gate", "internal/server/provider",
+			"internal/server/store", "internal/words",
 		},
 		"internal/server/admission": {},
 		"internal/server/api": {
 			"api/v1", "internal/server/api/accounts", "internal/server/api/alarms", "internal/server/api/call",
 			"internal/server/api/changes", "internal/server/api/events", "internal/server/api/files",
 			"internal/server/api/hosts", "internal/server/api/install", "internal/server/api/operations",
-			"internal/server/api/processes", "internal/server/edge", "internal/server/store",
+			"internal/server/api/processes", "internal/server/bus", "internal/server/edge",
+			"internal/server/store",
 		},
 		"internal/server/api/accounts": {
 			"api/v1", "internal/server/access", "internal/server/api/call", "internal/server/api/hosts",
@@ -515,8 +559,8 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/api/alarms": {
 			"api/v1", "internal/crontab", "internal/process", "internal/selector", "internal/server/access",
-			"internal/server/alarm", "internal/server/api/call", "internal/server/edge", "internal/server/receiver",
-			"internal/server/store", "internal/why", "internal/wildcard",
+			"internal/server/alarm", "internal/server/api/call", "internal/server/bus", "internal/server/edge",
+			"internal/server/receiver", "internal/server/store", "internal/why", "internal/wildcard",
 		},
 		"internal/server/api/call": {
 			"api/v1", "internal/crontab", "internal/process", "internal/processfile", "internal/selector",
@@ -532,8 +576,8 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/api/events": {
 			"api/v1", "internal/process", "internal/server/access", "internal/server/api/call",
-			"internal/server/api/hosts", "internal/server/edge", "internal/server/gate", "internal/server/store",
-			"internal/wildcard",
+			"internal/server/api/hosts", "internal/server/bus", "internal/server/edge", "internal/server/gate",
+			"internal/server/store", "internal/wildcard",
 		},
 		"internal/server/api/files": {
 			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/access",
@@ -557,9 +601,10 @@ func mayImport() map[string][]string {
 		"internal/server/api/operations": {
 			"api/v1", "internal/crontab", "internal/process", "internal/processfile", "internal/selector",
 			"internal/server/access", "internal/server/api/call", "internal/server/api/events",
-			"internal/server/api/hosts", "internal/server/api/processes", "internal/server/edge",
-			"internal/server/fleet", "internal/server/gate", "internal/server/plan", "internal/server/rollout",
-			"internal/server/rollup", "internal/server/store", "internal/server/task", "internal/wildcard",
+			"internal/server/api/hosts", "internal/server/api/processes", "internal/server/bus",
+			"internal/server/edge", "internal/server/fleet", "internal/server/gate", "internal/server/plan",
+			"internal/server/rollout", "internal/server/rollup", "internal/server/store",
+			"internal/server/task", "internal/wildcard",
 		},
 		"internal/server/api/processes": {
 			"api/v1", "internal/pattern", "internal/process", "internal/processfile", "internal/selector",
@@ -584,7 +629,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/keyring":    {"internal/durable", "internal/fabric", "internal/idle", "internal/pki"},
 		"internal/server/membership": {"internal/server/store"},
-		"internal/server/pairs":      {"internal/frame"},
+		"internal/server/pairs":      {"internal/frame", "internal/wire"},
 		"internal/server/store/storeopen": {
 			"internal/server/store", "internal/server/store/postgres", "internal/server/store/sqldb",
 			"internal/server/store/sqlite", "internal/server/store/sqlstore/kit",

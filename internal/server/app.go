@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	v1 "drover/api/v1"
 	"drover/internal/reserve"
 	"drover/internal/server/access"
-	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 )
 
@@ -63,14 +61,14 @@ func (s *Server) FirstApp(ctx context.Context, code,
 // state is the state of this server for the API.
 func (s *Server) state() v1.Server {
 	state := v1.Server{
-		Version: s.cfg.Build, Now: s.clock.Wall(), Notes: s.notes(), Servers: s.cluster.servers(),
+		Version: s.cfg.Build, Now: s.clock.Wall(), Notes: s.notes(), Servers: s.cluster.Servers(),
 		Certificates: []v1.Certificate{},
 	}
 	if err := s.Ready(); err != nil {
 		state.Problem = err.Error()
 	}
 	state.Hosts, state.HostsOnline = s.directory.Count(s.clock.Now())
-	for _, c := range s.joining.certificates() {
+	for _, c := range s.certificates.List() {
 		state.Certificates = append(state.Certificates, v1.Certificate{Name: c.Name, EndsAt: c.Ends})
 	}
 	if size, free, err := reserve.Disk(s.cfg.Dir); err == nil { // a readiness check tells any fault of the directory
@@ -83,29 +81,13 @@ func (s *Server) state() v1.Server {
 // mostUnknownHosts is how many unknown hosts the state of a server names.
 const mostUnknownHosts = 100
 
-// unknownAgents returns the agents that report in vain because the register does not have them. Some may have joined
-// since their last report.
-func (s *Server) unknownAgents() []fleet.UnregisteredAgent {
-	list := s.unregistered.List(s.clock.Wall())
-	return slices.DeleteFunc(list, func(a fleet.UnregisteredAgent) bool {
-		_, joined := s.directory.ByKey(a.Key)
-		if joined {
-			s.unregistered.Joined(a.Key)
-		}
-		return joined
-	})
-}
-
 // unknownHosts names the hosts that report in vain.
 func (s *Server) unknownHosts() []v1.UnknownHost {
-	agents := s.unknownAgents()
+	agents := s.reports.Unknown()
 	if len(agents) == 0 {
 		return nil
 	}
-	addresses := map[string]string{}
-	if s.embedded != nil {
-		addresses = s.embedded.Addresses()
-	}
+	addresses := s.brokers.AgentAddresses()
 	hosts := make([]v1.UnknownHost, min(len(agents), mostUnknownHosts))
 	for i := range hosts {
 		a := &agents[i]

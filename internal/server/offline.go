@@ -1,39 +1,28 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
-	"drover/internal/durable"
-	"drover/internal/fabric/broker"
 	"drover/internal/pki"
+	"drover/internal/server/brokers"
 	"drover/internal/server/keyring"
 	"drover/internal/server/store/storeopen"
 )
 
 // Node is an external broker of the fabric.
-type Node struct {
-	broker.Node
-	// Names are the host names and IP addresses by which it is reached, by agents and by the others.
-	Names []string
-	// Out is the directory for its files, which an operator then copies to its Dir. If it is empty, ConfigureNode only
-	// writes the configuration.
-	Out string
-}
+type Node = brokers.Node
 
-// ConfigureNode writes the configuration of a broker to out, with the keys below a server's directory. If n.Out is set,
-// it also writes the broker's files: configuration, certificate, key, and the authority of the other brokers. It
-// replaces existing files, so it can also renew a certificate.
+// ConfigureNode writes the configuration of an external broker to out, and its files if n.Out is set, with the keys
+// below a server's directory. It replaces existing files, so it can also renew a certificate.
 func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 	_, none := os.Stat(filepath.Join(dir, "pki"))
-	keys, keeper, err := offlineKeys(dir, log)
+	keys, authority, err := offlineKeys(dir, log)
 	if err != nil {
 		return err
 	}
@@ -41,40 +30,7 @@ func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 		log.Warn(
 			"made the keys of a new fleet, because the data directory has none: is it the data directory of the server?", "dir", dir)
 	}
-	var text bytes.Buffer
-	if err := broker.ConfigureNode(&text, externalKeys(dir, keys), n.Node); err != nil {
-		return err
-	}
-	if n.Out == "" {
-		_, err := out.Write(text.Bytes())
-		return err
-	}
-	cert, key, err := keeper.IssueNode(n.Names)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(n.Out, 0o700); err != nil {
-		return fmt.Errorf("cannot write files of a broker: %w", err)
-	}
-	for _, file := range []struct {
-		name string
-		data []byte
-		mode os.FileMode
-	}{
-		{broker.KeyFile, key, 0o600},
-		{broker.CertFile, cert, 0o644},
-		{broker.CAFile, []byte(keeper.CA()), 0o644},
-		{broker.ConfigFile, text.Bytes(), 0o644},
-	} {
-		if err := durable.Replace(filepath.Join(n.Out, file.name), file.data, file.mode); err != nil {
-			return fmt.Errorf("cannot write files of a broker: %w", err)
-		}
-	}
-	_, err = fmt.Fprintf(out,
-		"%s has %s, %s, %s and %s: bring them to %s on the host of %s, and run nats-server -c %s there\n", n.Out,
-		broker.ConfigFile, broker.CertFile, broker.KeyFile, broker.CAFile, n.Dir, n.Name,
-		filepath.Join(n.Dir, broker.ConfigFile))
-	return err
+	return brokers.ConfigureNode(dir, keys, authority, n, out)
 }
 
 // offlineKeys opens the keys below a server's directory for a command, while the server may run.
@@ -90,7 +46,7 @@ func offlineKeys(dir string, log *slog.Logger) (*keyring.Ring, *pki.Keeper, erro
 // Adopt assigns a database to the keys below a server's directory, and creates missing keys. Use it after the loss of
 // the keys that the database belonged to. The hosts trust the lost keys, so each host has to join again.
 func Adopt(ctx context.Context, dir, database string, log *slog.Logger) error {
-	account, err := broker.AccountName(brokerDir(dir))
+	account, err := brokers.AccountName(dir)
 	if err != nil {
 		return err
 	}

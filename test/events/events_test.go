@@ -23,6 +23,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/api"
 	"drover/internal/server/api/call"
+	"drover/internal/server/bus"
 	"drover/internal/server/edge"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
@@ -74,10 +75,11 @@ func (w *world) start() {
 	directory := fleet.New(db, time.Now())
 	w.must(directory.Load(w.t.Context()))
 	w.must(directory.Join(w.t.Context(), store.Agent{Key: agentKey, IP: "10.0.0.1", Created: time.Now()}, time.Now()))
-	s := &server{db: db, engine: engine.New(engine.Config{Store: db, Directory: directory, Log: w.log})}
+	changes := bus.New(time.Now())
+	s := &server{db: db, engine: engine.New(engine.Config{Store: db, Directory: directory, Bus: changes, Log: w.log})}
 	s.handler = api.New(api.Config{
-		Config:   edge.Config{Engine: s.engine, Audit: noAudit{}, Log: w.log},
-		Arrivals: s.engine, Directory: directory, Events: db, Fullness: db,
+		Config: edge.Config{Engine: s.engine, Audit: noAudit{}, Log: w.log},
+		Bus:    changes, Directory: directory, Events: db, Fullness: db,
 	})
 	w.mu.Lock()
 	w.server = s

@@ -20,6 +20,7 @@ import (
 	"drover/internal/server/api/install"
 	"drover/internal/server/api/operations"
 	"drover/internal/server/api/processes"
+	"drover/internal/server/bus"
 	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
@@ -30,7 +31,8 @@ func Owns(path string) bool { return path == v1.Prefix || strings.HasPrefix(path
 // Config holds the parts and settings of the API. All fields except Now and CursorSecret are required.
 type Config struct {
 	edge.Config
-	Arrivals  events.Arrivals
+	// Bus tells of new events, and hears of what the API stores.
+	Bus       *bus.Bus
 	Directory hosts.Directory
 	Labels    hosts.Labels
 	Cancels   operations.Cancels
@@ -103,7 +105,7 @@ func New(c Config) *Handler {
 		Breadth: c.Breadth,
 	})
 	h.events = events.New(events.Config{
-		Kernel: k, Arrivals: c.Arrivals, Directory: c.Directory, Events: c.Events, Former: c.Timeline,
+		Kernel: k, Bus: c.Bus, Directory: c.Directory, Events: c.Events, Former: c.Timeline,
 		Listing: c.Listing, History: c.History, Reads: h.reads,
 	}, h.hosts)
 	h.processes = processes.New(processes.Config{
@@ -113,7 +115,7 @@ func New(c Config) *Handler {
 	h.Operations = operations.New(operations.Config{
 		Kernel: k, Directory: c.Directory, Cancels: c.Cancels, Rollouts: c.Rollouts, Schedules: c.Schedules,
 		Listing: c.Listing, Picture: c.Picture, Revisions: c.Revisions, Standing: c.Standing, Upkeep: c.Upkeep,
-		Breadth: c.Breadth,
+		Breadth: c.Breadth, Bus: c.Bus,
 	}, h.hosts, h.events, h.processes)
 	h.files = files.New(files.Config{
 		Kernel: k, Directory: c.Directory, Rollouts: c.Rollouts, Revisions: c.Revisions, Events: c.Events,
@@ -123,7 +125,9 @@ func New(c Config) *Handler {
 		Kernel: k, Directory: c.Directory, Listing: c.Listing, Revisions: c.Revisions, Rollouts: c.Rollouts,
 		Timeline: c.Timeline,
 	}, h.hosts, h.events, h.processes, h.Operations, h.files)
-	h.alarms = alarms.New(alarms.Config{Kernel: k, Receivers: c.Receivers, Breakers: c.Breakers, Events: c.Events})
+	h.alarms = alarms.New(alarms.Config{
+		Kernel: k, Receivers: c.Receivers, Breakers: c.Breakers, Events: c.Events, Bus: c.Bus,
+	})
 	h.install = install.New(install.Config{
 		Kernel: k, Directory: c.Directory, Joining: c.Joining, Keys: c.Keys, Packages: c.Packages, Rollouts: c.Rollouts,
 	}, h.hosts, h.Operations)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/bus"
 	"drover/internal/server/store/storetest"
 )
 
@@ -27,7 +28,7 @@ func (r *rig) happen(rows ...string) {
 			Process: process.ID{Namespace: namespace, Name: name},
 		})
 	}
-	r.engine.happened()
+	r.bus.Changed(bus.Events)
 }
 
 func (r *rig) put(key string, events ...process.Event) {

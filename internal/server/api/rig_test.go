@@ -25,6 +25,7 @@ import (
 	"drover/internal/server/api"
 	"drover/internal/server/api/accounts"
 	"drover/internal/server/api/alarms"
+	"drover/internal/server/bus"
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
@@ -49,6 +50,7 @@ type rig struct {
 	handler   *api.Handler
 	doc       *openapi3.T
 	engine    *engine
+	bus       *bus.Bus
 	sender    *receiver.Sender
 	// numbers counts the events.
 	numbers uint64
@@ -102,7 +104,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, store: s, doc: doc, fleet: fleet.New(s, time.Now())}
-	r.engine = &engine{store: s, woken: make(chan struct{}), listeners: map[chan struct{}]bool{}}
+	r.engine = &engine{store: s, woken: make(chan struct{})}
 	for i, a := range []store.Agent{
 		{Key: web, Cloud: 0, IP: "10.0.0.1", ID: "web-1"},
 		{Key: plain, Cloud: 0, IP: "10.0.0.2"},
@@ -113,13 +115,19 @@ func newRig(t *testing.T) *rig {
 	}
 	r.fleet.Seen(web, time.Now())
 	r.fleet.Seen(plain, time.Now())
+	r.bus = bus.New(time.Now())
 	r.sender = receiver.New(receiver.Config{Store: s, Hosts: r.fleet, Now: time.Now, Log: log})
+	r.bus.Share(func(topic bus.Topic) {
+		if topic == bus.Receivers {
+			r.sender.Changed()
+		}
+	})
 	r.handler = api.New(api.Config{
 		Config: edge.Config{
 			Gate: believing{s}, Engine: r.engine, Tasks: readings{s, r}, Audit: recorder{s}, Rooms: admission.New(), Log: log,
 			Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		},
-		Arrivals: r.engine, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, Held: s,
+		Bus: r.bus, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, Held: s,
 		Picture:  rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: time.Now}),
 		Standing: s, Upkeep: s,
 		Breakers: s, Receivers: alarms.Receivers{Store: s, Silences: s, Sender: r.sender},
@@ -369,32 +377,6 @@ type engine struct {
 	last  *store.Task
 	full  error // refuses every task
 	woken chan struct{}
-	// listeners wait for events.
-	listeners map[chan struct{}]bool
-}
-
-func (e *engine) ListenEvents() (<-chan struct{}, func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c := make(chan struct{}, 1)
-	e.listeners[c] = true
-	return c, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		delete(e.listeners, c)
-	}
-}
-
-// happened wakes who waits for events.
-func (e *engine) happened() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for c := range e.listeners {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
-	}
 }
 
 func (e *engine) Cancel(ctx context.Context, id, app string) (store.Cancelled, error) {

@@ -151,21 +151,17 @@ func TestStream(t *testing.T) {
 			t.Errorf("a server that stops ended a stream with %+v, %v", m, err)
 		}
 	}
-	r.engine.mu.Lock()
-	defer r.engine.mu.Unlock()
-	r.engine.gone(t)
+	r.listening(t, 0)
 }
 
-// gone waits until nobody listens; the caller holds the lock.
-func (e *engine) gone(t *testing.T) {
+// listening waits until so many listen to the bus.
+func (r *rig) listening(t *testing.T, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); len(e.listeners) > 0; {
+	for deadline := time.Now().Add(10 * time.Second); r.bus.Listeners() > want; {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d still listen", len(e.listeners))
+			t.Fatalf("%d still listen", r.bus.Listeners())
 		}
-		e.mu.Unlock()
 		<-time.After(time.Millisecond)
-		e.mu.Lock()
 	}
 }
 
@@ -228,13 +224,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	f, _ := r.follow(t.Context(), s, "other", "", "")
 	f.wants("0")
 	hangUp()
-	r.engine.mu.Lock()
-	for len(r.engine.listeners) > 1 { // the one of the other app
-		r.engine.mu.Unlock()
-		<-time.After(time.Millisecond)
-		r.engine.mu.Lock()
-	}
-	r.engine.mu.Unlock()
+	r.listening(t, 1) // the one of the other app
 	for {
 		f, resp := r.follow(t.Context(), s, "admin", "", "")
 		if resp.StatusCode == http.StatusOK {

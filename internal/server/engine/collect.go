@@ -13,6 +13,7 @@ import (
 
 	"drover/internal/frame"
 	"drover/internal/process"
+	"drover/internal/server/bus"
 	"drover/internal/server/fleet"
 	"drover/internal/server/plan"
 	"drover/internal/server/store"
@@ -26,12 +27,11 @@ type collector struct {
 	store     Store
 	directory *fleet.Directory
 	log       *slog.Logger
-	// begun is called when deadlines have changed, returned with an agent that has introduced itself, and happened when
-	// there are new events.
+	bus       *bus.Bus
+	// begun is called when deadlines have changed, and returned with an agent that has introduced itself.
 	begun    func()
 	outcomes *outcomes
 	returned func(agent string)
-	happened func()
 	identity IdentityHooks
 	// ping makes the hosts that use the key of an agent report. It returns soon.
 	ping func(ctx context.Context, agent string)
@@ -324,12 +324,19 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 		if r.Hello.Disk != nil { // the states of these processes follow
 			keep = slices.Collect(maps.Keys(r.Hello.Disk.Records))
 		}
-		if known, err = c.store.ReplaceObserved(ctx, from, rows, keep); err != nil || len(gone) == 0 {
+		if known, err = c.store.ReplaceObserved(ctx, from, rows, keep); err != nil {
 			return known, err
+		}
+		c.bus.Changed(bus.Processes, bus.Hosts)
+		if len(gone) == 0 {
+			return known, nil
 		}
 		rows = nil
 	}
-	return known, c.store.PutObserved(ctx, from, rows, gone)
+	if err = c.store.PutObserved(ctx, from, rows, gone); err == nil {
+		c.bus.Changed(bus.Processes)
+	}
+	return known, err
 }
 
 // history stores events and wakes their readers. It drops events older than the retention time, because the store may
@@ -380,7 +387,7 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 		return err
 	}
 	if stored > 0 {
-		c.happened()
+		c.bus.Changed(bus.Events)
 	}
 	if c.quotas.stored(agent, stored) {
 		return trim(ctx, c.store, agent, mostOfAgent)

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"drover/internal/process"
+	"drover/internal/server/bus"
 	"drover/internal/server/desired"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -18,6 +19,7 @@ import (
 type reconciler struct {
 	store Store
 	clock clock
+	bus   *bus.Bus
 	log   *slog.Logger
 }
 
@@ -36,6 +38,7 @@ func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wi
 		if err := r.store.PutObserved(ctx, from, nil, r.removals(agent, verdict.Removed, disk.Revision)); err != nil {
 			return nil, err
 		}
+		r.bus.Changed(bus.Processes)
 	}
 	if verdict.Settled() {
 		return nil, nil

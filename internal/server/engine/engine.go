@@ -15,6 +15,7 @@ import (
 	"drover/internal/idle"
 
 	"drover/internal/process"
+	"drover/internal/server/bus"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
@@ -62,6 +63,8 @@ type Config struct {
 	Store     Store
 	Directory *fleet.Directory
 	Link      Link
+	// Bus gets notices of what the engine stores. The default is one without listeners.
+	Bus *bus.Bus
 	// Identity checks the identity of reporting agents.
 	Identity IdentityHooks
 	Log      *slog.Logger
@@ -93,10 +96,8 @@ type Config struct {
 // Shared connects the engines on one database. Each engine notifies the others, and polls the database for missed
 // notices (every 2 s).
 type Shared struct {
-	// Finished gets the tasks whose items have just got an outcome, and Happened is called when there are new events.
-	// Neither may block.
+	// Finished gets the tasks whose items have just got an outcome. It must not block.
 	Finished func(tasks []string)
-	Happened func()
 	// Turn reports whether this engine should do a job that only one engine does at a time, and not again within the
 	// given interval.
 	Turn func(ctx context.Context, what string, every time.Duration) (bool, error)
@@ -141,9 +142,12 @@ func (c *Config) setDefaults() {
 	if c.Identity.Cloned == nil {
 		c.Identity.Cloned = func(context.Context, string, fleet.Rival) {}
 	}
+	if c.Bus == nil {
+		c.Bus = bus.New(time.Now())
+	}
 	if c.Shared == nil {
 		c.Shared = &Shared{
-			Finished: func([]string) {}, Happened: func() {},
+			Finished:  func([]string) {},
 			Turn:      func(context.Context, string, time.Duration) (bool, error) { return true, nil },
 			Elsewhere: func(string) bool { return false },
 		}
@@ -154,18 +158,18 @@ func (c *Config) setDefaults() {
 
 // Engine is the task engine of one server. Its methods may be called from any goroutine.
 type Engine struct {
-	store       Store
-	clock       clock
-	shared      *Shared
-	submits     *submitLimiter
-	waiters     *waiters
-	subscribers *subscribers
-	dispatch    *dispatcher
-	receipts    *receipts
-	collect     *collector
-	sweep       *sweeper
-	clean       *cleaner
-	restores    *agentQuotas
+	store    Store
+	clock    clock
+	shared   *Shared
+	submits  *submitLimiter
+	waiters  *waiters
+	bus      *bus.Bus
+	dispatch *dispatcher
+	receipts *receipts
+	collect  *collector
+	sweep    *sweeper
+	clean    *cleaner
+	restores *agentQuotas
 }
 
 // New returns an engine. It does nothing on its own before Run.
@@ -173,17 +177,17 @@ func New(c Config) *Engine {
 	c.setDefaults()
 	e := &Engine{
 		store: c.Store, clock: clock{c.Now}, shared: c.Shared, waiters: newWaiters(),
-		subscribers: newSubscribers(),
+		bus: c.Bus,
 	}
 	e.submits = newSubmitLimiter(c, e.clock)
 	e.restores = newAgentQuotas(restoreBurst, restoreRate)
 	e.sweep = newSweeper(c, e.clock, e.finished)
-	e.receipts = newReceipts(c, e.sweep.wake.raise)
+	e.receipts = newReceipts(c, e.begun)
 	told := newOutcomes(c.Store, e.finished)
-	e.dispatch = newDispatcher(c, e.clock, e.receipts, told, e.sweep.wake.raise)
+	e.dispatch = newDispatcher(c, e.clock, e.receipts, told, e.begun)
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
-		begun: e.sweep.wake.raise, outcomes: told, returned: e.dispatch.returned, happened: e.happened,
+		bus: c.Bus, begun: e.begun, outcomes: told, returned: e.dispatch.returned,
 		introduced: e.restore, settled: e.receipts.settled, identity: c.Identity, kept: c.EventRetention,
 		ping: func(ctx context.Context, agent string) {
 			ctx, cancel := context.WithTimeout(ctx, pingTime)
@@ -191,7 +195,7 @@ func New(c Config) *Engine {
 			_ = c.Link.Ping(ctx, agent) // any host with the key may answer; what counts is its report
 		},
 		quotas:    newAgentQuotas(eventBurst, eventRate),
-		reconcile: (&reconciler{store: c.Store, clock: e.clock, log: c.Log}).answer, incarnation: c.Incarnation,
+		reconcile: (&reconciler{store: c.Store, clock: e.clock, bus: c.Bus, log: c.Log}).answer, incarnation: c.Incarnation,
 	}
 	e.clean = &cleaner{
 		store: c.Store, clock: e.clock, turn: c.Shared.Turn, log: c.Log,
@@ -232,6 +236,7 @@ func (e *Engine) submit(ctx context.Context, t *store.Task, row store.AuditRow) 
 	if err != nil {
 		return fmt.Errorf("cannot submit task: %w", err)
 	}
+	e.bus.Changed(bus.Tasks)
 	e.dispatch.enqueue(items)
 	e.sweep.wake.raise()
 	return nil
@@ -269,6 +274,12 @@ const lookShare = 5
 // Waiting counts the items that wait in memory while something else is on the way to their agents.
 func (e *Engine) Waiting() int { return e.dispatch.outbox.waiting() }
 
+// begun is called when agents have begun items, so that their deadlines have changed.
+func (e *Engine) begun() {
+	e.sweep.wake.raise()
+	e.bus.Changed(bus.Tasks, bus.Rollouts)
+}
+
 // finished is called with the tasks of items that have just got their outcome. It wakes the callers that wait for these
 // tasks, and the dispatcher for the next operation on each process.
 func (e *Engine) finished(tasks []string) {
@@ -277,13 +288,8 @@ func (e *Engine) finished(tasks []string) {
 	}
 	e.waiters.wake(tasks)
 	e.dispatch.wake.raise()
+	e.bus.Changed(bus.Tasks, bus.Rollouts)
 	e.shared.Finished(tasks)
-}
-
-// happened is called when events were stored.
-func (e *Engine) happened() {
-	e.subscribers.wake()
-	e.shared.Happened()
 }
 
 // machine returns the fields of a stored item that package task needs.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/process"
+	"drover/internal/server/bus"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
@@ -32,6 +33,7 @@ type rig struct {
 	stop      func()
 	// wrap puts something between the engine and the database.
 	wrap func(engine.Store) engine.Store
+	bus  *bus.Bus
 	// shared is how it lives with others; nil where there are none.
 	shared *engine.Shared
 	// incarnation is that of the database; empty for none.
@@ -185,7 +187,9 @@ func (r *rig) start() {
 	if r.wrap != nil {
 		state = r.wrap(db)
 	}
+	r.bus = bus.New(time.Now())
 	r.Engine = engine.New(engine.Config{
+		Bus:   r.bus,
 		Store: state, Directory: r.directory, Link: r, Identity: r.guard(),
 		Incarnation: func() store.Incarnation { return store.Incarnation{ID: r.incarnation} },
 		Shared:      r.shared, Log: log,

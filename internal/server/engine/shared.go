@@ -3,21 +3,16 @@ package engine
 import (
 	"context"
 	"time"
+
+	"drover/internal/server/bus"
 )
 
 // TasksEnded wakes the callers that wait for these tasks, because another engine has finished items of them.
 func (e *Engine) TasksEnded(tasks []string) { e.waiters.wake(tasks) }
 
-// EventsStored wakes the readers of events of all engines, because the server has stored events itself.
-func (e *Engine) EventsStored() { e.happened() }
-
-// EventsArrived wakes the readers of events, because another engine has stored events.
-func (e *Engine) EventsArrived() { e.subscribers.wake() }
-
 // Look makes all loops check at once for changes by other engines.
 func (e *Engine) Look() {
 	e.waiters.wakeAll()
-	e.subscribers.wake()
 	e.dispatch.wake.raise()
 	e.sweep.wake.raise()
 }
@@ -43,7 +38,7 @@ func (e *Engine) look(ctx context.Context) {
 		cursor, err := e.store.LastCursor(ctx)
 		if err == nil && cursor != last {
 			last = cursor
-			e.subscribers.wake()
+			e.bus.Arrived(bus.Events)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/process"
+	"drover/internal/server/bus"
 	"drover/internal/server/engine"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -21,6 +22,7 @@ import (
 // other is a second engine over the rig's database, and what it has told.
 type other struct {
 	*engine.Engine
+	bus   *bus.Bus
 	mu    sync.Mutex
 	tasks []string
 	news  int
@@ -30,17 +32,12 @@ type other struct {
 
 // join makes a second engine, which does nothing before run.
 func (r *rig) join() *other {
-	o := &other{}
+	o := &other{bus: bus.New(time.Now())}
 	shared := &engine.Shared{
 		Finished: func(tasks []string) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.tasks = append(o.tasks, tasks...)
-		},
-		Happened: func() {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.news++
 		},
 		Turn: func(_ context.Context, what string, _ time.Duration) (bool, error) {
 			o.mu.Lock()
@@ -50,8 +47,15 @@ func (r *rig) join() *other {
 		},
 		Elsewhere: func(string) bool { return false },
 	}
+	o.bus.Share(func(topic bus.Topic) {
+		if topic == bus.Events {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.news++
+		}
+	})
 	o.Engine = engine.New(engine.Config{
-		Store: r.db, Directory: r.directory, Link: r, Identity: r.guard(), Shared: shared,
+		Store: r.db, Directory: r.directory, Link: r, Identity: r.guard(), Shared: shared, Bus: o.bus,
 		Retention: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
 	return o
@@ -130,7 +134,7 @@ func TestEventsOfOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		o := r.join()
 		defer o.run(t)()
-		woken, stop := o.ListenEvents()
+		woken, stop := o.bus.Listen(bus.Events)
 		defer stop()
 		heard := func() bool {
 			select {
@@ -140,7 +144,7 @@ func TestEventsOfOthers(t *testing.T) {
 				return false
 			}
 		}
-		o.EventsArrived()
+		o.bus.Arrived(bus.Events)
 		if !heard() {
 			t.Error("it was told, and its listeners were not")
 		}
@@ -340,7 +344,7 @@ func TestAgentOfAnotherServer(t *testing.T) {
 		r.stop()
 		var over atomic.Bool
 		r.shared = &engine.Shared{
-			Finished: func([]string) {}, Happened: func() {},
+			Finished:  func([]string) {},
 			Turn:      func(context.Context, string, time.Duration) (bool, error) { return true, nil },
 			Elsewhere: func(agent string) bool { return agent == "agent-0" && !over.Load() },
 		}

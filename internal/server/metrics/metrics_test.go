@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/pki"
 	"drover/internal/process"
 	"drover/internal/server/metrics"
 	"drover/internal/server/store"
@@ -113,8 +114,8 @@ func TestTheStateIsShown(t *testing.T) {
 	m, w := metrics.New("1.2.3"), &world{}
 	m.Show(metrics.Sources{
 		Store: w, Agents: w, Receivers: w, Waiting: func() int { return 9 }, Now: time.Now,
-		Certificates: func() []metrics.Certificate {
-			return []metrics.Certificate{{Name: "ca", Ends: time.Unix(1.8e9, 0)}}
+		Certificates: func() []pki.Certificate {
+			return []pki.Certificate{{Name: "ca", Ends: time.Unix(1.8e9, 0)}}
 		},
 		Servers: func() int { return 3 }, Skew: func() time.Duration { return -90 * time.Second },
 		LogLost:   func() uint64 { return 6 },
@@ -153,7 +154,7 @@ func TestTheStateIsShown(t *testing.T) {
 func TestAStoreThatFailsHidesTheRestOnly(t *testing.T) {
 	m, w := metrics.New("x"), &world{figures: errors.New("no")}
 	m.Show(metrics.Sources{
-		Store: w, Agents: w, Receivers: w, Waiting: func() int { return 0 }, Certificates: func() []metrics.Certificate {
+		Store: w, Agents: w, Receivers: w, Waiting: func() int { return 0 }, Certificates: func() []pki.Certificate {
 			return nil
 		},
 		Servers: func() int { return 1 }, Skew: func() time.Duration { return 0 },

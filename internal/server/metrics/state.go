@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"drover/internal/pki"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
@@ -21,7 +22,7 @@ type Sources struct {
 	// Waiting counts the items that wait for something else on the way to their agents.
 	Waiting func() int
 	// Certificates returns the certificates that the server presents, and its authorities; none without TLS.
-	Certificates func() []Certificate
+	Certificates func() []pki.Certificate
 	// Servers returns the number of online servers of the fleet. Skew is how far the machine's clock is ahead of the
 	// database's. ClocksOff returns the number of hosts with wrong clocks.
 	Servers func() int
@@ -36,12 +37,6 @@ type Sources struct {
 	Unregistered func() int
 	Now          func() time.Time
 	Log          *slog.Logger
-}
-
-// Certificate is when a certificate ends.
-type Certificate struct {
-	Name string
-	Ends time.Time
 }
 
 // Store is the part of the store for the metrics.

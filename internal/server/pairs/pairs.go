@@ -23,6 +23,17 @@ var (
 	ErrUnknownKeys = errors.New("this server does not have the keys of the message")
 )
 
+// Hint returns the answer to a member whose frame does not open by these keys, so that the member knows how to go on;
+// nil if the frame is a forgery.
+func Hint(err error) []byte {
+	for _, reason := range []error{ErrUnknownMember, ErrUnknownKeys, frame.ErrStale} {
+		if errors.Is(err, reason) {
+			return frame.Hint(err.Error())
+		}
+	}
+	return nil
+}
+
 // mostMembers is how many members have pairs in memory, of some 600 bytes; beyond that Pairs forgets all.
 const mostMembers = 200_000
 

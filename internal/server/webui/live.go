@@ -16,15 +16,9 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/client"
-	"drover/internal/server/pulse"
+	"drover/internal/server/bus"
 	"drover/internal/words"
 )
-
-// Pulse tells that something has changed.
-type Pulse interface {
-	Versions() map[pulse.Topic]int64
-	Listen() (changed <-chan struct{}, stop func())
-}
 
 const (
 	// hintPause is the least time between two hints of a stream, and hintShare that between two hints of all streams on
@@ -102,7 +96,7 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not hold hints back
-	s := hints{w: w, control: http.NewResponseController(w), pulse: h.Pulse, pause: h.streams.pause}
+	s := hints{w: w, control: http.NewResponseController(w), bus: h.Bus, pause: h.streams.pause}
 	s.run(ctx, func() bool {
 		_, _, err := h.person(ctx, r)
 		return err == nil
@@ -113,14 +107,14 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 type hints struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	pulse   Pulse
+	bus     *bus.Bus
 	pause   func() time.Duration // after each hint
-	sent    map[pulse.Topic]int64
+	sent    map[bus.Topic]int64
 }
 
 // run sends hints until ctx ends, the browser is gone or allowed returns false.
 func (s *hints) run(ctx context.Context, allowed func() bool) {
-	changed, stop := s.pulse.Listen()
+	changed, stop := s.bus.Listen(bus.PageTopics()...)
 	defer stop()
 	all := time.NewTicker(recheck)
 	defer all.Stop()
@@ -155,10 +149,10 @@ func (s *hints) run(ctx context.Context, allowed func() bool) {
 
 // send sends the versions that have changed, or all; false means that the browser is gone or too slow.
 func (s *hints) send(whole bool) bool {
-	now := s.pulse.Versions()
+	now := s.bus.Versions()
 	told := maps.Clone(now)
 	if !whole {
-		maps.DeleteFunc(told, func(t pulse.Topic, version int64) bool { return s.sent[t] == version })
+		maps.DeleteFunc(told, func(t bus.Topic, version int64) bool { return s.sent[t] == version })
 	}
 	if s.sent = now; len(told) == 0 {
 		return true

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/server/pulse"
+	"drover/internal/server/bus"
 )
 
 // browser is what a stream writes to.
@@ -48,8 +48,8 @@ func (b *browser) heard() (lines []string, at []time.Duration) {
 func TestHints(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, b := pulse.New(time.Now()), &browser{began: time.Now()}
-		s := hints{w: b, control: http.NewResponseController(b), pulse: p, pause: new(streams).pause}
+		p, b := bus.New(time.Now()), &browser{began: time.Now()}
+		s := hints{w: b, control: http.NewResponseController(b), bus: p, pause: new(streams).pause}
 		var gone atomic.Bool
 		var checks atomic.Int64
 		ended := make(chan struct{})
@@ -62,7 +62,7 @@ func TestHints(t *testing.T) {
 		}()
 		for range 200 { // 200 changes in 2 s
 			time.Sleep(10 * time.Millisecond)
-			p.Changed(pulse.Tasks)
+			p.Changed(bus.Tasks)
 		}
 		time.Sleep(time.Second)
 		lines, at := b.heard()
@@ -70,11 +70,11 @@ func TestHints(t *testing.T) {
 			t.Errorf("%d hints in 3 s: %q", n, lines)
 		}
 		for i, line := range lines {
-			var told map[pulse.Topic]int64
+			var told map[bus.Topic]int64
 			if err := json.Unmarshal([]byte(line), &told); err != nil {
 				t.Fatal(err)
 			}
-			if i == 0 && len(told) != len(pulse.Topics()) || i > 0 && (len(told) != 1 || told[pulse.Tasks] == 0) {
+			if i == 0 && len(told) != len(bus.PageTopics()) || i > 0 && (len(told) != 1 || told[bus.Tasks] == 0) {
 				t.Errorf("hint %d is %s", i, line)
 			}
 			if i > 0 && at[i]-at[i-1] < hintPause {
@@ -105,7 +105,7 @@ func TestHintsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &browser{began: time.Now()}
 		ctx, cancel := context.WithCancel(t.Context())
-		s := hints{w: b, control: http.NewResponseController(b), pulse: pulse.New(time.Now()), pause: new(streams).pause}
+		s := hints{w: b, control: http.NewResponseController(b), bus: bus.New(time.Now()), pause: new(streams).pause}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

@@ -22,10 +22,10 @@ import (
 	"drover/internal/server/api/hosts"
 	"drover/internal/server/api/install"
 	"drover/internal/server/audit"
+	"drover/internal/server/bus"
 	"drover/internal/server/edge"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
-	"drover/internal/server/pulse"
 	"drover/internal/server/rollup"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
@@ -75,7 +75,7 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 	})
 	console, err := webui.New(webui.Config{
 		API: api, Gate: g, Tokens: reading{s, r}, Views: s, Directory: r.fleet, Audit: records, Named: func(string) bool { return true }, Now: clock, Log: log,
-		Pulse: pulse.New(r.now), Settings: settings, Parse: admission.New().ParseYAML,
+		Bus: bus.New(r.now), Settings: settings, Parse: admission.New().ParseYAML,
 	})
 	if err != nil {
 		t.Fatal(err)

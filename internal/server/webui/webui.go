@@ -25,6 +25,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/api/accounts"
 	"drover/internal/server/api/call"
+	"drover/internal/server/bus"
 	"drover/internal/server/edge"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
@@ -106,7 +107,7 @@ type Config struct {
 	Views   store.SavedViews
 	Directory
 	Audit Audit
-	Pulse Pulse
+	Bus   *bus.Bus
 	Users store.Users
 	// Parse waits until there is memory to parse a text in YAML for an app. release frees the memory.
 	Parse func(ctx context.Context, app string, text []byte) (release func(), err error)

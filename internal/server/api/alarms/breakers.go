@@ -7,6 +7,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/api/call"
+	"drover/internal/server/bus"
 	"drover/internal/server/edge"
 	"drover/internal/server/store"
 )
@@ -61,5 +62,6 @@ func (h *Handler) ResetBreaker(ctx context.Context, c *call.Call) (call.Reply, e
 	if err != nil {
 		return call.Reply{}, call.Stored(err, "breaker", c.Audit.Target)
 	}
+	h.Bus.Changed(bus.Work)
 	return call.OK(viewBreaker(b))
 }

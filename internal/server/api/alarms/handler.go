@@ -4,6 +4,7 @@ package alarms
 
 import (
 	"drover/internal/server/api/call"
+	"drover/internal/server/bus"
 	"drover/internal/server/store"
 )
 
@@ -13,6 +14,8 @@ type Config struct {
 	Receivers Receivers
 	Breakers  store.Breakers
 	Events    store.Events
+	// Bus hears of changed receivers, silences and breakers.
+	Bus *bus.Bus
 }
 
 // Handler answers the calls about alarms.

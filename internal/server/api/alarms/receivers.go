@@ -18,6 +18,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/alarm"
 	"drover/internal/server/api/call"
+	"drover/internal/server/bus"
 	"drover/internal/server/edge"
 	"drover/internal/server/receiver"
 	"drover/internal/server/store"
@@ -31,10 +32,9 @@ type Receivers struct {
 	Sender   Sender
 }
 
-// Sender delivers alarms. Test delivers a made-up one at once, Changed has the stored receivers looked at again.
+// Sender delivers alarms. Test delivers a made-up one at once.
 type Sender interface {
 	Test(ctx context.Context, w store.Receiver) error
-	Changed()
 	Latest(s store.Subscription) store.Delivery
 	// Due counts the alarms that are still to be delivered.
 	Due(ctx context.Context, s store.Subscription) (int64, error)
@@ -258,7 +258,7 @@ func (h *Handler) CreateReceiver(ctx context.Context, c *call.Call) (call.Reply,
 	if err := h.Receivers.Store.CreateReceiver(ctx, w, last); err != nil {
 		return call.Reply{}, call.Stored(err, "receiver", w.Name)
 	}
-	h.Receivers.Sender.Changed()
+	h.Bus.Changed(bus.Receivers)
 	v, err := h.viewReceiver(ctx, store.Subscription{Receiver: w, Delivery: store.Delivery{Cursor: last}})
 	if err != nil {
 		return call.Reply{}, err
@@ -353,7 +353,7 @@ func (h *Handler) ChangeReceiver(ctx context.Context, c *call.Call) (call.Reply,
 	if err != nil {
 		return call.Reply{}, call.Stored(err, "receiver", name)
 	}
-	h.Receivers.Sender.Changed()
+	h.Bus.Changed(bus.Receivers)
 	return h.receiverReply(ctx, http.StatusOK, s, "")
 }
 
@@ -390,7 +390,7 @@ func (h *Handler) RotateReceiver(ctx context.Context, c *call.Call) (call.Reply,
 	if err != nil {
 		return call.Reply{}, call.Stored(err, "receiver", name)
 	}
-	h.Receivers.Sender.Changed()
+	h.Bus.Changed(bus.Receivers)
 	if s.Receiver.Kind != store.KindWebhook {
 		secret = "" // its owner knows it
 	}
@@ -422,6 +422,6 @@ func (h *Handler) DeleteReceiver(ctx context.Context, c *call.Call) (call.Reply,
 	if err := h.Receivers.Store.DeleteReceiver(ctx, name); err != nil {
 		return call.Reply{}, call.Stored(err, "receiver", name)
 	}
-	h.Receivers.Sender.Changed()
+	h.Bus.Changed(bus.Receivers)
 	return call.Reply{Status: http.StatusNoContent}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"drover/internal/crontab"
 	"drover/internal/server/access"
 	"drover/internal/server/api/call"
+	"drover/internal/server/bus"
 	"drover/internal/server/edge"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
@@ -113,7 +114,7 @@ func (h *Handler) CreateSilence(ctx context.Context, c *call.Call) (call.Reply, 
 	if err := h.Receivers.Silences.CreateSilence(ctx, s); err != nil {
 		return call.Reply{}, call.Stored(err, "silence", s.ID)
 	}
-	h.Receivers.Sender.Changed()
+	h.Bus.Changed(bus.Receivers)
 	return call.Reply{Status: http.StatusCreated, Body: h.viewSilence(s), Location: "/silences/" + s.ID}, nil
 }
 
@@ -203,7 +204,7 @@ func (h *Handler) RemoveSilence(ctx context.Context, c *call.Call) (call.Reply, 
 	if s, err = h.Receivers.Silences.RemoveSilence(ctx, s.ID, h.Now()); err != nil {
 		return call.Reply{}, call.Stored(err, "silence", s.ID)
 	}
-	h.Receivers.Sender.Changed()
+	h.Bus.Changed(bus.Receivers)
 	return call.OK(h.viewSilence(s))
 }
 

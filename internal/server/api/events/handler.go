@@ -6,13 +6,14 @@ import (
 
 	"drover/internal/server/api/call"
 	"drover/internal/server/api/hosts"
+	"drover/internal/server/bus"
 	"drover/internal/server/store"
 )
 
 // Config is what the calls about events need.
 type Config struct {
 	*call.Kernel
-	Arrivals  Arrivals
+	Bus       *bus.Bus
 	Directory hosts.Directory
 	Events    store.Events
 	Former    Former

@@ -12,13 +12,9 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/server/api/call"
+	"drover/internal/server/bus"
 	"drover/internal/server/store"
 )
-
-// Arrivals reports new events: ListenEvents returns a channel that receives when events have arrived.
-type Arrivals interface {
-	ListenEvents() (woken <-chan struct{}, stop func())
-}
 
 // streamLife is how long a stream lasts; then its reader reconnects and is authenticated again.
 const streamLife = 15 * time.Minute
@@ -104,7 +100,7 @@ type stream struct {
 }
 
 func (s *stream) run(ctx context.Context) {
-	woken, stop := s.h.Arrivals.ListenEvents()
+	woken, stop := s.h.Bus.Listen(bus.Events)
 	defer stop()
 	header := s.c.Response.Header()
 	header.Set("Content-Type", "text/event-stream")

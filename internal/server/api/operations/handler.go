@@ -7,6 +7,7 @@ import (
 	"drover/internal/server/api/events"
 	"drover/internal/server/api/hosts"
 	"drover/internal/server/api/processes"
+	"drover/internal/server/bus"
 	"drover/internal/server/store"
 )
 
@@ -22,6 +23,8 @@ type Config struct {
 	Revisions store.Revisions
 	Standing  store.Selections
 	Upkeep    Upkeep
+	// Bus hears of changed rollouts and schedules.
+	Bus *bus.Bus
 	// Breadth is the number of hosts that an operation or a rollout may reach without the approval of a second person;
 	// 0 means all.
 	Breadth int

@@ -17,6 +17,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/selector"
 	"drover/internal/server/api/call"
+	"drover/internal/server/bus"
 	"drover/internal/server/edge"
 	"drover/internal/server/plan"
 	"drover/internal/server/rollout"
@@ -84,6 +85,7 @@ func (h *Handler) StoreRollouts(ctx context.Context, c *call.Call, list []*store
 	if err := h.Rollouts.CreateRollouts(ctx, list, row); err != nil {
 		return RefusedRollout(err, "")
 	}
+	h.Bus.Changed(bus.Events, bus.Work) // an undo has ended another rollout
 	c.Audited = true
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/api/call"
 	"drover/internal/server/api/hosts"
+	"drover/internal/server/bus"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 )
@@ -210,6 +211,7 @@ func (h *Handler) change(
 	if err != nil {
 		return call.Reply{}, RefusedRollout(err, id)
 	}
+	h.Bus.Changed(bus.Events, bus.Work)
 	return call.OK(ViewRollout(r))
 }
 

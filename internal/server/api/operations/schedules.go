@@ -16,6 +16,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/api/call"
 	"drover/internal/server/api/hosts"
+	"drover/internal/server/bus"
 	"drover/internal/server/edge"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
@@ -236,6 +237,7 @@ func (h *Handler) CreateSchedule(ctx context.Context, c *call.Call) (call.Reply,
 		}
 		return call.Reply{}, call.Stored(err, "schedule", s.Name)
 	}
+	h.Bus.Changed(bus.Work)
 	return call.Reply{
 		Status: http.StatusCreated, Body: h.viewSchedule(&s), Location: "/schedules/" + url.PathEscape(s.Name),
 	}, nil
@@ -343,6 +345,7 @@ func (h *Handler) haltSchedule(ctx context.Context, c *call.Call, pause bool) (c
 	if err != nil {
 		return call.Reply{}, call.Stored(err, "schedule", name)
 	}
+	h.Bus.Changed(bus.Work)
 	return h.showSchedule(ctx, &s)
 }
 
@@ -352,8 +355,12 @@ func (h *Handler) RemoveSchedule(ctx context.Context, c *call.Call) (call.Reply,
 	if err := c.Params.Done(); err != nil {
 		return call.Reply{}, err
 	}
-	if _, err := h.Schedules.RemoveSchedule(ctx, name, c.App(), h.Now()); err != nil {
+	ended, err := h.Schedules.RemoveSchedule(ctx, name, c.App(), h.Now())
+	if err != nil {
 		return call.Reply{}, call.Stored(err, "schedule", name)
+	}
+	if ended { // an event tells it
+		h.Bus.Changed(bus.Events)
 	}
 	return call.Reply{Status: http.StatusNoContent}, nil
 }
