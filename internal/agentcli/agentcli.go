@@ -15,6 +15,8 @@ func NewRoot() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  command.Subcommands,
 	}
-	root.AddCommand(newJoin(), newRun(), newConfig(), newPolicy(), newFacts(), newShutdown(), command.NewVersion())
+	version := command.NewVersion()
+	version.Short = "Print the version of this binary"
+	root.AddCommand(newJoin(), newRun(), newConfig(), newPolicy(), newFacts(), newShutdown(), version)
 	return root
 }

@@ -23,12 +23,13 @@ func TestServerAndAgentMeetOnTheFabricOnly(t *testing.T) {
 	}
 }
 
-// TestAgentIsSmall: the agent runs on every host, so it has neither a database nor a broker in it.
+// TestAgentIsSmall: the agent runs on every host, so it has no database, no broker and no reader of texts in it.
 func TestAgentIsSmall(t *testing.T) {
 	for _, short := range []string{"cmd/drover-agent", "internal/agent"} {
 		for _, dep := range find(t, short).Deps {
 			if below(dep, "database/sql", "modernc.org", "github.com/nats-io/nats-server/v2", module+"internal/server",
-				module+"internal/fabric/broker", "github.com/coreos/go-oidc", "golang.org/x/oauth2") {
+				module+"internal/fabric/broker", "github.com/coreos/go-oidc", "golang.org/x/oauth2",
+				"github.com/leonelquinteros/gotext") {
 				t.Errorf("%s links %s", short, dep)
 			}
 		}
@@ -36,6 +37,7 @@ func TestAgentIsSmall(t *testing.T) {
 	full := find(t, "cmd/drover").Deps
 	for _, dep := range []string{
 		"database/sql", "modernc.org/sqlite", module + "internal/fabric/broker", "golang.org/x/oauth2",
+		"github.com/leonelquinteros/gotext",
 	} {
 		if !slices.Contains(full, dep) {
 			t.Errorf("cmd/drover does not link %s: then this test proves nothing", dep)
@@ -457,6 +459,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/cli/term": {
 			"api/v1", "internal/command", "internal/config", "internal/process", "internal/why", "internal/words",
+			"internal/words/help",
 		},
 		"internal/cli/receivers": {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
 		"internal/cli/ui": {
@@ -534,6 +537,8 @@ func mayImport() map[string][]string {
 			"internal/fabric/broker", "internal/server/fleet", "internal/server/keyring",
 			"internal/server/store", "internal/wire",
 		},
+		"internal/words/gettext": {},
+		"internal/words/help":    {"internal/words", "internal/words/gettext"},
 		"internal/server/rollup": {
 			"api/v1", "internal/process", "internal/processfile", "internal/selector", "internal/server/fleet",
 			"internal/server/store", "internal/why", "internal/words", "internal/wildcard",

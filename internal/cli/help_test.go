@@ -17,6 +17,8 @@ import (
 
 	"drover/internal/cli"
 	"drover/internal/words"
+	"drover/internal/words/gettext"
+	"drover/internal/words/help"
 )
 
 var update = flag.Bool("update", false, "write the help texts to testdata/help")
@@ -61,25 +63,10 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpInChinese: each paragraph of each command's help, and the headings, are Chinese. The catalogue has no other
-// paragraphs.
+// TestHelpInChinese: each paragraph of each command's help, the headings and the flags are Chinese.
 func TestHelpInChinese(t *testing.T) {
 	used := map[string]bool{}
-	use := func(command, text string) {
-		key := strings.TrimSuffix(strings.Join(strings.Fields(text), " "), ".")
-		if _, ok := words.HelpParagraph(text, words.Chinese); !ok && key != "" {
-			t.Errorf("%s: the catalogue lacks %q (package words, Help or Long)", command, key)
-		}
-		used[key] = true
-	}
 	walk(cli.NewRoot(), func(cmd *cobra.Command) {
-		use(cmd.CommandPath(), cmd.Short)
-		for paragraph := range strings.SplitSeq(cmd.Long, "\n\n") {
-			use(cmd.CommandPath(), paragraph)
-		}
-		for _, g := range cmd.Groups() {
-			use(cmd.CommandPath(), g.Title)
-		}
 		cmd.InitDefaultHelpFlag()
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if _, ok := words.Flag(f.Usage, words.Chinese); !ok {
@@ -115,18 +102,93 @@ func TestHelpInChinese(t *testing.T) {
 			}
 		}
 	})
-	headings := cli.NewRoot().UsageTemplate()
-	for _, text := range slices.Concat(words.Help, words.LongProcesses, words.LongServers) {
-		en := text.In(words.English)
-		if !used[strings.TrimSuffix(en, ".")] && !strings.Contains(headings, en) {
-			t.Errorf("no help has %q", en)
-		}
-	}
 	for _, text := range words.Flags {
 		if en := text.In(words.English); !used[en] && !strings.Contains(en, "{command}") {
 			t.Errorf("no flag has %q", en)
 		}
 	}
+}
+
+// TestHelpFilesFollowTheCommands: the files of package help have a line about each command, and texts of no other
+// command, in the order in which the help lists the commands. Their headings are those of package cobra.
+func TestHelpFilesFollowTheCommands(t *testing.T) {
+	template := cli.NewRoot().UsageTemplate()
+	for _, name := range []string{"en.po", "zh_CN.po"} {
+		data, err := os.ReadFile(filepath.Join("..", "words", "help", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := gettext.Read(string(data))
+		var want, got []string
+		listed(cli.NewRoot(), func(cmd *cobra.Command) {
+			want = append(want, cmd.CommandPath()+": "+help.Short)
+			for _, kind := range []string{help.Long, help.Example} {
+				if _, ok := texts[gettext.Key{Context: cmd.CommandPath(), ID: kind}]; ok {
+					want = append(want, cmd.CommandPath()+": "+kind)
+				}
+			}
+			for _, g := range cmd.Groups() {
+				want = append(want, cmd.CommandPath()+": "+help.Group+g.ID)
+			}
+		})
+		for _, m := range regexp.MustCompile(`(?m)^msgctxt "(.*)"\nmsgid "(.*)"$`).FindAllStringSubmatch(string(data), -1) {
+			switch heading := strings.ReplaceAll(m[2], `\"`, `"`); m[1] {
+			case "shared":
+			case "headings":
+				if !strings.Contains(template, heading) {
+					t.Errorf("%s: no help has the heading %q", name, heading)
+				}
+				if text := texts[gettext.Key{Context: m[1], ID: heading}]; name == "en.po" && text != heading {
+					t.Errorf("%s: the heading %q is %q: package cobra has the English headings", name, heading, text)
+				}
+			default:
+				got = append(got, m[1]+": "+m[2])
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-commands +file):\n%s", name, d)
+		}
+	}
+}
+
+// listed calls do for a command and those below it, as the help lists them: by group, and in a group by name.
+func listed(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	groups := []string{}
+	for _, g := range cmd.Groups() {
+		groups = append(groups, g.ID)
+	}
+	for _, id := range append(groups, "") {
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID == id {
+				listed(sub, do)
+			}
+		}
+	}
+}
+
+// TestCommandsHaveNoHelpUntilTheyShowIt: the code has no text of the help, and a command that shows none reads no file.
+func TestCommandsHaveNoHelpUntilTheyShowIt(t *testing.T) {
+	root := cli.NewRoot()
+	root.SetOut(&bytes.Buffer{})
+	root.SetArgs([]string{"version"})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	walk(root, func(cmd *cobra.Command) {
+		path := strings.Fields(cmd.CommandPath())
+		if len(path) > 1 && slices.Contains([]string{"help", "completion"}, path[1]) {
+			return // package cobra adds them
+		}
+		if cmd.Short+cmd.Long+cmd.Example != "" {
+			t.Errorf("%s has the texts %q, %q, %q", cmd.CommandPath(), cmd.Short, cmd.Long, cmd.Example)
+		}
+		for _, g := range cmd.Groups() {
+			if g.Title != "" {
+				t.Errorf("the group %s has the title %q", g.ID, g.Title)
+			}
+		}
+	})
 }
 
 func han(text string) bool {
@@ -142,7 +204,7 @@ func walk(cmd *cobra.Command, do func(*cobra.Command)) {
 
 // TestHelpTellsExitCodes: scripts rest on them.
 func TestHelpTellsExitCodes(t *testing.T) {
-	long := cli.NewRoot().Long
+	long, _ := help.In(words.English).Of("drover", help.Long)
 	for _, code := range []string{
 		"0 done", "1 failed", "2 wrong usage", "3 not running", "4 no such thing",
 		"5 not allowed", "6 unreachable", "7 done on some",

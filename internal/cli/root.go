@@ -34,34 +34,17 @@ func Main(args []string) int {
 // NewRoot returns the whole command line.
 func NewRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "drover",
-		Short: "Run and watch processes on a fleet of hosts",
-		Long: `drover runs and watches processes on a fleet of hosts. It speaks the process APIs of
-BlueKing GSE and JOB.
-
-Name a process as NAMESPACE/NAME. In both parts * matches any text and ? matches one character;
-quote them for the shell. Name a host by its id or as CLOUD:IP.
-
-drover uses the server on this host if drover.sock exists in the default data directory. Otherwise
-drover uses the server of DROVER_SERVER, with DROVER_APP_CODE and DROVER_APP_SECRET, for the user of
-DROVER_USER or DROVER_USER_TOKEN; else the server that 'drover login URL' has signed you in to.
---server, --data-dir and --context choose another server.
-
-Results go to stdout, messages to stderr. drover honours NO_COLOR, TERM=dumb and --color. On a
-terminal drover speaks the language of DROVER_LANG, LC_ALL, LC_MESSAGES or LANG; --lang chooses it.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or something is wrong ('why'),
-4 no such thing, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only.`,
+		Use:                        "drover",
 		Args:                       cobra.ArbitraryArgs,
 		RunE:                       command.Subcommands,
 		SuggestionsMinimumDistance: 2,
 	}
 	term.LanguageFlag(root)
 	root.AddGroup(
-		&cobra.Group{ID: groupProcesses, Title: "Processes:"},
-		&cobra.Group{ID: groupRecords, Title: "Tasks, events, hosts and audit:"},
-		&cobra.Group{ID: groupAccess, Title: "Access:"},
-		&cobra.Group{ID: groupServer, Title: "Servers:"},
+		&cobra.Group{ID: groupProcesses},
+		&cobra.Group{ID: groupRecords},
+		&cobra.Group{ID: groupAccess},
+		&cobra.Group{ID: groupServer},
 	)
 	grouped(root, groupProcesses, list.NewPs(), inspect.NewTop(), list.NewStatus(),
 		list.NewIsActive(), list.NewIsFailed(), why.NewWhy(), logs.NewLogs(),

@@ -262,11 +262,11 @@ func Build() string {
 	return revision + dirty
 }
 
-// NewVersion returns the version command.
+// NewVersion returns the version command, without its help.
 func NewVersion() *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version of this binary", Args: NoArgs,
+		Use: "version", Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			switch form {
 			case "text":

@@ -13,6 +13,8 @@ import (
 
 	"drover/internal/agentcli"
 	"drover/internal/cli"
+	"drover/internal/cli/term"
+	"drover/internal/words"
 )
 
 func main() {
@@ -20,7 +22,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: manpages DIR")
 		os.Exit(2)
 	}
-	for _, root := range []*cobra.Command{cli.NewRoot(), agentcli.NewRoot()} {
+	drover := cli.NewRoot()
+	term.DescribeAll(drover, words.English)
+	for _, root := range []*cobra.Command{drover, agentcli.NewRoot()} {
 		if err := write(root, filepath.Join(os.Args[1], root.Name())); err != nil {
 			fmt.Fprintln(os.Stderr, "manpages:", err)
 			os.Exit(1)

@@ -78,8 +78,8 @@ type OpInfo struct {
 	Event EventKind
 	// Rest says why the process is at rest after the success of the operation.
 	Rest Rest
-	// Short and Long are the help of its command in drover's CLI; empty if the CLI has no command of this form.
-	Short, Long string
+	// HasCommand tells whether drover's CLI has a command with the name of the operation.
+	HasCommand bool
 }
 
 // LeavesRunning reports whether processes are watched and should run after the operation.
@@ -313,73 +313,54 @@ var ops = [...]OpInfo{
 	{
 		Op: Start, Revises: RevisesAny, GSE: 0, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, StoresSpec: true, RunsCommands: true, Acts: true, Waits: WaitsForStart, Event: EventStarted,
-		Order: AfterOthers,
-		Short: "Start processes, and relaunch them if they exit",
-		Long: "Start processes and watch them: if a process exits, drover relaunches it. " +
-			"A process that runs already stays as it is.",
+		Order: AfterOthers, HasCommand: true,
 	},
 	{
 		Op: Stop, Revises: RevisesNew, GSE: 1, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, RunsCommands: true, Acts: true, Ends: true, Passes: PassesChecks, Waits: WaitsForEnd,
 		Event: EventStopped, Rest: Rest{ID: CauseStopped, Verb: "stopped"}, Order: BeforeOthers,
-		Short: "Stop processes, and no longer watch them",
-		Long:  "Stop processes and no longer watch them. A process that does not run stays as it is.",
+		HasCommand: true,
 	},
 	{
 		Op: Restart, Revises: RevisesAny, GSE: 7, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, StoresSpec: true, RunsCommands: true, Acts: true, Waits: WaitsForBoth, Event: EventRestarted,
-		Order: AfterOperations,
-		Short: "Restart processes", Long: "Restart processes, and watch them from then on.",
+		Order: AfterOperations, HasCommand: true,
 	},
 	{
 		Op: Reload, Revises: RevisesAny, GSE: 8, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, RunsCommands: true, Acts: true, Waits: WaitsForStart, Event: EventReloaded,
-		Rest:  Rest{Keep: true},
-		Short: "Reload the configuration of processes",
-		Long:  "Run the reload command of processes. The processes keep running.",
+		Rest: Rest{Keep: true}, HasCommand: true,
 	},
 	{
 		Op: Kill, Revises: RevisesNew, GSE: 9, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, RunsCommands: true, Acts: true, Ends: true, Passes: PassesAll, Waits: WaitsForEnd,
 		Event: EventKilled, Rest: Rest{ID: CauseStopped, Verb: "stopped"},
-		Short: "Kill processes at once",
-		Long: "Run the kill command of processes. If the command is empty, kill the process tree. " +
-			"drover no longer watches the processes.",
+		HasCommand: true,
 	},
 	{
 		Op: Signal, Argument: "SIGNAL", GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, Acts: true, Passes: PassesChecks, Event: EventSignalled, Rest: Rest{Keep: true},
-		Short: "Send a signal to processes",
-		Long: "Send a signal, such as HUP or USR1, to the main process, or with --scope tree to all processes of\n" +
-			"its run. What follows is up to the process: if it ends, drover relaunches it.",
+		HasCommand: true,
 	},
 	{
 		Op: Preflight, GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, Spec: SpecNeeded,
 		RunsCommands: true, Waits: WaitsForStart, Rest: Rest{Keep: true},
-		Short: "Ask hosts whether processes could start now",
-		Long: "Ask hosts whether processes could start now: account, groups, directory, program, environment files, limits\n" +
-			"and room for output. drover also runs the preflight command of the process file. It ends nothing.\n" +
-			"A restart asks the same before it ends a process.",
+		HasCommand: true,
 	},
 	{
 		Op: Host, Revises: RevisesAny, GSE: 3, JOB: 1, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecNeeded, StoresSpec: true, Acts: true, Event: EventHosted,
-		Short: "Watch processes, and relaunch them if they exit",
-		Long:  "Watch processes. If a process does not run, drover starts it. One that runs `once` needs drover start.",
+		HasCommand: true,
 	},
 	{
 		Op: Unhost, GSE: 4, JOB: 2, Group: GroupOperate, OwnAPI: true, RollsOut: true, Observes: true, Ends: true,
 		Passes: PassesChecks, Event: EventUnhosted, Rest: Rest{ID: CauseUnhosted, Verb: "unhosted"},
-		Short: "No longer watch processes, and leave them as they are",
-		Long: "No longer watch processes. Running processes keep running; " +
-			"drover does not relaunch them if they exit.",
+		HasCommand: true,
 	},
 	{
 		Op: Retry, GSE: NoNumber, JOB: NoNumber, Group: GroupOperate, OwnAPI: true, RollsOut: true,
 		Spec: SpecChecked, Event: EventRetried, // drover checks its result like a start
-		Short: "Retry processes that were given up",
-		Long: "Give watched processes a full budget of relaunches. " +
-			"drover starts a process now if it was given up or waits for a retry.",
+		HasCommand: true,
 	},
 	{
 		Op: Register, Revises: RevisesNew, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true,
@@ -393,8 +374,7 @@ var ops = [...]OpInfo{
 	{
 		Op: Unregister, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, OwnAPI: true, RollsOut: true, Observes: true,
 		Revises: RevisesAway, Event: EventUnregistered,
-		Short: "Remove processes from drover, and leave them as they are",
-		Long:  "Remove processes from drover. Running processes keep running, and drover no longer watches them.",
+		HasCommand: true,
 	},
 	{
 		Op: SetGroups, GSE: NoNumber, JOB: NoNumber, Group: GroupSetup, Right: "set-group", Observes: true,

@@ -64,8 +64,7 @@ func TestRowsAgree(t *testing.T) {
 			"stores a spec that it ignores":   row.StoresSpec && row.Spec == process.SpecIgnored,
 			"waits and runs no command":       row.Waits != process.WaitsForNothing && !row.RunsCommands,
 			"keeps the reason and gives one":  row.Rest.Keep && row.Rest.ID != "",
-			"has one text of help of two":     (row.Short == "") != (row.Long == ""),
-			"has a command, but is not asked": row.Short != "" && !row.OwnAPI,
+			"has a command, but is not asked": row.HasCommand && !row.OwnAPI,
 			"is told as an unknown event":     row.Event != "" && !slices.Contains(process.EventKinds(), row.Event),
 		} {
 			if contradicts {

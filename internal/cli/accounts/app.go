@@ -18,32 +18,22 @@ import (
 // NewApp returns the commands about apps.
 func NewApp() *cobra.Command {
 	return remote.Resource[client.App]{
-		Use: "app", Short: "Manage the apps that may call the API, and their rights",
-		Long: `Manage the apps that may call the API, their secrets and their rights. Needs an
-administrator: an administrator app, or the server's own account on the server's host.
-
-A right is "OPERATIONS on NAMESPACES", or "OPERATIONS on NAMESPACES at HOSTS". OPERATIONS are *,
-read, operate, setup, or names of operations. NAMESPACES are patterns, or biz:7 for a business.
-HOSTS are patterns, area:3 for a cloud area, or, after these, label:role=web,zone!=b for labels of
-people or join tokens. Separate the items of a list with commas:
-"read,restart on biz:7 at area:0,1:10.2.*".`,
+		Use:  "app",
 		List: appList(), Names: appList().Names, Show: showApp, Once: appSecret,
 		Verbs: []remote.Verb[client.App]{
 			appCreate(),
 			appChange(),
 			{
-				Use: "show CODE", Short: "Show an app, its rights and when its secrets expire",
+				Use: "show CODE",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
 					return c.App(ctx, args[0])
 				},
 			},
-			{Use: "disable CODE", Short: "Reject all calls of an app from now on", Call: switchApp(true)},
-			{Use: "enable CODE", Short: "Accept calls of a disabled app again", Call: switchApp(false)},
+			{Use: "disable CODE", Call: switchApp(true)},
+			{Use: "enable CODE", Call: switchApp(false)},
 			appRotate(),
 			{
-				Use: "reset-secret CODE", Short: "Give an app a new secret, and revoke all others now",
-				Long: `Give an app a new secret, print it once, and revoke all others now. Use it if a
-secret was lost or leaked. On the server's own host this command needs no secret.`,
+				Use: "reset-secret CODE",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
 					return c.NewSecret(ctx, args[0], 0)
 				},
@@ -56,7 +46,7 @@ secret was lost or leaked. On the server's own host this command needs no secret
 
 func appList() remote.List[client.App] {
 	return remote.List[client.App]{
-		Use: "list", Short: "List apps", None: "no apps",
+		Use: "list", None: "no apps",
 		ID: func(a client.App) string { return a.Code },
 		Columns: []term.Column[client.App]{
 			{Head: "CODE", Cell: func(a client.App) string { return a.Code }},
@@ -189,11 +179,7 @@ func appCreate() remote.Verb[client.App] {
 	var f appFlags
 	var grants []string
 	return remote.Verb[client.App]{
-		Use: "create [CODE]", Short: "Create an app, and print its secret once",
-		Long: `Create an app, and print its code and secret. drover shows the secret only this once.
-Without CODE drover generates a code. A new app has no rights until you grant it one.`,
-		Example: `  drover app create bk_nodeman --may-name-users --grant '* on *'
-  drover app create viewer --grant 'read on biz:7' -o json`,
+		Use: "create [CODE]",
 		New: true,
 		Flags: func(cmd *cobra.Command) {
 			f.flags(cmd)
@@ -219,9 +205,7 @@ Without CODE drover generates a code. A new app has no rights until you grant it
 func appChange() remote.Verb[client.App] {
 	var f appFlags
 	return remote.Verb[client.App]{
-		Use: "change CODE", Short: "Change an app's note, powers or limits",
-		Example: `  drover app change viewer --rate 20 --burst 40
-  drover app change viewer --admin=false`,
+		Use:   "change CODE",
 		Flags: f.flags,
 		Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
 			a, err := c.App(ctx, args[0])
@@ -236,10 +220,7 @@ func appChange() remote.Verb[client.App] {
 func appRotate() remote.Verb[client.App] {
 	var keep time.Duration
 	return remote.Verb[client.App]{
-		Use: "rotate CODE", Short: "Give an app a new secret, and keep the old one valid for a while",
-		Long: `Give an app a new secret, and print it once. The old secret stays valid for the time
-of --keep, so that callers can switch without a gap.`,
-		Example: `  drover app rotate bk_nodeman --keep 48h`,
+		Use: "rotate CODE",
 		Flags: func(cmd *cobra.Command) {
 			term.LengthVar(cmd.Flags(), &keep, "keep", 24*time.Hour, "how long the old secret stays valid, at most 2160h")
 			cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {

@@ -19,7 +19,7 @@ func NewAudit() *cobra.Command {
 	var when term.TimeRange
 	var denied bool
 	cmd := remote.List[client.AuditRow]{
-		Use: "audit", Short: "List calls and denials, newest first", None: "no audit records",
+		Use: "audit", None: "no audit records",
 		Columns: auditColumns(),
 		Rows: func(ctx context.Context, c *client.Client, _ []string) (_ []client.AuditRow, err error) {
 			if f.Since, f.Until, err = when.Times(); err != nil {
@@ -31,10 +31,6 @@ func NewAudit() *cobra.Command {
 			return client.Collect(c.Audit(ctx, f))
 		},
 	}.Command(&s)
-	cmd.Long = "List calls and denials, newest first: caller, address, operation, number of targets and outcome. A caller who is not an administrator sees its own calls."
-	cmd.Example = `  drover audit --denied --since 24h
-  drover audit --changes --user anna
-  drover audit --app bk_nodeman --since 2026-11-20T00:00:00Z -o json`
 	flags := cmd.Flags()
 	when.Flags(cmd)
 	flags.StringVar(&f.App, "app", "", "only calls of this app")

@@ -15,23 +15,13 @@ import (
 	"drover/internal/command"
 )
 
-const canHelp = `Tell whether a user may do an operation, and by which right. Without USER the caller is meant. The
-right must hold on the host of --host, or without it on every host. An operation on hosts, such as
-label-agents, takes no process. Only an administrator may ask about others.
-
-Exit codes: 0 yes, 1 no, 4 no such user or host, 5 not allowed to ask.`
-
 // NewCan returns 'drover can'.
 func NewCan() *cobra.Command {
 	var s remote.Session
 	var q client.RightQuestion
 	var quiet bool
 	cmd := &cobra.Command{
-		Use: "can [USER] OPERATION [NAMESPACE/NAME]", Short: "Tell whether a user may do an operation, and by which right",
-		Long: canHelp,
-		Example: `  drover can anna restart shop/api --host web-1
-  drover can restart shop/api
-  drover can anna label-agents --host web-1`,
+		Use:  "can [USER] OPERATION [NAMESPACE/NAME]",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if last := len(args) - 1; last > 0 && strings.Contains(args[last], "/") {

@@ -20,9 +20,7 @@ const logoutTime = 10 * time.Second
 func NewLogout() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use: "logout", Short: "End the sign-in of the current context",
-		Long: `End the sign-in of the current context, or of --context: the server rejects the token from now on, and
-drover forgets the token. The context stays, and 'drover login --context NAME' signs you in again.`,
+		Use:  "logout",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := remote.ReadContexts()
@@ -81,12 +79,7 @@ func sayGoesOn(cmd *cobra.Command, at *remote.Context, err error) {
 
 // NewContext returns the commands about contexts.
 func NewContext() *cobra.Command {
-	return term.Noun("context", "List servers that you have signed in to, and choose one",
-		`List servers that you have signed in to, and choose one. 'drover login URL' makes a context.
-
-Commands use the current context if no server runs on this host and DROVER_SERVER is not set.
---context NAME chooses another one for one command.`,
-		newContextList(), newContextUse(), newContextRemove())
+	return term.Noun("context", newContextList(), newContextUse(), newContextRemove())
 }
 
 // contextRow is a context without its token.
@@ -101,7 +94,7 @@ type contextRow struct {
 func newContextList() *cobra.Command {
 	var o term.Output
 	cmd := &cobra.Command{
-		Use: "list", Short: "List contexts; * marks the current one", Args: term.Args,
+		Use: "list", Args: term.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := remote.ReadContexts()
 			if err != nil {
@@ -144,7 +137,7 @@ func contextColumns() []term.Column[contextRow] {
 
 func newContextUse() *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Make a context the current one", Args: term.Args,
+		Use: "use NAME", Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var at remote.Context
 			err := remote.ChangeContexts(func(all *remote.Contexts) error {
@@ -167,7 +160,7 @@ func newContextUse() *cobra.Command {
 
 func newContextRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "End the sign-in of a context, and forget the context", Args: term.Args,
+		Use: "remove NAME", Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := remote.ReadContexts()
 			if err != nil {

@@ -23,27 +23,12 @@ import (
 	"drover/internal/config"
 )
 
-const loginHelp = `Sign in.
-
-'drover login URL' signs you in to a server elsewhere. The command shows an address and eight letters.
-Open the address in a browser that is signed in to the console, type the letters, and confirm. Then
-drover stores a token, which is valid for 12 hours, and a context with the server. The file is
-drover/credentials in $XDG_CONFIG_HOME or ~/.config, and only you can read it. The server needs a
-certificate of the system's authorities, or of the file of --ca.
-
-'drover login' prints a link that signs a browser in to the console, once and within 10 minutes. The
-link signs you in. An administrator may name another user, and give the link to that person.`
-
 // NewLogin returns the command that signs a command line or a browser in.
 func NewLogin() *cobra.Command {
 	var s remote.Session
 	var ca string
 	cmd := &cobra.Command{
-		Use: "login [USER|URL]", Short: "Sign in to a server, or print a link that signs a browser in",
-		Long: loginHelp,
-		Example: `  drover login https://drover.example.com:7350 --ca ca.pem
-  drover login
-  drover login anna`,
+		Use:  "login [USER|URL]",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at, err := place(&s, args, ca)

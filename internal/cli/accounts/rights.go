@@ -97,44 +97,30 @@ func (b *bounds) set(grants []client.Grant) error {
 func appGrant() remote.Verb[client.App] {
 	var b bounds
 	return remote.Verb[client.App]{
-		Use: "grant CODE RIGHT...", Short: "Give an app rights",
-		Long: `Add rights to those of an app. 'drover app --help' explains how to write a right. A right with
---until gives nothing from then on. A right with --max-targets allows no call that changes more.`,
-		Example: `  drover app grant viewer 'read on biz:7' 'restart on web-* at area:0'
-  drover app grant deploy 'operate on shop' --until 8h --max-targets 200`,
+		Use:   "grant CODE RIGHT...",
 		Flags: b.flags, Call: changeApp(b.add),
 	}
 }
 
 func appRevoke() remote.Verb[client.App] {
 	return remote.Verb[client.App]{
-		Use: "revoke CODE RIGHT...", Short: "Remove rights from an app",
-		Long: `Remove rights from an app. Write each right as 'drover app show' shows it. Without an end and a
-limit the text removes the right whatever its end and its limit.`,
-		Example: `  drover app revoke viewer 'read on biz:7'`,
-		Call:    changeApp(removeRights),
+		Use:  "revoke CODE RIGHT...",
+		Call: changeApp(removeRights),
 	}
 }
 
 func userGrant() remote.Verb[client.User] {
 	var b bounds
 	return remote.Verb[client.User]{
-		Use: "grant NAME RIGHT...", Short: "Give a user rights or a role",
-		Long: `Add rights to those of a user. 'drover user --help' names the roles. A right with --until gives
-nothing from then on. A right with --max-targets allows no call that changes more.`,
-		Example: `  drover user grant anna 'operator on shop* at label:env=prod' 'viewer on *'
-  drover user grant anna 'operator on shop*' --until 8h --max-targets 200`,
+		Use:   "grant NAME RIGHT...",
 		Flags: b.flags, Call: changeUser(b.add), Done: "user %s has the rights from now on",
 	}
 }
 
 func userRevoke() remote.Verb[client.User] {
 	return remote.Verb[client.User]{
-		Use: "revoke NAME RIGHT...", Short: "Remove rights from a user",
-		Long: `Remove rights from a user. Write each right as 'drover user list' shows it. Without an end and a
-limit the text removes the right whatever its end and its limit.`,
-		Example: `  drover user revoke anna 'viewer on *'`,
-		Call:    changeUser(removeRights), Done: "user %s no longer has the rights",
+		Use:  "revoke NAME RIGHT...",
+		Call: changeUser(removeRights), Done: "user %s no longer has the rights",
 	}
 }
 

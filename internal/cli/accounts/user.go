@@ -17,23 +17,11 @@ func NewUser() *cobra.Command {
 	var note string
 	var admin bool
 	cmd := remote.Resource[client.User]{
-		Use: "user", Short: "Manage users, their rights, and their tokens",
-		Long: `Manage users, their rights, and their tokens. Needs an administrator.
-
-A user has own rights in the console, and in calls with a token and without an app. A call by an app
-for a user has the rights of the app. There the token proves the user if the app may not name users
-itself; the caller sends the token as bk_token.
-
-A user also has the rights that the server's configuration gives to groups of the identity provider.
-'drover user list' shows them under BY GROUPS, with the groups of the last sign-in there.
-
-The roles are viewer (read), operator (read, operate) and maintainer (read, operate, setup). An
-auditor reads everything and all audit records: 'auditor on *'. Other rights are those of apps:
-'drover app --help' explains how to write a right.`,
+		Use:  "user",
 		List: userList(), Names: userList().Names,
 		Verbs: []remote.Verb[client.User]{
 			{
-				Use: "create NAME", Short: "Create a user", New: true,
+				Use: "create NAME", New: true,
 				Flags: func(cmd *cobra.Command) {
 					cmd.Flags().StringVar(&note, "note", "", "a note for administrators")
 					cmd.Flags().BoolVar(&admin, "admin", false, "give the user every right")
@@ -45,17 +33,15 @@ auditor reads everything and all audit records: 'auditor on *'. Other rights are
 			},
 			userGrant(), userRevoke(),
 			{
-				Use: "disable NAME", Short: "Reject all calls for a user, and end all tokens and sessions",
+				Use:  "disable NAME",
 				Call: switchUser(true), Done: "user %s is disabled",
 			},
 			{
-				Use: "enable NAME", Short: "Accept calls for a disabled user again",
+				Use:  "enable NAME",
 				Call: switchUser(false), Done: "user %s is enabled",
 			},
 			{
-				Use: "drop NAME TOKEN", Short: "End a token or a session of a user, by its id",
-				Long: `End a token or a session of a user, by its id of 'drover user tokens'. The links, sessions and
-command lines that were signed in with it end, too, also those of other users.`,
+				Use: "drop NAME TOKEN",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
 					return client.User{}, dropToken(ctx, c, args[0], args[1])
 				},
@@ -79,7 +65,7 @@ func dropToken(ctx context.Context, c *client.Client, user, id string) error {
 
 func userList() remote.List[client.User] {
 	return remote.List[client.User]{
-		Use: "list", Short: "List users", None: "no users",
+		Use: "list", None: "no users",
 		ID: func(u client.User) string { return u.Name },
 		Columns: []term.Column[client.User]{
 			{Head: "NAME", Cell: func(u client.User) string { return u.Name }},
@@ -120,9 +106,7 @@ func newUserToken() []*cobra.Command {
 			return t.Token + "\n", "drover shows the token only this once, and stores only its hash"
 		},
 		Verbs: []remote.Verb[client.Token]{{
-			Use: "token NAME", Short: "Create a token for a user, and print it once",
-			Long:    "Create a token for a user, and print it. drover shows the token only this once, and stores only its hash.",
-			Example: `  drover user token anna --ttl 720h --note laptop`,
+			Use: "token NAME",
 			Flags: func(cmd *cobra.Command) {
 				term.LengthVar(cmd.Flags(), &ttl, "ttl", 0, "how long the token is valid, such as 720h; 0 is for ever")
 				cmd.Flags().StringVar(&note, "note", "", "a note for administrators")
@@ -143,7 +127,7 @@ func newUserToken() []*cobra.Command {
 func newUserTokens() *cobra.Command {
 	var s remote.Session
 	cmd := remote.List[client.Token]{
-		Use: "tokens NAME", Short: "List the tokens and sessions of a user", None: "no tokens",
+		Use: "tokens NAME", None: "no tokens",
 		ID: func(t client.Token) string { return t.ID },
 		Columns: []term.Column[client.Token]{
 			{Head: "ID", Cell: func(t client.Token) string { return t.ID }},

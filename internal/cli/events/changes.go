@@ -24,18 +24,7 @@ func NewChanges() *cobra.Command {
 	var hosts remote.Hosts
 	var from, to string
 	cmd := &cobra.Command{
-		Use:   "changes [NAMESPACE/NAME...] --from TIME",
-		Short: "Show what differs between two moments",
-		Long: `Show what differs between two moments: the states of processes, grouped by cause, and what happened
-in between: revisions, rollouts, operations, and hosts that joined, went away, came back or got another
-agent. The groups that need attention come first.
-
-A process with the same state at both moments counts as changed if it was started again in between. The
-moments are by the clock of each host. An operation is shown by its first process, and you see the
-operations that 'drover task list' shows you.`,
-		Example: `  drover changes --from 10:00 --to 10:05
-  drover changes 'shop/*' -l zone=b --from 15m
-  drover changes --from 2026-11-20T10:00:00Z --to 2026-11-20T10:05:00Z -o json`,
+		Use: "changes [NAMESPACE/NAME...] --from TIME",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if f.From, f.To, err = term.Span("from", from, "to", to); err != nil {
 				return err

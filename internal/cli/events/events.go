@@ -33,18 +33,7 @@ func NewEvents() *cobra.Command {
 	var when term.TimeRange
 	var follow bool
 	cmd := &cobra.Command{
-		Use:   "events [NAMESPACE/NAME]",
-		Short: "List the events of processes, or follow them",
-		Long: `List the events of processes, newest first: time, host, event, cause and caller. The
-time is that of the host's clock.
-
---follow lists recent events, oldest first, and then each event as it arrives. If the server is unreachable, drover
-reconnects and leaves out no event. Ctrl-C or --timeout ends the command. With -o json each event is
-one line.`,
-		Example: `  drover events --since 1h
-  drover events 'web/*' --kind exited,given-up
-  drover events -f --hosts 0:10.2.0.7
-  drover events -f -o json`,
+		Use:  "events [NAMESPACE/NAME]",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := eventFilter(&f, args, when); err != nil {
@@ -119,13 +108,7 @@ func NewHistory() *cobra.Command {
 	var hosts remote.Hosts
 	var when term.TimeRange
 	cmd := &cobra.Command{
-		Use:   "history [NAMESPACE/NAME...]",
-		Short: "Show the timeline of processes, oldest first",
-		Long: `Show who and what started, stopped, changed and ended processes, oldest first: the events of
-drover events. Without --from these are the last 50.`,
-		Example: `  drover history shop/api
-  drover history shop/api shop/web -l zone=b --from 10:00 --to 10:15
-  drover history 'shop/*' --from 24h --to 1h`,
+		Use: "history [NAMESPACE/NAME...]",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := term.SplitIDs(args); err != nil {
 				return err

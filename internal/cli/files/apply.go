@@ -54,35 +54,7 @@ type applyCommand struct {
 func NewApply() *cobra.Command {
 	var a applyCommand
 	cmd := &cobra.Command{
-		Use:   "apply --file FILE...",
-		Short: "Make processes as process files say",
-		Long: `Make processes as process files say. drover prints the plan and asks before it does anything.
-
-drover registers, watches and starts new processes. It changes the spec of known processes, and
-restarts a running process if a changed field takes effect only at a start. A process that
-somebody has stopped or unwatched stays as it is. 'drover explain' describes the fields of a file.
-
-A start fails beside a copy of the process that drover does not watch: a process with the same account
-and executable, and with the same command line or working directory. --take-over watches the copy as
-the process, with the same pid, and --beside starts all the same.
-
-A FILE is YAML or JSON, a directory with such files, or - for stdin.
-
-In the plan + is a new process, ~ a changed one, - one that is removed, = one without a difference,
-and ! one that stays as it is although the file says otherwise. NAME@1-4 are four copies of NAME. A
-lower number of copies removes those above it, also without --prune.
-
-With --batch, or with rollout in the file, the apply is a rollout: it goes through the hosts in batches
-and stops itself. See 'drover rollout --help'. Flags override the fields of rollout in the file.
-
-Exit codes: 0 done or nothing to do, 1 failed, declined, or somebody else was first, 2 wrong file, or
-no terminal and no --yes, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only, or the
-rollout is paused or held.`,
-		Example: `  drover apply -f shop.yaml
-  drover apply -f shop.yaml --dry-run
-  drover apply -f shop.yaml -m "more memory for the api"
-  drover apply -f processes/ --prune --yes
-  drover apply -f shop.yaml --batch 10% --canary 2 --bake 60s`,
+		Use:  "apply --file FILE...",
 		Args: cobra.ArbitraryArgs,
 		RunE: a.run,
 	}
@@ -103,18 +75,7 @@ rollout is paused or held.`,
 func NewDiff() *cobra.Command {
 	var a applyCommand
 	cmd := &cobra.Command{
-		Use:   "diff --file FILE...",
-		Short: "Show what 'drover apply' would do, or how revisions differ",
-		Long: `Show what 'drover apply' would do, and do nothing.
-
-With --revision A..B and a NAMESPACE or NAMESPACE/NAME, drover shows what has changed from revision A
-to revision B. With --revision A it shows how the hosts differ from revision A now.
-
-Exit codes: 0 nothing to do or no difference, 2 wrong file, 3 something to do or a difference, 4 no
-such revision, 5 not allowed, 6 unreachable.`,
-		Example: `  drover diff -f shop.yaml
-  drover diff shop --revision 15..16
-  drover diff shop/api --revision 15`,
+		Use:  "diff --file FILE...",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.revision != "" {

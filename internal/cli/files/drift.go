@@ -20,27 +20,7 @@ func NewDrift() *cobra.Command {
 	var f client.DriftFilter
 	var sel remote.Choice
 	cmd := &cobra.Command{
-		Use:   "drift [NAMESPACE/NAME]",
-		Short: "Show how processes differ from their files",
-		Long: `Show how processes differ from the file in force: the spec that a host has, and the running process.
-The file in force is the selection that the host matches, else the last file on that host. drover asks
-the hosts for the command line, the user, the limits and the names of the environment variables of the
-process, and whether its executable was replaced on disk.
-
-missed is a host that does not have the spec of the file, or lacks the process. changed is a spec that
-an operation, a call of GSE or JOB, or an aborted rollout has changed. person is a process that somebody
-has stopped, unwatched or removed. process is a difference of the running process, and config one of a
-configuration file.
-
-Each difference has the command that removes it. drover changes nothing by itself, unless the file
-says 'drift: mend'.
-
-Exit codes: 0 no difference, 3 differences, 4 no such process or host, 5 not allowed, 6 a host did not
-answer, and no difference was found.`,
-		Example: `  drover drift
-  drover drift shop/web
-  drover drift 'shop/*' -l role=web -o json
-  drover drift --stored`,
+		Use:  "drift [NAMESPACE/NAME]",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sel.Connect(cmd, &s)

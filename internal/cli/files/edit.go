@@ -32,19 +32,9 @@ type editCommand struct{ applyCommand }
 func NewEdit() *cobra.Command {
 	var a editCommand
 	cmd := &cobra.Command{
-		Use:   "edit NAMESPACE/NAME",
-		Short: "Change a process in an editor",
-		Long: `Change a process in an editor, and apply the change. drover opens the process file of the process in
-$VISUAL, $EDITOR or vi. If the file is wrong, drover opens the editor again, with the errors as
-comments at the top. A value *** stays as it is stored. If somebody else has changed the namespace in
-the meantime, drover does nothing. If drover does not apply your text, it says where the text is.
-
-Exit codes: 0 done or nothing to do, 1 failed, declined, or somebody else was first, 2 wrong file, or
-no terminal and no --yes, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done on some
-hosts only.`,
-		Example: `  drover edit shop/api`,
-		Args:    term.Args,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
+		Use:  "edit NAMESPACE/NAME",
+		Args: term.Args,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
 	}
 	cmd.ValidArgsFunction = selection.CompleteProcesses(&a.Session)
 	f := cmd.Flags()

@@ -19,13 +19,7 @@ import (
 func NewExplain() *cobra.Command {
 	var schema bool
 	cmd := &cobra.Command{
-		Use:   "explain [FIELD.PATH]",
-		Short: "Describe the fields of a process file",
-		Long: `Describe the fields of a process file: their values, their defaults, and when a change takes effect.
-live is at once, and never touches what runs; restart is the next start.`,
-		Example: `  drover explain
-  drover explain restart.delay
-  drover explain --schema > drover.schema.json`,
+		Use:  "explain [FIELD.PATH]",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if schema {

@@ -22,20 +22,7 @@ func NewGet() *cobra.Command {
 	var sel selection.Selection
 	var revision int64
 	cmd := &cobra.Command{
-		Use:   "get [NAMESPACE/NAME...]",
-		Short: "Show processes as a process file",
-		Long: `Show processes as a process file, for 'drover apply'. Without names drover shows all processes.
-If the specs of a process differ between hosts, the file has several documents. Several namespaces
-are several documents, too, and with -o json an array of files. Equal copies are one
-process with copies; drover shows copies that differ, and a single copy such as shop/api@2, by name.
-revision in the file is the latest revision that changed one of its processes; an apply ignores it.
-
-With --revision drover shows the processes as they are by that revision of the namespace.
-
-Exit codes: 0 done, 2 wrong usage, 4 no such process, 5 not allowed, 6 unreachable.`,
-		Example: `  drover get 'shop/*' > shop.yaml
-  drover get shop/api -o json
-  drover get 'shop/*' --revision 15`,
+		Use: "get [NAMESPACE/NAME...]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
 			if err != nil {

@@ -45,39 +45,13 @@ type source struct {
 // NewImport returns 'drover import' with its subcommands.
 func NewImport() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "import",
-		Short: "Make process files of what systemd or supervisord runs",
-		Long: `Make process files of what systemd or supervisord runs. drover prints the process file. What has no
-counterpart in drover is a comment at its process.`,
+		Use:  "import",
 		Args: cobra.ArbitraryArgs,
 		RunE: command.Subcommands,
 	}
-	const adopting = `
-
-With --adopt drover applies the file, and takes over each process that runs, as it is: no pid changes.
-A process that does not run is left out. drover prints the file to stdout, everything else to stderr,
-and at the end what makes the old supervisor let go. drover edits and stops nothing of the old
-supervisor.
-
-Exit codes: 0 done, 1 failed or declined, 2 wrong usage, 5 not allowed, 6 unreachable, 7 done for some
-processes only.`
 	cmd.AddCommand(
-		newImport(&cobra.Command{
-			Use:   "systemd UNIT|FILE...",
-			Short: "Make a process file of units of systemd",
-			Long: `Make a process file of units of systemd: services, and timers with the services that they start. A
-name without a slash is a unit of this host, with its drop-ins; anything else is a file.` + adopting,
-			Example: `  drover import systemd nginx redis-server > web.yaml
-  drover import systemd ./report.timer
-  drover import systemd nginx --adopt > web.yaml`,
-		}, source{readSystemd, systemdPID, releaseSystemd}),
-		newImport(&cobra.Command{
-			Use:   "supervisord FILE",
-			Short: "Make a process file of a configuration of supervisord",
-			Long:  `Make a process file of a configuration of supervisord, with the files that it includes.` + adopting,
-			Example: `  drover import supervisord /etc/supervisor/supervisord.conf > web.yaml
-  drover import supervisord /etc/supervisor/supervisord.conf --adopt > web.yaml`,
-		}, source{readSupervisord, supervisordPID, releaseSupervisord}),
+		newImport(&cobra.Command{Use: "systemd UNIT|FILE..."}, source{readSystemd, systemdPID, releaseSystemd}),
+		newImport(&cobra.Command{Use: "supervisord FILE"}, source{readSupervisord, supervisordPID, releaseSupervisord}),
 	)
 	return cmd
 }

@@ -2,7 +2,6 @@ package files
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"io"
 	"reflect"
@@ -27,25 +26,7 @@ func NewRegister() *cobra.Command {
 	var revision int64
 	var standing, replace bool
 	cmd := &cobra.Command{
-		Use:   "register NAMESPACE/NAME --hosts HOST,... --file FILE|--revision N|--selection",
-		Short: "Register a process and its spec on hosts",
-		Long: `Register a process on hosts. Its spec says how to start, stop and find the process.
-The command neither starts nor watches the process; 'drover start' does both. If a host knows the
-process already, the command fails there; --replace changes the spec.
-
-The file is YAML or JSON with the fields of one process, as in the files of 'drover apply'; - reads
-stdin. 'drover explain' describes every field. An example:
-
-` + indented(specExample) + `
-With --revision the spec is the one that the process has on the host by that revision of its
-namespace. With --selection the spec is that of the selection in force that the host matches. Both
-bring one host back to its file, and leave other hosts and selections as they are.
-
-'drover ps -o json' shows hosts; 'drover status NAMESPACE/NAME -o yaml' shows the spec of a process.`,
-		Example: `  drover register web/nginx --hosts 0:10.0.0.1,0:10.0.0.2 --file nginx.yaml
-  drover register web/nginx --hosts '0:10.0.*' --file nginx.yaml --replace --yes
-  drover register web/nginx --hosts 0:10.0.0.1 --revision 16 --replace
-  drover register web/nginx --hosts 0:10.0.0.1 --selection --replace`,
+		Use: "register NAMESPACE/NAME --hosts HOST,... --file FILE|--revision N|--selection",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, wrong := term.SplitID(args[0])
 			var spec *client.Spec
@@ -179,16 +160,6 @@ func common(of map[string]*client.Spec, hosts []string, missing func(host string
 	}
 	return found, nil
 }
-
-// indented indents each line of a text.
-func indented(text string) string {
-	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
-}
-
-// specExample is a spec with every field that one spec can have.
-//
-//go:embed spec.yaml
-var specExample string
 
 // readSpec reads a spec. It rejects a misspelt name, because the field would silently have its default.
 func readSpec(in io.Reader, file string) (*client.Spec, error) {

@@ -27,17 +27,7 @@ func NewRevisions() *cobra.Command {
 	var s remote.Session
 	var limit int
 	cmd := &cobra.Command{
-		Use:   "revisions NAMESPACE",
-		Short: "List who changed the specs of a namespace, when and why",
-		Long: `List the revisions of a namespace, newest first. Each change of the spec of a process is a revision:
-by 'drover apply' or 'drover edit', by another operation, or by a call of GSE or JOB. + counts the new
-processes, ~ the changed ones and - the removed ones. -o wide shows the processes and their fields.
-
-A revision is what the server has accepted. A host that was away does not have it:
-'drover diff NAMESPACE --revision N' shows how hosts differ from it.`,
-		Example: `  drover revisions shop
-  drover get 'shop/*' --revision 15
-  drover diff shop --revision 15..16`,
+		Use:  "revisions NAMESPACE",
 		Args: term.Args,
 		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) ([]client.Revision, error) {
 			rows, err := client.Collect(c.Revisions(ctx, args[0], limit))

@@ -3,12 +3,29 @@ package files
 import (
 	"strings"
 	"testing"
+
+	"drover/internal/words"
+	"drover/internal/words/help"
 )
+
+// exampleInHelp is the spec that the help of 'drover register' shows.
+func exampleInHelp(t *testing.T, l words.Lang) string {
+	t.Helper()
+	long, _ := help.In(l).Of("drover register", help.Long)
+	for paragraph := range strings.SplitSeq(long, "\n\n") {
+		if strings.HasPrefix(paragraph, "  ") {
+			return paragraph
+		}
+	}
+	t.Fatalf("no paragraph is indented:\n%s", long)
+	return ""
+}
 
 // TestSpecFaults: all of them, with their lines and the names that were meant.
 func TestSpecFaults(t *testing.T) {
 	for _, tt := range []struct{ name, yaml, want string }{
-		{"nothing wrong", specExample, ""},
+		{"nothing wrong", exampleInHelp(t, words.English), ""},
+		{"nothing wrong in Chinese", exampleInHelp(t, words.Chinese), ""},
 		{
 			"several", "run: x\ndirectry: /\nnice: 99\nhosts: [a]\n",
 			"-:2: directry: unknown field, did you mean directory?\n  -:3: nice: is 99: expected -20 to 19\n  ",

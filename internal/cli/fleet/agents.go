@@ -29,15 +29,7 @@ func NewAgents() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "agents [HOST...]",
 		Aliases: []string{"hosts"},
-		Short:   "List the hosts that have joined",
-		Long: `List the hosts that have joined, with their labels and facts. HOST is an id, CLOUD:IP or a
-pattern. Without HOST all hosts are listed. If a filter matches nothing, the exit code is 4.
-
---group-by counts the hosts by the values of a label or a fact, such as role, os or fact.rack.`,
-		Example: `  drover agents -l 'role=web,os in (debian,ubuntu)' -o wide
-  drover agents --search 'rack=4' -o csv
-  drover agents --group-by os_version`,
-		Args: cobra.ArbitraryArgs,
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
 			if err != nil {
@@ -146,23 +138,7 @@ func agentsLabel() *cobra.Command {
 	dryRun, yes := false, false
 	r := client.LabelRequest{Set: map[string]string{}}
 	cmd := &cobra.Command{
-		Use:   "label [HOST...] KEY=VALUE|KEY-...",
-		Short: "Set and remove labels of hosts",
-		Long: `Set labels of hosts (KEY=VALUE) and remove labels (KEY-), on all of the hosts or on none. HOST is
-an id, CLOUD:IP or a pattern; -l chooses hosts by their labels and facts.
-
-These labels override the labels of join tokens and of the hosts' own files. If one of these has a
-label that you remove, the removal hides that label. Labels may grant rights, so you need the right
-label-agents for all namespaces on each host.
-
-Labels also select hosts in process files. drover prints how many hosts come to match a selection, and
-so get its processes, and how many cease to match. --dry-run prints the same and does nothing. drover
-asks for confirmation if it stops processes on hosts that cease to match (leave: stop).
-
-Exit codes: 0 done, 1 you did not confirm, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable.`,
-		Example: `  drover agents label web-1 web-2 role=web zone=b
-  drover agents label -l role=web,zone=b zone-
-  drover agents label web-1 role=db --dry-run`,
+		Use:  "label [HOST...] KEY=VALUE|KEY-...",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.Client(cmd)
@@ -293,20 +269,7 @@ func agentsRemove() *cobra.Command {
 	var hosts remote.Hosts
 	yes := false
 	cmd := &cobra.Command{
-		Use:   "remove [HOST|KEY...]",
-		Short: "Remove hosts: disconnect them now and reject them if they reconnect",
-		Long: `Remove hosts, named by id, CLOUD:IP, pattern or key, or chosen by flags. The server disconnects each
-host now, rejects it if it reconnects, and deletes the records of its processes. The processes on the
-host keep running; to end them, stop them first. The host can join again with a token. Needs an
-administrator.
-
-drover asks for confirmation if there is more than one host. If a name has no host, drover removes
-none.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage, 4 no such host, 5 not allowed, 6 unreachable, 7 some
-hosts were removed and others were not.`,
-		Example: `  drover agents remove 0:10.0.0.7
-  drover agents remove -l role=old --yes`,
+		Use:  "remove [HOST|KEY...]",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keys := keysIn(args)

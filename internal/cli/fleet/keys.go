@@ -22,19 +22,10 @@ import (
 // NewKeys returns the commands about the keys by which hosts trust the server.
 func NewKeys() *cobra.Command {
 	cmd := remote.Resource[client.Key]{
-		Use: "keys", Short: "Replace the keys by which hosts trust this server",
-		Long: `Replace the keys by which hosts trust this server, without touching a host
-(docs/ops/rotation.md). There are six kinds. Manifest keys sign what agents trust.
-Sealing keys encrypt the messages of servers, agents and proxies. ca keys issue the certificates of
-servers and proxies. The keys of agent-signer, proxy-signer and server-signer issue the credentials of
-agents, proxies and servers. Each key passes through the stages next, present and former. Needs an
-administrator.`,
+		Use:   "keys",
 		Names: func(*remote.Session) remote.Completer { return keyKinds },
 		Verbs: []remote.Verb[client.Key]{{
-			Use: "drop KIND KEY", Short: "Discard a pending key, or retire an old one early",
-			Long: `Discard a key of stage next, or retire a key of stage former before it expires. Use
-it if the key has leaked. A host that is away and knows no later key cannot reconnect afterwards.
-Such a host joins again with a token ('drover-agent join') and keeps its key, names and processes.`,
+			Use: "drop KIND KEY",
 			Call: func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
 				return client.Key{}, c.DropKey(ctx, args[0], args[1])
 			},
@@ -48,9 +39,8 @@ Such a host joins again with a token ('drover-agent join') and keeps its key, na
 func newKeysList() *cobra.Command {
 	var s remote.Session
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the keys, and how many hosts use them",
-		Args:  term.Args,
+		Use:  "list",
+		Args: term.Args,
 		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, _ []string) (client.Keys, error) {
 			return c.Keys(ctx)
 		}, func(cmd *cobra.Command, _ []string, keys client.Keys) error {
@@ -109,26 +99,7 @@ type rotation struct {
 func newKeysRotate() *cobra.Command {
 	var r rotation
 	cmd := &cobra.Command{
-		Use:   "rotate [KIND...]",
-		Short: "Advance a key rotation by one step, or by all of them",
-		Long: `Advance the rotation of a kind of key by one step. KIND is manifest, sealing,
-ca, agent-signer, proxy-signer or server-signer.
-
-The first step makes the next key. The server announces it to all hosts within seconds, signed by
-the present key. The second step activates the next key and makes the present key a former key.
-Until it expires, the server uses a former key only for hosts that were away and know no later key.
-
-With --wait the command takes both steps of each kind, and waits before and after the second one until
-all online hosts use the keys. With --all it replaces the keys of every kind.
-
-The server rejects the second step while a host that is online has not received the next key. If
-several servers share a database, import the keys of this server into the others between the two
-steps ('drover server keys').`,
-		Example: `  drover keys rotate --all --wait # replace every key
-
-  drover keys rotate manifest     # make the next key and announce it
-  drover keys list                # until all online hosts use it
-  drover keys rotate manifest     # activate the next key`,
+		Use:               "rotate [KIND...]",
 		Args:              r.check,
 		RunE:              r.run,
 		ValidArgsFunction: keyKinds,

@@ -27,14 +27,9 @@ import (
 // NewPackages returns the commands about the versions of the agent that hosts can take from the server.
 func NewPackages() *cobra.Command {
 	cmd := remote.Resource[client.Package]{
-		Use: "packages", Short: "Versions of the agent that hosts can upgrade to",
-		Long: `Versions of the agent that hosts can upgrade to ('drover agents upgrade').
-
-The owner of the hosts signs each version with a release key, away from the server. Hosts pin its
-public half (release-keys in agent.conf) and run nothing else. So nobody who controls the server
-can give hosts a program of their own (docs/ops/agent-upgrades.md).`,
+		Use: "packages",
 		List: remote.List[client.Package]{
-			Use: "list", Short: "List the versions that the server has",
+			Use:     "list",
 			None:    "there are no packages",
 			ID:      func(p client.Package) string { return p.Version + "/" + p.Arch },
 			Columns: packageColumns(),
@@ -43,9 +38,7 @@ can give hosts a program of their own (docs/ops/agent-upgrades.md).`,
 			},
 		},
 		Verbs: []remote.Verb[client.Package]{{
-			Use: "remove VERSION ARCH", Short: "Remove a version for an architecture",
-			Long: `Remove a version for an architecture, such as amd64. Hosts that run it go on. The server refuses it
-while a rollout has yet to upgrade a host to it. Needs an administrator.`,
+			Use: "remove VERSION ARCH",
 			Call: func(ctx context.Context, c *client.Client, args []string) (client.Package, error) {
 				return client.Package{}, c.RemovePackage(ctx, args[0], args[1])
 			},
@@ -85,15 +78,8 @@ func newPackagesAdd() *cobra.Command {
 	var s remote.Session
 	signature := ""
 	cmd := &cobra.Command{
-		Use:   "add FILE",
-		Short: "Add a signed program of the agent",
-		Long: `Add the program FILE of the agent with the signature that 'drover packages sign' made. The server
-gets it in pieces. If the command is interrupted, run it again: it sends what is missing. Needs an
-administrator.
-
-Exit codes: 0 done, 1 refused, 5 not allowed, 6 unreachable.`,
-		Example: `  drover packages add ./drover-agent`,
-		Args:    term.Args,
+		Use:  "add FILE",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			program, d, signed, err := readPackage(args[0], signature)
 			if err != nil {
@@ -169,12 +155,8 @@ func readBounded(path string, most int64) ([]byte, error) {
 
 func newPackagesKeygen() *cobra.Command {
 	return &cobra.Command{
-		Use:   "keygen FILE",
-		Short: "Make a release key",
-		Long: `Make a release key. The private half goes to FILE, which must not be there yet; keep it away from
-the servers. The public half is printed: put it into agent.conf of each host, as release-keys.`,
-		Example: `  drover packages keygen release.key`,
-		Args:    term.Args,
+		Use:  "keygen FILE",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			public, private, err := ed25519.GenerateKey(rand.Reader)
 			if err != nil {
@@ -199,15 +181,8 @@ func newPackagesSign() *cobra.Command {
 	var format int
 	var downgrade bool
 	cmd := &cobra.Command{
-		Use:   "sign FILE --key FILE --version VERSION",
-		Short: "Sign a program of the agent with a release key",
-		Long: `Sign the program FILE of the agent, with the private key of 'drover packages keygen'. The
-signature goes to FILE.sig. It holds the version, the architecture, the sums and the present time.
-
-A host takes no package that was signed before the one that it runs, so nobody can bring back an
-old one. To bring an earlier version to hosts with a later one, sign it anew with --downgrade.`,
-		Example: `  drover packages sign ./drover-agent --key release.key --version 1.4.0`,
-		Args:    term.Args,
+		Use:  "sign FILE --key FILE --version VERSION",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if key == "" || version == "" {
 				return term.Usagef("--key and --version are needed")

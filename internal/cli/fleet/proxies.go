@@ -14,11 +14,9 @@ import (
 // NewProxies returns the commands about the proxies that have joined.
 func NewProxies() *cobra.Command {
 	return remote.Resource[client.Proxy]{
-		Use: "proxies", Short: "List and remove the proxies of areas",
-		Long: `List and remove the proxies of areas that have no route to the servers. A proxy joins by
-'drover proxy join', with a token of 'drover token create --role proxy'. Needs an administrator.`,
+		Use: "proxies",
 		List: remote.List[client.Proxy]{
-			Use: "list", Short: "List the proxies that have joined, sorted by area and name",
+			Use:     "list",
 			None:    "no proxies have joined",
 			ID:      func(p client.Proxy) string { return p.Name },
 			Columns: proxyColumns(),
@@ -27,11 +25,7 @@ func NewProxies() *cobra.Command {
 			},
 		},
 		Verbs: []remote.Verb[client.Proxy]{{
-			Use: "remove NAME|KEY", Short: "Remove a proxy: disconnect it now and reject it if it reconnects",
-			Long: `Remove a proxy, named by its name or key. The server disconnects the proxy now and
-rejects it if it reconnects. Its agents connect to the other proxies of their area. If the area has
-no other proxy, its agents are away until they reach a proxy or a server, so add another proxy
-first. The removed proxy can join again with a token. Needs an administrator.`,
+			Use: "remove NAME|KEY",
 			Call: func(ctx context.Context, c *client.Client, args []string) (client.Proxy, error) {
 				return client.Proxy{}, c.RemoveProxy(ctx, args[0])
 			},

@@ -21,12 +21,9 @@ import (
 // NewToken returns the commands about the tokens that hosts and proxies join with.
 func NewToken() *cobra.Command {
 	return remote.Resource[client.JoinToken]{
-		Use: "token", Short: "Manage the tokens that hosts join with",
-		Long: `Manage the tokens that hosts join with ('drover-agent join'). drover shows a token only
-once, when it is created, and stores only its hash. A token holds the fingerprint by which a host
-verifies this server. Needs an administrator.`,
+		Use: "token",
 		List: remote.List[client.JoinToken]{
-			Use: "list", Short: "List tokens, newest first, without their secrets", None: "no tokens",
+			Use: "list", None: "no tokens",
 			ID:      func(t client.JoinToken) string { return t.ID },
 			Columns: tokenColumns(),
 			Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.JoinToken, error) {
@@ -42,9 +39,7 @@ verifies this server. Needs an administrator.`,
 		Verbs: []remote.Verb[client.JoinToken]{
 			tokenCreate(),
 			{
-				Use: "revoke ID", Short: "Revoke a token now",
-				Long: `Revoke a token now. Hosts that have joined with it stay joined; 'drover agents
-remove' removes a host.`,
+				Use: "revoke ID",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.JoinToken, error) {
 					return client.JoinToken{}, c.RevokeJoinToken(ctx, args[0])
 				},
@@ -76,21 +71,7 @@ func tokenCreate() remote.Verb[client.JoinToken] {
 	var labels []string
 	var given func(flag string) bool
 	return remote.Verb[client.JoinToken]{
-		Use: "create --area N --uses N --ttl DURATION", Short: "Create a token that hosts join with, and print it once",
-		Long: `Create a token that hosts join with, and print it. drover shows the token only this
-once. Each host that joins with it gets the area, the labels and the business. If a host retries
-with the same key, because it got no answer, it counts once.
-
-A token makes new hosts: nobody joins with it under the name of a known host. If a host has lost its
-disk, --replaces makes a token for that host, which must be offline. The host that joins with it gets
-the processes, the labels and the history of that host.
-
-With --role proxy the token is for a proxy of the area. Such a token has neither labels nor a
-business. Create it before the tokens for the hosts of the area.`,
-		Example: `  drover token create --area 0 --uses 1 --ttl 1h
-  drover token create --area 3 --uses 200 --ttl 24h --labels role=web,rack=4 --note 'rack 4'
-  drover token create --replaces web-10 --area 0 --uses 1 --ttl 1h
-  drover token create --role proxy --area 3 --uses 2 --ttl 1h`,
+		Use: "create --area N --uses N --ttl DURATION",
 		New: true,
 		Flags: func(cmd *cobra.Command) {
 			flags := cmd.Flags()

@@ -52,26 +52,12 @@ func (f *findings) problem(check, remedy, format string, args ...any) {
 	*f = append(*f, finding{check, levelProblem, fmt.Sprintf(format, args...), remedy})
 }
 
-const doctorHelp = `Check an installation: the server, its hosts, and the files of drover on this machine. Each finding
-has its remedy.
-
-The checks are: whether the server answers and is ready, versions, ends of certificates, the clock of
-this machine, hosts that are away, rollouts that are paused or held, packages of agents without their
-whole program, free disk space, and ports that another program has taken. On the machine of a server
-or an agent there are also modes of directories and of the socket, and whether the agent runs and
-reaches its server.
-
-Exit codes: 0 there is no problem, 3 there is a problem, 6 the server does not answer. A warning is not
-a problem.`
-
 // NewDoctor returns 'drover doctor'.
 func NewDoctor() *cobra.Command {
 	var s remote.Session
 	var agentDir string
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Check the installation, and say how to mend it", Long: doctorHelp,
-		Example: `  drover doctor
-  drover doctor --agent-dir /var/lib/drover -o json`,
+		Use:  "doctor",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			whole := cmd.Context() // a server that does not answer takes the time of the session

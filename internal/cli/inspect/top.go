@@ -51,18 +51,7 @@ type used struct {
 func NewTop() *cobra.Command {
 	var t top
 	cmd := &cobra.Command{
-		Use: "top [NAMESPACE/NAME]", Short: "Show which processes use how much, live",
-		Long: `Show the processes that use most, as their hosts last reported them, until Ctrl-C. CPU and memory are
-those of a process with its whole tree, in percent of its host. Without a terminal, with --once or
-with another format than a table, drover shows them once.
-
-With --last the hosts also tell what each process has used: a block for each part of that time, a bar
-where the process was restarted, and a dot where nobody has measured it. The highest block is the
-greatest value of the row.`,
-		Example: `  drover top
-  drover top 'shop/*' --sort memory -n 10
-  drover top shop/api --last 24h
-  drover top -l role=web --once -o json`,
+		Use:  "top [NAMESPACE/NAME]",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()

@@ -22,31 +22,6 @@ import (
 	"drover/internal/why"
 )
 
-const psHelp = `List processes as their hosts last reported them. A state is stale when its host is away.
-
-States:
-  unknown     the host has not checked the process yet, or cannot check it
-  stopped     not running, and not meant to run (EXITED in other supervisors)
-  starting    being started
-  running     running
-  not-ready   running, and not ready yet
-  unhealthy   running, and its health check fails
-  flapping    relaunched too often lately, whatever the process does now
-  stopping    drover is ending the process, for example because of a limit
-  backoff     exited; drover will relaunch the process
-  given-up    exited too often; drover no longer relaunches the process (FATAL in other supervisors)
-  scheduled   between two runs of its timetable
-  finished    a single run that is over
-  operating   an operation is in progress
-'drover why' explains a state.
-
---at shows the processes as they were at a moment, from what the agents have recorded. The moment is by
-the clock of each host. A state is unknown if no agent ran on the host then, if the server has not
-heard the host since, or if records were lost. Flags that choose hosts choose among their present
-labels.
-
-If a filter matches nothing, the exit code is 4.`
-
 // NewPs returns 'drover ps'.
 func NewPs() *cobra.Command {
 	var s remote.Session
@@ -57,15 +32,6 @@ func NewPs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ps [NAMESPACE/NAME...]",
 		Aliases: []string{"list"},
-		Short:   "List processes",
-		Long:    psHelp,
-		Example: `  drover ps
-  drover ps 'web/*' --state flapping,given-up
-  drover ps --count
-  drover ps --hosts '0:10.2.*' -o wide
-  drover ps -l 'role=web,os in (debian,ubuntu)' --process-label tier=front
-  drover ps --at 10:00 'shop/*'
-  drover ps -o name`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
 			if err != nil {

@@ -67,14 +67,7 @@ func NewStatus() *cobra.Command {
 	var s remote.Session
 	var sel selection.Selection
 	cmd := &cobra.Command{
-		Use:   "status NAMESPACE/NAME...",
-		Short: "Show the state of processes, and its cause",
-		Long: `Show processes on each host that knows them: state and its age, process id,
-resources, commands and message.
-
-Exit codes: 0 all processes are running, 3 a process is not running, 4 no such process.`,
-		Example: `  drover status web/nginx
-  drover status web/nginx --hosts 0:10.0.0.1 -o yaml`,
+		Use:  "status NAMESPACE/NAME...",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
@@ -308,34 +301,25 @@ func ago(moment, age string) string {
 	return moment + " (" + age + " ago)"
 }
 
-const isActiveHelp = `Print one word for each process on each host, as systemctl does: active, activating, deactivating,
-inactive, failed or unknown. A given-up process has failed; a process in backoff is activating. The
-process of a host that is away is unknown.`
-
 // NewIsActive returns 'drover is-active'.
 func NewIsActive() *cobra.Command {
-	return newIs("is-active", "Tell whether a process is active", isActiveHelp+`
-
-Exit codes: 0 at least one is active, 3 none is active, 4 no host knows any of them.`, "active", command.NotRunning)
+	return newIs("is-active", "active", command.NotRunning)
 }
 
 // NewIsFailed returns 'drover is-failed'.
 func NewIsFailed() *cobra.Command {
-	return newIs("is-failed", "Tell whether a process has failed", isActiveHelp+`
-
-Exit codes: 0 at least one has failed, 1 none has failed, 4 no host knows any of them.`, "failed", command.Failed)
+	return newIs("is-failed", "failed", command.Failed)
 }
 
 // newIs returns a command that compares the words of processes with a wanted word. none is its exit code if no process
 // has the word.
-func newIs(name, short, long, wanted string, none int) *cobra.Command {
+func newIs(name, wanted string, none int) *cobra.Command {
 	var s remote.Session
 	var sel selection.Selection
 	var quiet bool
 	cmd := &cobra.Command{
-		Use: name + " NAMESPACE/NAME...", Short: short, Long: long,
-		Example: "  drover " + name + " shop/api\n  drover " + name + " 'shop/*' --hosts 0:10.0.0.1 --quiet",
-		Args:    term.Args,
+		Use:  name + " NAMESPACE/NAME...",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
 			if err != nil {

@@ -40,22 +40,7 @@ func NewWait() *cobra.Command {
 	var sel selection.Selection
 	var until string
 	cmd := &cobra.Command{
-		Use:   "wait NAMESPACE/NAME...",
-		Short: "Wait until processes are running, ready or stopped",
-		Long: `Wait until each of the processes, on each host that knows it, is in a state:
-  running  it runs, ready or not
-  ready    it runs, and it is ready as 'ready' in its process file says
-  stopped  nothing runs, and drover does not start it by itself before its timetable does
-
-While an operation on the processes is open, the wait goes on. It lasts at least a second: then hosts
-have told what happened before it. A --timeout of a second or less ends with what the last look has
-seen. The command waits 5 minutes unless --timeout says otherwise.
-'drover task watch' follows a task.
-
-Exit codes: 0 all are in that state, 1 a process is given up and cannot get there, or its single run
-has failed, 4 no such process, 6 unreachable or not within the timeout.`,
-		Example: `  drover wait shop/api --for ready
-  drover wait 'shop/*' --for stopped --timeout 30s`,
+		Use:  "wait NAMESPACE/NAME...",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("timeout") {

@@ -33,24 +33,7 @@ func NewLogs() *cobra.Command {
 	var p logPrinter
 	since, onlyErrors := "", false
 	cmd := &cobra.Command{
-		Use:   "logs NAMESPACE/NAME",
-		Short: "Show what a process wrote",
-		Long: `Show what a process wrote to stdout and stderr in its present or last run. For a daemon with a
-log_file, drover shows that file. The lines of several hosts begin with the host, and those of
-several copies with the name of the copy.
-
---follow shows new lines as they come, also of later runs, until Ctrl-C. --since is about all
-runs, unless --run chooses one. The host searches for the lines of --grep, --since and --tail.
-
-A line such as [... 12345 bytes lost ...] stands where the process wrote faster than drover could
-keep. drover replaces control characters; --raw does not.
-
-Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 no host answered, 7 some hosts
-did not.`,
-		Example: `  drover logs shop/api
-  drover logs shop/api -f -l role=web --state flapping
-  drover logs shop/api --run -1 --stderr --tail 50
-  drover logs shop/api --since 1h --grep 'status=5..'`,
+		Use:  "logs NAMESPACE/NAME",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, malformed := term.SplitID(args[0])

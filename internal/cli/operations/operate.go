@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -24,7 +23,7 @@ import (
 // NewOperations returns a command for each operation on processes that are known already.
 func NewOperations() (all []*cobra.Command) {
 	for _, row := range process.Ops() {
-		if row.Short != "" {
+		if row.HasCommand {
 			all = append(all, newOperate(row))
 		}
 	}
@@ -35,23 +34,7 @@ func newOperate(v process.OpInfo) *cobra.Command {
 	var a Command
 	var sel selection.Selection
 	cmd := &cobra.Command{
-		Use:   strings.Join(strings.Fields(string(v.Op)+" "+v.Argument+" NAMESPACE/NAME..."), " "),
-		Short: v.Short,
-		Long: v.Long + `
-
-The operation runs on every host that knows the process, or on the hosts of --hosts. For more than
-one target drover asks for confirmation; without a terminal, give --yes. Ctrl-C ends the wait, not
-the operation.
-
-If a host does not answer, its target fails after 10 s at most, or after --host-timeout. The host
-does not begin the operation later. Meanwhile drover prints the results of the other hosts.
-
-Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done
-on some targets only.`,
-		Example: fmt.Sprintf(`  drover %[1]s web/nginx
-  drover %[1]s 'web/*' --hosts '0:10.2.*' --yes
-  drover %[1]s web/nginx -l 'role=web,zone!=b' --limit 5
-  drover %[1]s --failed-of op-x7k2m9q4w1zd --yes`, strings.TrimSpace(string(v.Op)+" "+exampleOf(v))),
+		Use: strings.Join(strings.Fields(string(v.Op)+" "+v.Argument+" NAMESPACE/NAME..."), " "),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Client(cmd)
 			if err != nil {
@@ -103,12 +86,6 @@ on some targets only.`,
 		a.rollout.op = v
 		a.rollout.flags(cmd, false)
 		a.one.flags(cmd)
-		cmd.Long = strings.Replace(cmd.Long, "\n\nExit codes:", `
-
-With --batch the server operates on a batch of hosts after another, and pauses when too many fail:
-see drover rollout --help.
-
-Exit codes:`, 1)
 	}
 	return cmd
 }
@@ -118,14 +95,6 @@ func (a *Command) startFlags(cmd *cobra.Command) {
 	a.copies.Flags(cmd)
 	cmd.Flags().StringVar(&a.stoppedBy, "stopped-by", "",
 		"the processes that the task or rollout with this id has stopped, instead of names")
-}
-
-// exampleOf is an argument for examples.
-func exampleOf(v process.OpInfo) string {
-	if v.Argument == "" {
-		return ""
-	}
-	return "HUP"
 }
 
 // readSignal takes the signal off the arguments. It takes names with and without SIG, in any case.
@@ -253,11 +222,6 @@ func withRelated(ctx context.Context, c *client.Client, found []client.Process, 
 func preflightFlags(cmd *cobra.Command, a *Command) {
 	cmd.Flags().StringVarP(&a.file, "file", "f", "",
 		"ask with the specs of this file: a process file, or the fields of one process; - reads stdin")
-	cmd.Long = strings.Replace(cmd.Long, `Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done
-on some targets only.`, `Exit codes: 0 all could start, 1 some could not, 4 no such process, 5 not allowed, 6 unreachable or
-timed out.`, 1)
-	cmd.Example += `
-  drover preflight web/nginx -f nginx.yaml`
 }
 
 // preflight asks about the targets, with their own specs or those of the file. It asks about all, also if one fails.

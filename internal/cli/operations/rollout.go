@@ -352,23 +352,12 @@ func sayNext(cmd *cobra.Command, s *remote.Session, r *client.Rollout) {
 
 // NewRollout returns 'drover rollout'.
 func NewRollout() *cobra.Command {
-	return term.Noun("rollout", "List, follow, pause, undo and end rollouts",
-		`List, follow, pause, undo and end rollouts. A rollout is an operation or an apply with --batch: the
-server begins it on a batch of hosts, and on the next batch after the processes of the first have
-stayed well. It pauses itself when too many hosts fail.`,
+	return term.Noun("rollout",
 		newRolloutList(), newRolloutStatus(), newRolloutWatch(), newRolloutRetry(),
-		newRolloutChange("pause", "Begin no further batch", `Begin no further batch. The hosts of the present batch go on.`,
-			(*client.Client).PauseRollout),
-		newRolloutChange("resume", "Go on with a paused rollout",
-			`Go on with a paused rollout. The hosts that have failed so far no longer count.`,
-			(*client.Client).ResumeRollout),
-		newRolloutChange("abort", "End a rollout", `End a rollout. It begins no further batch. In the present batch, an operation that has not begun on
-its host never begins.`, (*client.Client).AbortRollout),
-		newRolloutChange("approve", "Approve a rollout that waits for a person",
-			`Approve a rollout that waits for a person: after its canaries with --canary-approval, or before it
-reaches more hosts than one person may change by the server's --approval-above. Only a person may
-approve, proven by a token or by the server's socket, and not the person who began the rollout.`,
-			(*client.Client).ApproveRollout),
+		newRolloutChange("pause", (*client.Client).PauseRollout),
+		newRolloutChange("resume", (*client.Client).ResumeRollout),
+		newRolloutChange("abort", (*client.Client).AbortRollout),
+		newRolloutChange("approve", (*client.Client).ApproveRollout),
 		newRolloutPace(), newRolloutUndo())
 }
 
@@ -377,7 +366,7 @@ func newRolloutList() *cobra.Command {
 	var f client.RolloutFilter
 	var hosts remote.Hosts
 	cmd := remote.List[client.Rollout]{
-		Use: "list", Short: "List rollouts, newest first", None: "no rollouts",
+		Use: "list", None: "no rollouts",
 		ID: func(r client.Rollout) string { return r.ID },
 		Columns: []term.Column[client.Rollout]{
 			{Head: "ROLLOUT", Cell: func(r client.Rollout) string { return r.ID }},
@@ -441,9 +430,8 @@ func rolloutNamed(cmd *cobra.Command, s *remote.Session, id string) (*client.Cli
 func newRolloutStatus() *cobra.Command {
 	var s remote.Session
 	cmd := &cobra.Command{
-		Use:   "status ROLLOUT",
-		Short: "Show a rollout, its failures by cause and each host",
-		Args:  term.Args,
+		Use:  "status ROLLOUT",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, r, err := rolloutNamed(cmd, &s, args[0])
 			if err != nil {
@@ -482,13 +470,7 @@ func hostColumns() []term.Column[client.RolloutHost] {
 func newRolloutWatch() *cobra.Command {
 	var s remote.Session
 	cmd := &cobra.Command{
-		Use:   "watch ROLLOUT",
-		Short: "Follow a rollout until it is done or paused",
-		Long: `Follow a rollout until it is done, aborted or paused, or waits for an approval. Ctrl-C ends the command,
-not the rollout.
-
-Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some hosts only, paused, or held for
-an approval.`,
+		Use:  "watch ROLLOUT",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, r, err := rolloutNamed(cmd, &s, args[0])
@@ -504,15 +486,13 @@ an approval.`,
 }
 
 // newRolloutChange returns a command that changes a rollout.
-func newRolloutChange(verb, short, long string,
+func newRolloutChange(verb string,
 	change func(c *client.Client, ctx context.Context, id string) (client.Rollout, error),
 ) *cobra.Command {
 	var s remote.Session
 	cmd := &cobra.Command{
-		Use:   verb + " ROLLOUT",
-		Short: short,
-		Long:  long,
-		Args:  term.Args,
+		Use:  verb + " ROLLOUT",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
 			if err != nil {
@@ -538,25 +518,18 @@ func newRolloutChange(verb, short, long string,
 
 func newRolloutRetry() *cobra.Command {
 	var away bool
-	cmd := newRolloutChange("retry", "Repeat the operation on the failed hosts",
-		`Repeat the operation on the failed hosts of a paused or done rollout, in new batches. With --away
-only on the hosts that were not connected. A rollout that is done becomes active again.`,
-		func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
-			return c.RetryRollout(ctx, id, away)
-		})
+	cmd := newRolloutChange("retry", func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
+		return c.RetryRollout(ctx, id, away)
+	})
 	cmd.Flags().BoolVar(&away, "away", false, "only hosts that were not connected, failed or skipped")
 	return cmd
 }
 
 func newRolloutPace() *cobra.Command {
 	var plan RolloutFlags
-	cmd := newRolloutChange("pace", "Speed a rollout up, or slow it down",
-		`Speed a rollout up, or slow it down. The hosts that wait get batches of the new size, and every bake and
-pause is as long as the flags say from now on. What the flags do not name stays. The canaries and the order
-of the hosts stay.`,
-		func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
-			return c.PaceRollout(ctx, id, plan.Fields())
-		})
+	cmd := newRolloutChange("pace", func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
+		return c.PaceRollout(ctx, id, plan.Fields())
+	})
 	plan.pace(cmd)
 	return cmd
 }
@@ -565,16 +538,7 @@ func newRolloutUndo() *cobra.Command {
 	var a Command
 	var plan RolloutFlags
 	cmd := &cobra.Command{
-		Use:   "undo [ROLLOUT]",
-		Short: "Take the rollout of an apply back",
-		Long: `Take the rollout of an apply back. The hosts that it has reached get the specs that they had when it was
-accepted; a process that it has brought is stopped and removed. The undo goes to all hosts at once and
-needs no approval, whatever plan the rollout had; --batch, --bake and so on slow it down. It skips hosts
-that are away; they follow when they return. A paused rollout ends. Nothing undoes the rollout of an
-operation. Without ROLLOUT drover takes the last apply back, if that made one rollout.
-
-Exit codes: 0 done, 1 failed or declined, 2 no rollout of an apply, 6 unreachable or timed out, 7 done on
-some hosts only, paused, or held for an approval.`,
+		Use:  "undo [ROLLOUT]",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, r, err := toUndo(cmd, &a.Session, args)

@@ -42,42 +42,38 @@ func (o *oneOfFlags) flags(cmd *cobra.Command) {
 // NewSchedule returns 'drover schedule'.
 func NewSchedule() *cobra.Command {
 	return remote.Resource[client.OperationSchedule]{
-		Use: "schedule", Short: "Begin operations at the times of a timetable",
-		Long: `Begin operations at the times of a timetable. The server finds the processes and hosts at each run, and
-the run has the rights that its creator has then. A run is an ordinary task or rollout. The server
-begins no run while an earlier one goes on. It does not catch up a run that was due while no server
-ran: 'drover schedule run' begins it by hand.`,
+		Use:  "schedule",
 		List: scheduleList(), Names: scheduleList().Names, Show: showSchedule,
 		Verbs: []remote.Verb[client.OperationSchedule]{
 			scheduleCreate(),
 			{
-				Use: "show NAME", Short: "Show a schedule, its next times and its last runs",
+				Use: "show NAME",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
 					return c.Schedule(ctx, args[0])
 				},
 			},
 			{
-				Use: "pause NAME", Short: "Begin no run until somebody resumes the schedule",
+				Use: "pause NAME",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
 					return c.PauseSchedule(ctx, args[0])
 				},
 				Already: inState("paused"),
 			},
 			{
-				Use: "resume NAME", Short: "Go on with the next time of a paused schedule",
+				Use: "resume NAME",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
 					return c.ResumeSchedule(ctx, args[0])
 				},
 				Already: inState("active"),
 			},
 			{
-				Use: "run NAME", Short: "Begin a run now, with your own rights",
+				Use: "run NAME",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
 					return c.RunSchedule(ctx, args[0])
 				},
 			},
 			{
-				Use: "remove NAME", Short: "Remove a schedule; a run that goes on is not affected",
+				Use:  "remove NAME",
 				Done: "removed schedule %s",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
 					return client.OperationSchedule{}, c.RemoveSchedule(ctx, args[0])
@@ -99,7 +95,7 @@ func inState(state string) func(context.Context, *client.Client, []string) strin
 
 func scheduleList() remote.List[client.OperationSchedule] {
 	return remote.List[client.OperationSchedule]{
-		Use: "list", Short: "List schedules", None: "no schedules",
+		Use: "list", None: "no schedules",
 		ID: func(s client.OperationSchedule) string { return s.Name },
 		Columns: []term.Column[client.OperationSchedule]{
 			{Head: "NAME", Cell: func(s client.OperationSchedule) string { return s.Name }},
@@ -231,15 +227,7 @@ func scheduleCreate() remote.Verb[client.OperationSchedule] {
 	var create *cobra.Command
 	var told []string // the fields whose faults the command tells itself
 	return remote.Verb[client.OperationSchedule]{
-		Use: "create NAME OPERATION... --cron RULE", Short: "Begin an operation at the times of a timetable",
-		Long: `Begin an operation at the times of a timetable. After -- stand an operation and its processes, as on the
-command line of drover: start, stop, restart, reload, kill, signal, host, unhost, retry or unregister,
-with -l, --hosts, --process-label, --host-timeout, --one-of, and the flags of a rollout.
-
-Times that clocks leave out or repeat are as those of periodic processes: see
-drover explain schedule.cron.`,
-		Example: `  drover schedule create nightly --cron '0 3 * * *' -- restart 'web/*' -l role=web --batch 10%
-  drover schedule create report --cron '0 6 * * 1-5' --zone Europe/Berlin -- start jobs/report --one-of`,
+		Use: "create NAME OPERATION... --cron RULE",
 		New: true,
 		Flags: func(cmd *cobra.Command) {
 			create = cmd
@@ -379,7 +367,7 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 	var op process.OpInfo
 	var names []string
 	for _, row := range process.Ops() {
-		if row.Short != "" {
+		if row.HasCommand {
 			names = append(names, string(row.Op))
 			if string(row.Op) == args[0] {
 				op = row

@@ -20,11 +20,7 @@ import (
 
 // NewTask returns 'drover task'.
 func NewTask() *cobra.Command {
-	return term.Noun("task", "List, show, follow and cancel tasks",
-		`List, show, follow and cancel tasks. A task is one call of an operation, by this command line or by
-a program. The server keeps a task for some days after its end. The beginning of its id, such as
-20260131, is enough to name a recent task.`,
-		newTaskList(), newTaskGet(), newTaskWatch(), newTaskCancel())
+	return term.Noun("task", newTaskList(), newTaskGet(), newTaskWatch(), newTaskCancel())
 }
 
 func newTaskList() *cobra.Command {
@@ -33,7 +29,7 @@ func newTaskList() *cobra.Command {
 	var hosts remote.Hosts
 	since := ""
 	cmd := remote.List[client.Operation]{
-		Use: "list", Short: "List tasks, newest first", None: "no tasks",
+		Use: "list", None: "no tasks",
 		ID:      func(t client.Operation) string { return t.ID },
 		Columns: taskColumns(),
 		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Operation, error) {
@@ -89,9 +85,8 @@ func newTaskGet() *cobra.Command {
 	var s remote.Session
 	var failed bool
 	cmd := &cobra.Command{
-		Use:   "get TASK",
-		Short: "Show a task, and the result of each target",
-		Args:  term.Args,
+		Use:  "get TASK",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, task, err := taskNamed(cmd, &s, args[0], "status")
 			if err != nil {
@@ -129,11 +124,7 @@ func newTaskGet() *cobra.Command {
 func newTaskWatch() *cobra.Command {
 	var s remote.Session
 	cmd := &cobra.Command{
-		Use:   "watch TASK",
-		Short: "Follow a task until it is done",
-		Long: `Follow a task until it is done. Ctrl-C ends the command, not the task.
-
-Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some targets only.`,
+		Use:  "watch TASK",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, task, err := taskNamed(cmd, &s, args[0], "watch")
@@ -152,13 +143,7 @@ Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some targets
 func newTaskCancel() *cobra.Command {
 	var s remote.Session
 	cmd := &cobra.Command{
-		Use:   "cancel TASK",
-		Short: "Cancel the targets of a task that have not begun",
-		Long: `Cancel the targets of a task that have not begun. They never begin, and their outcome is cancelled.
-
-If the server has sent an operation to a host, the host decides: the operation has begun and goes on,
-or it never begins. A host that is away never gets the operation. drover prints how many targets are
-cancelled, how many hosts it asks, and how many targets go on. It does not wait for the hosts.`,
+		Use:  "cancel TASK",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, task, err := taskNamed(cmd, &s, args[0], "abort")

@@ -20,23 +20,7 @@ func NewUpgrade() *cobra.Command {
 	var hosts remote.Hosts
 	to := ""
 	cmd := &cobra.Command{
-		Use:   "upgrade [HOST...] --to VERSION",
-		Short: "Have agents run another version, in batches",
-		Long: `Have the agents of hosts run a version of 'drover packages'. HOST is an id, CLOUD:IP or a
-pattern; -l chooses hosts by their labels and facts.
-
-Each host fetches the program, verifies the signature of its owner, and tries the program beside the
-present one. If the new program does not prove itself, the host goes back by itself, and has failed.
-No process ends. A host takes nothing if it pins no release key, or if its policy forbids it.
-
-This is a rollout, with the flags and commands of one: see drover rollout --help. Without --batch
-all hosts are one batch. drover asks for confirmation if there is more than one host. You need the
-right upgrade-agents for all namespaces on each host.
-
-Exit codes: 0 done or scheduled, 1 failed, 2 wrong usage or no such version, 4 no such host,
-5 not allowed, 6 unreachable, 7 done on some hosts only, paused or held.`,
-		Example: `  drover agents upgrade web-1 --to 1.4.0
-  drover agents upgrade -l role=web --to 1.4.0 --batch 10% --canary 2 --bake 10m`,
+		Use:  "upgrade [HOST...] --to VERSION",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if plan.batch == "" {

@@ -15,18 +15,11 @@ import (
 // NewBreaker returns the commands about breakers.
 func NewBreaker() *cobra.Command {
 	return remote.Resource[client.Breaker]{
-		Use: "breaker", Short: "List and reset the breakers that withhold relaunches on all hosts",
-		Long: `List and reset the breakers that withhold relaunches on all hosts. A breaker opens if more than
-30 % of the hosts with one revision of a process, and at least five, fail from one cause within a
-minute. It closes after five minutes, or when no host has that revision any more.`,
+		Use:  "breaker",
 		List: breakerList(), Names: breakerList().Names, Show: showBreaker,
 		Verbs: []remote.Verb[client.Breaker]{
 			{
-				Use: "reset PROCESS", Short: "Close a breaker: relaunch the process again",
-				Long: `Close a breaker: relaunch the process again. Hosts where the process is down relaunch it within
-25 s, not all at once. Needs the right to start the process on every host.`,
-				Example: `  drover breaker reset shop/web
-  drover breaker list -o name | xargs -n 1 drover breaker reset`,
+				Use: "reset PROCESS",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.Breaker, error) {
 					namespace, name, err := term.SplitID(args[0])
 					if err != nil {
@@ -49,7 +42,7 @@ minute. It closes after five minutes, or when no host has that revision any more
 
 func breakerList() remote.List[client.Breaker] {
 	return remote.List[client.Breaker]{
-		Use: "list", Short: "List the open breakers", None: "no open breakers",
+		Use: "list", None: "no open breakers",
 		ID: breakerID,
 		Columns: []term.Column[client.Breaker]{
 			{Head: "PROCESS", Cell: breakerID},

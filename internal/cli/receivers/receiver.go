@@ -20,31 +20,25 @@ import (
 // NewReceiver returns the commands about receivers.
 func NewReceiver() *cobra.Command {
 	cmd := remote.Resource[client.Receiver]{
-		Use: "receiver", Short: "Manage the addresses that receive alarms",
-		Long: `Manage the addresses that receive alarms, such as relaunches, processes that were given up
-and exceeded limits. docs/alarms.md shows a delivery and how to verify its signature. If a receiver
-is down, drover keeps the alarms and delivers them later. Needs an administrator.`,
+		Use:  "receiver",
 		List: receiverList(), Names: receiverList().Names, Show: showReceiver, Once: receiverSecret,
 		Verbs: []remote.Verb[client.Receiver]{
 			receiverCreate(),
 			receiverChange(),
 			{
-				Use: "show NAME", Short: "Show a receiver, the progress of its delivery, and its last error",
+				Use: "show NAME",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
 					return c.Receiver(ctx, args[0])
 				},
 			},
 			{
-				Use: "rotate-secret NAME", Short: "Sign with a new secret from now on, and print the secret once",
-				Long: `Sign with a new secret from now on, and print it. drover shows the secret only this
-once. If a receiver rejects deliveries until it knows the new secret, drover retries them, and no
-alarm is lost.`,
+				Use: "rotate-secret NAME",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
 					return c.RotateReceiver(ctx, args[0], "")
 				},
 			},
 			{
-				Use: "delete NAME", Short: "Delete a receiver: no longer deliver alarms to it",
+				Use: "delete NAME",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
 					return client.Receiver{}, c.DeleteReceiver(ctx, args[0])
 				},
@@ -58,7 +52,7 @@ alarm is lost.`,
 
 func receiverList() remote.List[client.Receiver] {
 	return remote.List[client.Receiver]{
-		Use: "list", Short: "List receivers, and the progress of each delivery", None: "no receivers",
+		Use: "list", None: "no receivers",
 		ID: func(w client.Receiver) string { return w.Name },
 		Columns: []term.Column[client.Receiver]{
 			{Head: "NAME", Cell: func(w client.Receiver) string { return w.Name }},
@@ -263,15 +257,7 @@ func given[T any](f *receiverFlags, flag string, value *T) *T {
 func receiverCreate() remote.Verb[client.Receiver] {
 	var f receiverFlags
 	return remote.Verb[client.Receiver]{
-		Use: "create NAME --url URL", Short: "Deliver alarms to an address, and print the secret that signs them",
-		Long: `Deliver alarms to an address from now on, and print the secret that signs them.
-drover shows the secret only this once. 'drover receiver test' tries the address.`,
-		Example: `  drover receiver create pager --url https://alarms.example/drover
-  drover receiver create shop --url http://127.0.0.1:9000/ --local --namespace 'shop*' -o json
-  drover receiver create am --kind alertmanager --url http://alertmanager.example:9093
-  drover receiver create mail --kind email --url smtp://mail.example:587 --mail-from drover@shop.example \
-    --mail-to ops@shop.example --mail-user drover --secret-file password --severity critical
-  drover receiver create chat --url https://chat.example/hook --body-file message.json`,
+		Use:   "create NAME --url URL",
 		New:   true,
 		Flags: f.flags,
 		Request: func(args []string) (any, []string) {
@@ -308,11 +294,7 @@ func receiverChange() remote.Verb[client.Receiver] {
 	var f receiverFlags
 	var all, everywhere bool
 	return remote.Verb[client.Receiver]{
-		Use: "change NAME", Short: "Change the address of a receiver, which alarms it gets, or its note",
-		Long: `Change the address of a receiver, which alarms it gets, or its note. drover retries undelivered alarms at
-once. --namespace replaces all previous namespaces, and --selector the previous expression.`,
-		Example: `  drover receiver change pager --url https://new.example/drover
-  drover receiver change shop --all-namespaces`,
+		Use: "change NAME",
 		Flags: func(cmd *cobra.Command) {
 			f.flags(cmd)
 			cmd.Flags().BoolVar(&all, "all-namespaces", false, "deliver the alarms of all namespaces")
@@ -359,10 +341,7 @@ once. --namespace replaces all previous namespaces, and --selector the previous 
 func newReceiverTest() *cobra.Command {
 	var s remote.Session
 	cmd := &cobra.Command{
-		Use:   "test NAME",
-		Short: "Deliver a test alarm now, and show the result",
-		Long: `Deliver a test alarm now, and show the result. The alarm is a process_restart_success
-of drover:test. If the delivery fails, the exit code is 1.`,
+		Use:  "test NAME",
 		Args: term.Args,
 		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) (client.ReceiverTest, error) {
 			return c.TestReceiver(ctx, args[0])

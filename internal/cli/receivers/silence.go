@@ -22,13 +22,13 @@ func NewSilence() *cobra.Command {
 		Verbs: []remote.Verb[client.Silence]{
 			silenceCreate(),
 			{
-				Use: "show ID", Short: "Show a silence, and how many alarms it has withheld",
+				Use: "show ID",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.Silence, error) {
 					return c.Silence(ctx, args[0])
 				},
 			},
 			{
-				Use: "remove ID", Short: "End a silence now, and deliver the withheld alarms that still hold",
+				Use: "remove ID",
 				Call: func(ctx context.Context, c *client.Client, args []string) (client.Silence, error) {
 					return c.RemoveSilence(ctx, args[0])
 				},
@@ -56,7 +56,7 @@ func NewSilence() *cobra.Command {
 
 func silenceList() remote.List[client.Silence] {
 	return remote.List[client.Silence]{
-		Use: "list", Short: "List the silences that have not ended", None: "no silences",
+		Use: "list", None: "no silences",
 		ID: func(s client.Silence) string { return s.ID },
 		Columns: []term.Column[client.Silence]{
 			{Head: "ID", Cell: func(s client.Silence) string { return s.ID }},
@@ -150,20 +150,7 @@ func silenceCreate() remote.Verb[client.Silence] {
 	var from, until string
 	var silence *cobra.Command
 	return remote.Verb[client.Silence]{
-		Use: "silence [PROCESS...] --for DURATION", Short: "Withhold alarms for some time",
-		Long: `Withhold the alarms of processes for some time, such as maintenance. A PROCESS is a pattern
-NAMESPACE/NAME; without any, the hosts and expressions alone choose, and alarms about the hosts are
-withheld, too. drover counts what it withholds. At the end of the silence, it delivers once what
-still holds then, such as a process that stays down. With --cron the silence repeats: --for is the
-length of each window, and --until ends them all.
-
-Needs an administrator, or the right silence on whole namespaces.`,
-		Example: `  drover silence -l role=web --for 2h -m 'kernel update'
-  drover silence --hosts web-1,db-1 --for 2h -m 'new disks'
-  drover silence 'shop/*' --from 2026-11-20T22:00:00Z --until 2026-11-20T23:30:00Z
-  drover silence 'shop/*' --cron '0 2 * * 0' --for 2h --zone Europe/Berlin
-  drover silence list
-  drover silence remove xk3v7q2mfa`,
+		Use: "silence [PROCESS...] --for DURATION",
 		New: true, Hosts: &hosts, HostsHelp: "only on these hosts",
 		Flags: func(cmd *cobra.Command) {
 			silence = cmd

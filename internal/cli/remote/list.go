@@ -12,8 +12,8 @@ import (
 
 // List is a command that lists things.
 type List[T any] struct {
-	// Use and Short are its help. The usage line also decides how many arguments the command takes.
-	Use, Short string
+	// Use is its usage line, which also decides how many arguments the command takes.
+	Use string
 	// None is the message if there is nothing to list.
 	None string
 	// Columns are those of the table. If one is wide, the command has -o wide.
@@ -34,7 +34,7 @@ func (l List[T]) Command(s *Session) *cobra.Command {
 		forms = append(forms, term.AsName)
 	}
 	cmd := &cobra.Command{
-		Use: l.Use, Short: l.Short, Args: term.Args,
+		Use: l.Use, Args: term.Args,
 		RunE: Query(s, l.Rows, func(cmd *cobra.Command, _ []string, rows []T) error {
 			if len(rows) == 0 {
 				term.Say(cmd, "%s\n", l.None)

@@ -13,8 +13,8 @@ import (
 
 // Resource is a noun, such as app or receiver: the things of one kind that a server has, and the commands about them.
 type Resource[T any] struct {
-	// Use, Short and Long are the help of the noun.
-	Use, Short, Long string
+	// Use is the usage line of the noun.
+	Use string
 	// List is the command that lists the things. Without Rows there is no such command.
 	List List[T]
 	// Names completes the first argument of each verb that needs an existing thing; nil completes nothing.
@@ -32,8 +32,8 @@ type Resource[T any] struct {
 
 // Verb is a command about one thing of a resource.
 type Verb[T any] struct {
-	// Use, Short, Long and Example are its help. The usage line also decides how many arguments the command takes.
-	Use, Short, Long, Example string
+	// Use is its usage line, which also decides how many arguments the command takes.
+	Use string
 	// New says that the thing does not exist before the command.
 	New bool
 	// Hosts has the hosts of --hosts and --selector, with the help HostsHelp; nil is for commands without these flags.
@@ -58,7 +58,7 @@ type Verb[T any] struct {
 
 // Command returns the noun with its commands.
 func (r Resource[T]) Command() *cobra.Command {
-	return term.Noun(r.Use, r.Short, r.Long, r.Commands()...)
+	return term.Noun(r.Use, r.Commands()...)
 }
 
 // Commands returns the list and the verbs of the resource.
@@ -84,7 +84,7 @@ func (r Resource[T]) command(v Verb[T]) *cobra.Command {
 		}
 	}
 	cmd := &cobra.Command{
-		Use: v.Use, Short: v.Short, Long: v.Long, Example: v.Example, Args: term.Args,
+		Use: v.Use, Args: term.Args,
 		RunE: Query(&s, r.calling(v), func(cmd *cobra.Command, args []string, item T) error {
 			if v.Done != "" {
 				term.Say(cmd, v.Done+"\n", args[0])

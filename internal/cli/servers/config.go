@@ -14,8 +14,7 @@ import (
 
 // NewConfig returns 'drover config'.
 func NewConfig() *cobra.Command {
-	return term.Noun("config", "Check the configuration of a server or a proxy",
-		"Check the configuration of a server or a proxy.", newConfigCheck())
+	return term.Noun("config", newConfigCheck())
 }
 
 // settingsFile is settings that a file can have.
@@ -27,13 +26,7 @@ type settingsFile interface {
 func newConfigCheck() *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
-		Use:   "check FILE",
-		Short: "Validate a configuration file and list every error",
-		Long: `Validate a configuration file of 'drover server', or of 'drover proxy' with --role
-proxy, and list every error. The command ignores the environment. If the file has an error, the exit
-code is 1.`,
-		Example: `  drover config check /etc/drover/server.yaml
-  drover config check --role proxy /etc/drover/proxy.yaml`,
+		Use:  "check FILE",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := term.OneOf("--role", role, "server", "proxy"); err != nil {

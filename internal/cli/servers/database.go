@@ -20,26 +20,15 @@ import (
 
 // NewDatabase returns 'drover database'.
 func NewDatabase() *cobra.Command {
-	return term.Noun("database", "Copy the database of a server",
-		"Copy the database of a server, as a backup or to move from SQLite to PostgreSQL.",
-		newDatabaseBackup(), newDatabaseCopy())
+	return term.Noun("database", newDatabaseBackup(), newDatabaseCopy())
 }
 
 func newDatabaseBackup() *cobra.Command {
 	dataDir := config.DataDir()
 	var from string
 	cmd := &cobra.Command{
-		Use:   "backup FILE",
-		Short: "Back up a SQLite database while the server runs",
-		Long: `Write a consistent copy of a SQLite database to a new FILE. The server may keep
-running. To restore the copy, stop the server and replace the database with the copy. Remove the
-files beside the database that end with -wal and -shm.
-
-The copy holds all records, and secrets as hashes. It does not hold the server's keys: back up
-server/ of the data directory too. It does not hold the programs of 'drover packages' either: add
-them again after a restore. For a PostgreSQL database use pg_dump.`,
-		Example: `  drover database backup /srv/backup/drover-$(date +%F).db`,
-		Args:    term.Args,
+		Use:  "backup FILE",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from == "" {
 				from = filepath.Join(dataDir, "server", "drover.db")
@@ -66,19 +55,8 @@ const sqlitePrefix = "sqlite:"
 func newDatabaseCopy() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
-		Use:   "copy --from sqlite:PATH --to postgres://…",
-		Short: "Copy a SQLite database into an empty PostgreSQL database",
-		Long: `Copy all rows of a SQLite database into an empty PostgreSQL database, to continue
-with PostgreSQL. Stop the server first.
-
-The copy is one transaction: if it fails, the PostgreSQL database stays empty. drover compares the
-row counts of each table on both sides. In the SQLite file, drover updates only the schema. drover
-rejects a PostgreSQL database that is not empty.
-
-Do not put a password into --to, because every user of the machine can read it. Without --to drover
-reads the URL from DROVER_DATABASE. drover reads a password from PGPASSWORD or PGPASSFILE.`,
-		Example: `  drover database copy --from sqlite:/var/lib/drover/server/drover.db --to postgres://drover@db.example.com/drover`,
-		Args:    command.NoArgs,
+		Use:  "copy --from sqlite:PATH --to postgres://…",
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, ok := strings.CutPrefix(from, sqlitePrefix)
 			if !ok || path == "" {

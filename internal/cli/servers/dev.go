@@ -14,15 +14,7 @@ func NewDev() *cobra.Command {
 	cfg := config.DefaultDev()
 	var level string
 	cmd := &cobra.Command{
-		Use:   "dev",
-		Short: "Run a server and one agent in one process, on loopback, without configuration",
-		Long: `Run a server and one agent in one process, on loopback, without configuration.
-
-It runs in the foreground. SIGTERM or Ctrl-C ends it and leaves the supervised processes running. If
-you start it again with the same data directory, it supervises them again.
-
-Environment: DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET together set the first app of
-a new data directory. Otherwise drover generates the first app and prints it once.`,
+		Use:  "dev",
 		Args: command.NoArgs,
 	}
 	command.Daemon(cmd, func(cmd *cobra.Command, s *service.Service) error {

@@ -19,10 +19,7 @@ import (
 )
 
 func newServerKeys() *cobra.Command {
-	return term.Noun("keys", "Copy the keys of a fleet from one server to another",
-		`Copy the keys of a fleet from one server to another. All servers of a fleet have the same
-keys (docs/ops/servers.md). Anybody with these keys controls every host of the fleet.`,
-		newServerKeysExport(), newServerKeysImport(), newServerKeysAdopt())
+	return term.Noun("keys", newServerKeysExport(), newServerKeysImport(), newServerKeysAdopt())
 }
 
 // serverDir is the directory of a server's own files, below its data directory.
@@ -31,13 +28,8 @@ func serverDir(dataDir string) string { return filepath.Join(dataDir, "server") 
 func newServerKeysExport() *cobra.Command {
 	dataDir := config.DataDir()
 	cmd := &cobra.Command{
-		Use:   "export FILE",
-		Short: "Export the keys of the server on this host to a file",
-		Long: `Export the keys of the server on this host to a new file that only its owner can
-read. The server may keep running. Anybody with this file controls the fleet: transfer the file
-securely, and remove it after the import.`,
-		Example: `  drover server keys export /root/fleet-keys.tar`,
-		Args:    term.Args,
+		Use:  "export FILE",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := exportKeys(serverDir(dataDir), args[0])
 			if err != nil {
@@ -71,13 +63,8 @@ func exportKeys(dir, path string) (n int, err error) {
 func newServerKeysImport() *cobra.Command {
 	dataDir := config.DataDir()
 	cmd := &cobra.Command{
-		Use:   "import FILE",
-		Short: "Import the keys that another server of the fleet has exported",
-		Long: `Import the keys that another server of the fleet has exported. Stop the server of the
-data directory first. The import updates older keys of the same fleet. If the data directory holds
-keys of another fleet, or later keys, the import fails and changes nothing.`,
-		Example: `  drover server keys import /root/fleet-keys.tar`,
-		Args:    term.Args,
+		Use:  "import FILE",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lock, err := config.Lock(cmd.Context(), dataDir)
 			if err != nil {
@@ -106,16 +93,8 @@ func newServerKeysAdopt() *cobra.Command {
 	dataDir := config.DataDir()
 	var database string
 	cmd := &cobra.Command{
-		Use:   "adopt",
-		Short: "Bind a database whose keys are lost to the keys of this data directory",
-		Long: `Bind a database to the keys of this data directory. If the data directory has no
-keys, the command makes them. Use it only if all servers have lost the keys of the database: every
-host has to join again. Stop all servers of the fleet first.
-
-The database is that of --database or DROVER_DATABASE, as for 'drover server'. Without both it is
-the file in the data directory.`,
-		Example: `  drover server keys adopt --database postgres://drover@db.example.com/drover`,
-		Args:    term.Args,
+		Use:  "adopt",
+		Args: term.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if serverconfig.HasPassword(database) {
 				return term.Usagef("--database: %w", errPassword)

@@ -17,19 +17,7 @@ func newServerNATSConfig() *cobra.Command {
 	dataDir, node, logLevel := config.DataDir(), serve.Node{}, "warn"
 	var names []string
 	cmd := &cobra.Command{
-		Use:   "nats-config --name NAME",
-		Short: "Generate the configuration of a NATS broker that replaces the embedded one",
-		Long: `Generate the configuration of a NATS broker (nats-server 2.14 or later) that replaces
-the embedded one ('drover server --nats', docs/ops/servers.md). The broker accepts only the agents,
-proxies and servers of this fleet, each with its own rights. The command needs the keys of the
-fleet, but no database.
-
-Without --out the command prints the configuration, which holds no secret. With --out the command
-writes the configuration, a certificate of the fleet's authority and its key. The certificate is
-valid for a year. To renew it, run the command again and send SIGHUP to nats-server.`,
-		Example: `  drover server nats-config --name n1 --host nats1.example.com --cluster 0.0.0.0:6222 \
-      --route nats2.example.com:6222 --route nats3.example.com:6222 --out n1 --dir /etc/nats
-  nats-server -c /etc/nats/nats-server.conf                # on the host of n1`,
+		Use:  "nats-config --name NAME",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			node.Names = settings.Hosts()

@@ -21,7 +21,6 @@ const proxyDir = "proxy"
 func NewProxy() *cobra.Command {
 	cmd := newProxyRun()
 	cmd.Use = "proxy"
-	cmd.Short = "Serve the agents of an area that have no route to the servers"
 	cmd.Args = cobra.ArbitraryArgs
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -38,20 +37,7 @@ func newProxyRun() *cobra.Command {
 	given := proxyconfig.Default() // the values of the flags
 	var file string
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Serve the agents of an area, as 'drover proxy' does",
-		Long: `Serve the agents of an area that have no route to the servers. The agents join and
-connect through this host. Run 'drover proxy join' first, which makes this host a proxy of the area.
-An area may have several proxies; if a proxy has no route to the servers, its agents connect to
-another proxy.
-
-Flags override the environment (DROVER_FABRIC is --fabric, and so on), which overrides the file of
---config. 'drover config check --role proxy' validates such a file.
-
-It runs in the foreground; SIGTERM or Ctrl-C ends it. A proxy also starts while the servers are
-unreachable, and then accepts the agents that it knows already.`,
-		Example: `  drover proxy --config /etc/drover/proxy.yaml
-  drover proxy run --data-dir /var/lib/drover-proxy`,
+		Use:  "run",
 		Args: command.NoArgs,
 	}
 	command.Daemon(cmd, func(cmd *cobra.Command, s *service.Service) error {

@@ -18,20 +18,8 @@ func newProxyJoin() *cobra.Command {
 	var dir string
 	var cfg proxy.JoinConfig
 	cmd := &cobra.Command{
-		Use:   "join --server URL --token TOKEN --name NAME --advertise HOST:PORT",
-		Short: "Make this host a proxy of an area",
-		Long: `Make this host a proxy of an area, with a token of 'drover token create --role
-proxy'. Afterwards 'drover proxy' serves the area.
-
-The proxy makes its keys on this host and never sends a private key. The proxy verifies the server
-by the fingerprint in the token. Other users of this host can read a token on the command line, so
---token - reads the token from stdin. If a proxy joins again with the same data directory, it keeps
-its keys.
-
-Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint, clock), 6
-unreachable.`,
-		Example: `  drover proxy join --server https://drover.example.com:7350 --token - --name dmz-1 --advertise 10.1.0.2:7351 < token`,
-		Args:    command.NoArgs,
+		Use:  "join --server URL --token TOKEN --name NAME --advertise HOST:PORT",
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if cfg.Token, err = command.Token(cfg.Token, cmd.InOrStdin()); err != nil {

@@ -25,10 +25,7 @@ const readyTime = 8 * time.Second
 func newServerReady() *cobra.Command {
 	dataDir := config.DataDir()
 	cmd := &cobra.Command{
-		Use:   "ready",
-		Short: "Ask the server on this host whether it is ready, for a health check",
-		Long: `Ask the server on this host whether it is ready, as GET /readyz does, through its local socket. The
-exit code is 0 if it is ready, 1 if it is not, with the reason, and 6 if it does not answer.`,
+		Use:  "ready",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), readyTime)

@@ -3,13 +3,13 @@ package term
 import (
 	"bytes"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"drover/internal/config"
 	"drover/internal/words"
+	"drover/internal/words/help"
 )
 
 // languageFlag is --lang.
@@ -34,7 +34,8 @@ func (f *languageFlag) Set(text string) error {
 	return nil
 }
 
-// LanguageFlag adds --lang to a command and all commands below it.
+// LanguageFlag adds --lang to a command and all commands below it, and gives them the help of package help when they
+// show it.
 func LanguageFlag(root *cobra.Command) {
 	root.PersistentFlags().Var(&languageFlag{}, "lang",
 		"language: en or zh; on a terminal the default is that of DROVER_LANG or the locale")
@@ -42,16 +43,17 @@ func LanguageFlag(root *cobra.Command) {
 	english := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		lang, out := Lang(cmd, cmd.OutOrStdout()), cmd.OutOrStdout()
+		describeList(cmd, lang)
 		if lang == words.English {
 			english(cmd, args)
 			return
 		}
-		translateHelp(cmd, lang)
-		var help bytes.Buffer
-		cmd.SetOut(&help)
+		translateCobra(cmd, lang)
+		var said bytes.Buffer
+		cmd.SetOut(&said)
 		english(cmd, args)
 		cmd.SetOut(out)
-		cmd.Print(words.Defaults(help.String(), lang))
+		cmd.Print(words.Defaults(said.String(), lang))
 	})
 }
 
@@ -67,27 +69,40 @@ func ReadLanguage(root *cobra.Command, args []string) {
 	}
 }
 
-// translateHelp puts the help of a command into a language: headings, lines about commands, and paragraphs.
-func translateHelp(cmd *cobra.Command, lang words.Lang) {
-	headings := cmd.UsageTemplate()
-	for _, t := range words.Help {
-		if en := t.In(words.English); strings.HasSuffix(en, ":") || strings.HasSuffix(en, ".") {
-			headings = strings.ReplaceAll(headings, en, t.In(lang))
+// describeList gives a command its help in a language, and the commands in the list of that help their lines.
+func describeList(cmd *cobra.Command, lang words.Lang) {
+	describe(cmd, lang)
+	for _, c := range cmd.Commands() {
+		describe(c, lang)
+	}
+}
+
+// describe gives a command its help in a language. A command without texts, which package cobra adds, stays as it is.
+func describe(cmd *cobra.Command, lang words.Lang) {
+	texts, path := help.In(lang), cmd.CommandPath()
+	fields := map[string]*string{help.Short: &cmd.Short, help.Long: &cmd.Long, help.Example: &cmd.Example}
+	for kind, field := range fields {
+		if text, ok := texts.Of(path, kind); ok {
+			*field = text
 		}
 	}
-	cmd.SetUsageTemplate(headings)
 	for _, g := range cmd.Groups() {
-		g.Title, _ = words.HelpParagraph(g.Title, lang)
+		g.Title, _ = texts.Of(path, help.Group+g.ID)
 	}
-	for _, c := range cmd.Commands() {
-		c.Short, _ = words.HelpParagraph(c.Short, lang)
+}
+
+// DescribeAll gives a command and all commands below it their help in a language. Without it the commands have their
+// help only when they show it.
+func DescribeAll(root *cobra.Command, lang words.Lang) {
+	describe(root, lang)
+	for _, c := range root.Commands() {
+		DescribeAll(c, lang)
 	}
-	cmd.Short, _ = words.HelpParagraph(cmd.Short, lang)
-	paragraphs := strings.Split(cmd.Long, "\n\n")
-	for i := range paragraphs {
-		paragraphs[i], _ = words.HelpParagraph(paragraphs[i], lang)
-	}
-	cmd.Long = strings.Join(paragraphs, "\n\n")
+}
+
+// translateCobra puts what package cobra and the flags add to the help of a command into a language.
+func translateCobra(cmd *cobra.Command, lang words.Lang) {
+	cmd.SetUsageTemplate(help.In(lang).Headings(cmd.UsageTemplate()))
 	for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) { f.Usage, _ = words.Flag(f.Usage, lang) })
 	}
@@ -96,22 +111,25 @@ func translateHelp(cmd *cobra.Command, lang words.Lang) {
 // DescribeCompletions has the answer to a shell that completes a line describe commands and flags in the language of
 // the environment. The shell reads the answer, and a person reads the descriptions.
 func DescribeCompletions(root *cobra.Command, args []string) {
-	lang := words.OfLocale(config.Locale())
-	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd || lang == words.English {
+	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd {
 		return
 	}
-	var describe func(cmd *cobra.Command)
-	describe = func(cmd *cobra.Command) {
-		cmd.Short, _ = words.HelpParagraph(cmd.Short, lang)
-		cmd.InitDefaultHelpFlag()
-		for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
-			flags.VisitAll(func(f *pflag.Flag) { f.Usage, _ = words.Flag(f.Usage, lang) })
-		}
-		for _, c := range cmd.Commands() {
-			describe(c)
-		}
+	lang := words.OfLocale(config.Locale())
+	DescribeAll(root, lang)
+	if lang != words.English {
+		translateFlags(root, lang)
 	}
-	describe(root)
+}
+
+// translateFlags puts the flags of a command and of all commands below it into a language.
+func translateFlags(cmd *cobra.Command, lang words.Lang) {
+	cmd.InitDefaultHelpFlag()
+	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) { f.Usage, _ = words.Flag(f.Usage, lang) })
+	}
+	for _, c := range cmd.Commands() {
+		translateFlags(c, lang)
+	}
 }
 
 // forPerson is a stream whose text a person reads in the end, on a terminal.

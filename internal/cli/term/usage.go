@@ -18,9 +18,9 @@ import (
 )
 
 // Noun returns a command that only holds other commands.
-func Noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
+func Noun(use string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: command.Subcommands,
+		Use: use, Args: cobra.ArbitraryArgs, RunE: command.Subcommands,
 		SuggestionsMinimumDistance: 2,
 	}
 	cmd.AddCommand(verbs...)

@@ -23,30 +23,12 @@ import (
 	"drover/internal/words"
 )
 
-const helpText = `Look at processes and operate on them, on one screen of a terminal.
-
-The screen lists processes with their states, causes and logs, at most 200 rows at once. It follows the
-events of the server. : jumps to hosts, tasks, rollouts and events; / filters with the flags of
-drover ps. ? lists all keys.
-
-An operation asks for confirmation first. Above 20 processes, and for a kill, type their number. A
-task goes on when you leave. --read-only has no operations.
-
-Without a connection the screen says since when, and shows the state of that moment.
-
-Exit codes: 0 done, 2 wrong usage, 6 no server found.`
-
 // New returns 'drover ui'.
 func New() *cobra.Command {
 	var s remote.Session
 	readOnly := false
 	cmd := &cobra.Command{
-		Use:   "ui [NAMESPACE/NAME]",
-		Short: "Look at processes and operate on them, on one screen",
-		Long:  helpText,
-		Example: `  drover ui
-  drover ui 'shop/*'
-  drover ui --read-only`,
+		Use:  "ui [NAMESPACE/NAME]",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filter := strings.Join(args, "")

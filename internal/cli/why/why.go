@@ -35,25 +35,7 @@ func NewWhy() *cobra.Command {
 	var sel remote.Choice
 	var page string
 	cmd := &cobra.Command{
-		Use:   "why [NAMESPACE/NAME]",
-		Short: "Explain why processes are not as they should be",
-		Long: `Explain why processes are not as they should be, worst first. With a name, drover
-also explains why the process is stopped or waits on purpose, and shows its last events and what to
-do.
-
-Each finding begins with one line that ends with the cause in brackets. Causes have stable names;
---page explains a cause, with a name in the words of that process. drover groups equal findings on
-many hosts.
-
-Exit codes: 0 nothing is wrong, 3 something is wrong, 4 no such process, 6 the server is
-unreachable.`,
-		Example: `  drover why
-  drover why web/nginx
-  drover why 'web/*' --hosts '0:10.2.*'
-  drover why -l role=web --state backoff,flapping
-  drover why --cause exit-status,out-of-memory -o json
-  drover why --page exit-status
-  drover why shop/web --page exit-status`,
+		Use:  "why [NAMESPACE/NAME]",
 		Args: term.Args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if page != "" {

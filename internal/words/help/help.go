@@ -1,0 +1,89 @@
+// Package help holds the help of the commands of drover, a file of gettext for each language. It knows no command.
+package help
+
+import (
+	"cmp"
+	_ "embed" // the files
+	"slices"
+	"strings"
+	"sync"
+
+	"drover/internal/words"
+	"drover/internal/words/gettext"
+)
+
+// The kinds of the texts of a command.
+const (
+	// Short is the line about the command in a list of commands.
+	Short = "short"
+	// Long describes the command. A command without it is described by Short.
+	Long = "long"
+	// Example shows calls of the command.
+	Example = "example"
+	// Group begins the kinds of the titles of groups of commands; the id of the group follows.
+	Group = "group "
+)
+
+// The contexts of the texts that belong to no command.
+const (
+	shared   = "shared"
+	headings = "headings"
+)
+
+//go:embed en.po
+var english string
+
+//go:embed zh_CN.po
+var chinese string
+
+// Texts are the help in one language. Any number of goroutines may read them.
+type Texts struct {
+	all    map[gettext.Key]string
+	shared *strings.Replacer
+}
+
+// files are read once each, and only if somebody asks for help.
+//
+//nolint:gochecknoglobals // they never change
+var files = map[words.Lang]func() *Texts{
+	words.English: sync.OnceValue(func() *Texts { return read(english) }),
+	words.Chinese: sync.OnceValue(func() *Texts { return read(chinese) }),
+}
+
+// In returns the help in a language. The first call for a language reads the file, which takes some milliseconds.
+func In(l words.Lang) *Texts { return files[l]() }
+
+func read(file string) *Texts {
+	t := &Texts{all: gettext.Read(file)}
+	var pairs []string
+	for key, text := range t.all {
+		if key.Context == shared {
+			pairs = append(pairs, "{"+key.ID+"}", text)
+		}
+	}
+	t.shared = strings.NewReplacer(pairs...)
+	return t
+}
+
+// Of returns a text of the command with a path, such as "drover apply". ok is false if the command has no text of that
+// kind.
+func (t *Texts) Of(path, kind string) (text string, ok bool) {
+	text, ok = t.all[gettext.Key{Context: path, ID: kind}]
+	return strings.ReplaceAll(t.shared.Replace(text), "{command}", path), ok
+}
+
+// Headings returns a template of package cobra for the help of a command with its headings in the language.
+func (t *Texts) Headings(template string) string {
+	var found []string
+	for key := range t.all {
+		if key.Context == headings {
+			found = append(found, key.ID)
+		}
+	}
+	// The longest comes first, because one heading may be the end of another one.
+	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	for _, heading := range found {
+		template = strings.ReplaceAll(template, heading, t.all[gettext.Key{Context: headings, ID: heading}])
+	}
+	return template
+}
