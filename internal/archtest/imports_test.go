@@ -129,6 +129,16 @@ func TestBrokerBelongsToServersAndProxies(t *testing.T) {
 	}
 }
 
+// TestOnePackageReadsGettext: all others get texts from it, so that another library changes one file.
+func TestOnePackageReadsGettext(t *testing.T) {
+	const library, reader = "github.com/leonelquinteros/gotext", "internal/words/gettext"
+	for _, p := range ours(t) {
+		if slices.Contains(p.Imports, library) != (p.short() == reader) {
+			t.Errorf("%s: expected that %s and no other package imports %s", p.ImportPath, reader, library)
+		}
+	}
+}
+
 // mayImport lists which of our packages each package of the product may import.
 func mayImport() map[string][]string {
 	return map[string][]string{

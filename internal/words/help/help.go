@@ -50,7 +50,7 @@ var files = map[words.Lang]func() *Texts{
 	words.Chinese: sync.OnceValue(func() *Texts { return read(chinese) }),
 }
 
-// In returns the help in a language. The first call for a language reads the file, which takes some milliseconds.
+// In returns the help in a language. The first call for a language reads its file, in about a millisecond.
 func In(l words.Lang) *Texts { return files[l]() }
 
 func read(file string) *Texts {
