@@ -77,7 +77,7 @@ func agents() *cobra.Command {
 	return cmd
 }
 
-// The groups of commands in the help.
+// The groups of commands in the help. Package help has their titles.
 const (
 	groupProcesses = "processes"
 	groupRecords   = "records"

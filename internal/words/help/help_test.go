@@ -84,7 +84,7 @@ func TestFilesAreWhole(t *testing.T) {
 }
 
 // TestLanguagesAgree: each file has the same texts in the same order, and each text the same placeholders, and as many
-// paragraphs. Calls of commands are the same.
+// paragraphs, which are Chinese in the Chinese file. Calls of commands are the same.
 func TestLanguagesAgree(t *testing.T) {
 	english, chinese := content(t, "en.po"), content(t, "zh_CN.po")
 	if d := cmp.Diff(keys(t, english), keys(t, chinese)); d != "" {
@@ -98,13 +98,18 @@ func TestLanguagesAgree(t *testing.T) {
 		if a, b := strings.Count(text, "\n\n"), strings.Count(zh[key], "\n\n"); a != b {
 			t.Errorf("%v has %d paragraphs, in Chinese %d", key, a+1, b+1)
 		}
+		for paragraph := range strings.SplitSeq(placeholder.ReplaceAllString(zh[key], ""), "\n\n") {
+			if !strings.HasPrefix(key.ID, help.Example) && strings.TrimSpace(paragraph) != "" && !han.MatchString(paragraph) {
+				t.Errorf("%v says in English: %s", key, paragraph)
+			}
+		}
 		if key.ID == help.Example && text != zh[key] {
 			t.Errorf("%v differs in Chinese", key)
 		}
 	}
 }
 
-var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
+var placeholder, han = regexp.MustCompile(`\{[a-z]+\}`), regexp.MustCompile(`\p{Han}`)
 
 func placeholders(text string) []string {
 	found := placeholder.FindAllString(text, -1)
