@@ -6,8 +6,8 @@ import (
 	"drover/internal/server/bus"
 )
 
-// runAlarms wakes the sender whenever events have arrived or receivers have changed, and seals the secrets of receivers with changed keys, until
-// ctx ends.
+// runAlarms wakes the sender whenever events have arrived or receivers have changed, and seals the secrets of receivers
+// with changed keys, until ctx ends.
 func (s *Server) runAlarms(ctx context.Context) error {
 	events, stopEvents := s.bus.Listen(bus.Events)
 	defer stopEvents()

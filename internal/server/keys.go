@@ -11,7 +11,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// openKeys opens the certificates of a server that hosts on other machines reach, and the keys by which agents trust it.
+// openKeys opens the keys by which agents trust this server, and the certificates of a server that hosts on other
+// machines reach.
 func (s *Server) openKeys() (err error) {
 	cfg := keyring.Config{Dir: s.cfg.Dir, Now: time.Now, Log: s.cfg.Log}
 	if f := s.cfg.Fleet; f != nil {

@@ -208,8 +208,8 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		}
 	}()
 	for _, open := range []func(context.Context) error{
-		s.openListeners, s.openDatabase, s.openFabric, s.openDirectory, s.openGate, s.openEngine, s.openEnroller, s.openAPI,
-		s.shareKeys,
+		s.openListeners, s.openDatabase, s.openFabric, s.openDirectory, s.openGate, s.openEngine, s.openEnroller,
+		s.openAPI, s.shareKeys,
 	} {
 		if err := open(ctx); err != nil {
 			return nil, err
@@ -340,7 +340,9 @@ func (s *Server) openEngine(context.Context) error {
 		Handled: s.metrics.Reported, Now: s.clock.Now, Wall: s.clock.Wall, Log: s.cfg.Log,
 	})
 	// Only the servers of the fleet can read the secrets that sign alarms.
-	s.receivers = receiver.NewSealed(s.store, func() ([][]byte, error) { return s.keys.Secrets("secrets of receivers") })
+	s.receivers = receiver.NewSealed(s.store, func() ([][]byte, error) {
+		return s.keys.Secrets("secrets of receivers")
+	})
 	s.sender = receiver.New(receiver.Config{Store: s.receivers, Hosts: s.directory, Now: s.clock.Wall, Log: s.cfg.Log})
 	s.metrics.Show(metrics.Sources{
 		Store: s.receivers, Agents: s.directory, Receivers: s.sender, Waiting: s.engine.Waiting,

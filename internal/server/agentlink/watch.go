@@ -17,8 +17,8 @@ const compareEvery = 250 * time.Millisecond
 
 // Watch notices agents that have lost their links.
 type Watch struct {
-	// Broker is the embedded broker. External brokers tell nothing, so there it is nil, and the silence of agents decides
-	// alone.
+	// Broker is the embedded broker; nil with external brokers. Those tell nothing, so there the silence of agents
+	// decides alone.
 	Broker    *broker.Broker
 	Directory *fleet.Directory
 	// Changed is called when agents have come or gone.

@@ -40,7 +40,8 @@ type Config struct {
 	Listen string
 	// External are the URLs of external brokers. If there are some, nothing is embedded.
 	External []string
-	// Cluster is the address for the embedded brokers of other servers, and Routes are their addresses. Both may be empty.
+	// Cluster is the address for the embedded brokers of other servers, and Routes are their addresses. Both may be
+	// empty.
 	Cluster string
 	Routes  []string
 	// Advertise are the addresses for agents on other machines, and AdvertiseProxies those for proxies, host:port.
@@ -90,8 +91,8 @@ func Open(ctx context.Context, cfg Config) (*Brokers, error) {
 	}
 	cfg.Tickets.Resume(shown)
 	b.embedded, err = broker.Start(ctx, broker.Config{
-		Dir: directory(cfg.Dir), Listen: cfg.Listen, Leaves: cfg.Proxies, Cluster: cluster, TLS: shown, Revoked: removed,
-		Signers: signers(cfg.Keys), Ready: cfg.Ready,
+		Dir: directory(cfg.Dir), Listen: cfg.Listen, Leaves: cfg.Proxies, Cluster: cluster, TLS: shown,
+		Revoked: removed, Signers: signers(cfg.Keys), Ready: cfg.Ready,
 		Denied: cfg.Denied, Agents: rights(wire.AgentSubjects()), Proxies: rights(wire.ProxySubjects()), Log: cfg.Log,
 	})
 	b.Broker = b.embedded

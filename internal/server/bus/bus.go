@@ -40,7 +40,7 @@ func Topics() []Topic { return append(PageTopics(), Work, Receivers, Keys) }
 
 // implied returns the topics that change with another one.
 func implied(t Topic) []Topic {
-	switch t {
+	switch t { //nolint:exhaustive // most topics change alone
 	case Events:
 		return []Topic{Processes, Hosts}
 	case Work:

@@ -94,8 +94,8 @@ func (c *Certificates) Listener(l net.Listener) net.Listener {
 	return tls.NewListener(l, cfg)
 }
 
-// FabricTLS returns the TLS configuration of the fabric's listener, and the one by which the server verifies the fabric;
-// nil without TLS.
+// FabricTLS returns the TLS configuration of the fabric's listener, and the one by which the server verifies the
+// fabric; nil without TLS.
 func (c *Certificates) FabricTLS() (shown, verified *tls.Config) {
 	if c == nil {
 		return nil, nil

@@ -109,7 +109,7 @@ func New(cfg Config) *Cluster {
 	}
 	cfg.Directory.Share(func(agent string) { c.hub.TellAgents(agent) })
 	cfg.Bus.Share(func(topic bus.Topic) {
-		switch topic {
+		switch topic { //nolint:exhaustive // pages of other servers learn of the rest by events and tasks
 		case bus.Events:
 			c.hub.TellEvents()
 		case bus.Receivers:

@@ -8,7 +8,8 @@ import (
 
 // Guarded keeps pages of other sites away: a browser sends their requests, too. A request that changes something must
 // not come from a page of another origin. What needs no credentials is served, without TLS, under the names of this
-// server only, which named knows: a foreign name may point here (DNS rebinding). Programs send none of the headers of browsers.
+// server only, which named knows: a foreign name may point here (DNS rebinding). Programs send none of the headers of
+// browsers.
 func Guarded(next http.Handler, named func(host string) bool) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -194,8 +194,9 @@ func New(c Config) *Engine {
 			defer cancel()
 			_ = c.Link.Ping(ctx, agent) // any host with the key may answer; what counts is its report
 		},
-		quotas:    newAgentQuotas(eventBurst, eventRate),
-		reconcile: (&reconciler{store: c.Store, clock: e.clock, bus: c.Bus, log: c.Log}).answer, incarnation: c.Incarnation,
+		quotas:      newAgentQuotas(eventBurst, eventRate),
+		reconcile:   (&reconciler{store: c.Store, clock: e.clock, bus: c.Bus, log: c.Log}).answer,
+		incarnation: c.Incarnation,
 	}
 	e.clean = &cleaner{
 		store: c.Store, clock: e.clock, turn: c.Shared.Turn, log: c.Log,

@@ -13,8 +13,8 @@ import (
 // A register has the sealing keys of a member as a text of one or three words: the present key; the former key, and the
 // fleet's key with which the former key ends.
 
-// OpenSealing opens a change of a member's sealing key, which the member itself has signed. It returns frame.ErrStale if
-// the member has signed the change more than frame.Width before or after now.
+// OpenSealing opens a change of a member's sealing key, which the member itself has signed. It returns frame.ErrStale
+// if the member has signed the change more than frame.Width before or after now.
 func (p *Pairs) OpenSealing(signed []byte, member string, now time.Time) (wire.SealingChange, error) {
 	c, err := wire.OpenSealing(signed, member, p.cfg.Fleet)
 	if err == nil && c.At.Sub(now).Abs() > frame.Width {

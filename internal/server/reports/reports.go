@@ -20,6 +20,9 @@ import (
 // commit.
 const Workers = 2 * waitInTurn
 
+// unregistered is logged for each such report; package repeats limits it.
+const unregistered = repeats.UnregisteredAgent
+
 // Config is what a Receiver needs.
 type Config struct {
 	// Pairs has the keys of the agents.
@@ -112,7 +115,7 @@ func (r *Receiver) reject(ctx context.Context, area int, agent string) (reply []
 	if err != nil {
 		ack.Error = "this server cannot find out whether the agent has joined: " + err.Error()
 	}
-	r.cfg.Log.WarnContext(ctx, repeats.UnregisteredAgent, "agent", agent, "error", err)
+	r.cfg.Log.WarnContext(ctx, unregistered, "agent", agent, "error", err)
 	reply, err = json.Marshal(ack)
 	if err != nil { // not reached: a plain struct always encodes
 		return nil, true
