@@ -176,7 +176,7 @@ func mayImport() map[string][]string {
 		"internal/frame":           {},
 		"internal/wire":            {"internal/process"},
 		"internal/fabric/broker":   {"internal/durable", "internal/fabric", "internal/idle"},
-		"internal/joining":         {"internal/clip", "internal/pki", "internal/wire"},
+		"internal/joining":         {"internal/clip", "internal/idle", "internal/pki", "internal/wire"},
 		"internal/proxy": {
 			"internal/service",
 			"internal/depot", "internal/durable", "internal/fabric", "internal/fabric/broker", "internal/frame",

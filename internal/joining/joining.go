@@ -15,13 +15,14 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 	"unicode"
 
 	"drover/internal/clip"
-
+	"drover/internal/idle"
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
@@ -29,6 +30,9 @@ import (
 const (
 	callTime = 30 * time.Second
 	maxReply = 1 << 20
+	// retryTime is how long after its beginning Ask still repeats a request, and shortestPause its least pause.
+	retryTime     = 30 * time.Second
+	shortestPause = 100 * time.Millisecond
 )
 
 // DeniedError means that the server rejects this host; Text has the reason.
@@ -103,9 +107,22 @@ func AddressTowards(ctx context.Context, server *url.URL) (string, error) {
 }
 
 // Ask sends a sealed request only to the server whose certificate leads to the fingerprint, or to one of its proxies,
-// and returns the answer. An answer through a proxy is valid only if the server has signed it. Ask blocks for 30 s at
-// most. Its errors have the types above, except the error for an untrusted answer.
+// and returns the answer. An answer through a proxy is valid only if the server has signed it. While the answer is that
+// a server is not available yet, and when to ask next, Ask repeats the request for 30 s. It blocks for a minute at most.
+// Its errors have the types above, except the error for an untrusted answer.
 func Ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) ([]byte, error) {
+	for begun := time.Now(); ; {
+		data, pause, err := ask(ctx, server, fingerprint, body)
+		if pause == 0 || time.Since(begun)+pause > retryTime || !idle.Sleep(ctx, pause) {
+			return data, err
+		}
+	}
+}
+
+// ask sends a request once. pause is the time after which to repeat the request; 0 if that would not help.
+func ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) (
+	data []byte, pause time.Duration, err error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	transport := &http.Transport{
@@ -118,22 +135,31 @@ func Ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) 
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(server.String(), "/")+wire.JoinPath,
 		bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("cannot make request: %w", err)
+		return nil, 0, fmt.Errorf("cannot make request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, unreached(server, err)
+		return nil, 0, unreached(server, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // the rest of the body is not needed
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	data, err = io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if err != nil {
-		return nil, unreached(server, err)
+		return nil, 0, unreached(server, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, denied(server, resp, data)
+		return nil, pauseOf(resp), denied(server, resp, data)
 	}
-	return data, proven(resp, fingerprint, body, data)
+	return data, 0, proven(resp, fingerprint, body, data)
+}
+
+// pauseOf returns the time after which a server that is not available wants the request again; 0 if it does not say.
+func pauseOf(resp *http.Response) time.Duration {
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if err != nil || seconds < 0 || resp.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	return max(time.Duration(seconds)*time.Second, shortestPause)
 }
 
 // unreached returns an error that says why there was no answer and what to do.

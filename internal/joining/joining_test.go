@@ -68,6 +68,41 @@ func TestAnAnswerThroughAProxy(t *testing.T) {
 	}
 }
 
+// TestAServerThatIsNotAvailableYet: Ask repeats a request that a server wants later, and no other one.
+func TestAServerThatIsNotAvailableYet(t *testing.T) {
+	k := pkitest.New(t)
+	for name, c := range map[string]struct {
+		status     int
+		retryAfter string
+		refusals   int
+		asked      int
+		ok         bool
+	}{
+		"later":             {http.StatusServiceUnavailable, "0", 2, 3, true},
+		"much later":        {http.StatusServiceUnavailable, "3600", 1, 1, false},
+		"without a time":    {http.StatusServiceUnavailable, "", 1, 1, false},
+		"another rejection": {http.StatusTooManyRequests, "0", 1, 1, false},
+	} {
+		asked := 0
+		server := serve(t, k.ServerTLS(), func(w http.ResponseWriter) {
+			if asked++; asked > c.refusals {
+				_, _ = io.WriteString(w, "answer")
+				return
+			}
+			if c.retryAfter != "" {
+				w.Header().Set("Retry-After", c.retryAfter)
+			}
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, `{"detail": "not yet"}`)
+		})
+		answer, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question"))
+		if asked != c.asked || (err == nil) != c.ok || c.ok && string(answer) != "answer" ||
+			!c.ok && err.Error() != "not yet" {
+			t.Errorf("%s: asked %d times, %q, %v", name, asked, answer, err)
+		}
+	}
+}
+
 // TestABrokerIsNoServer: what the same authority has certified as a broker is shown no token.
 func TestABrokerIsNoServer(t *testing.T) {
 	k := pkitest.New(t)
