@@ -272,7 +272,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/access":  {"internal/process", "internal/selector", "internal/spelling", "internal/wildcard"},
 		"internal/server/rollout": {"api/v1", "internal/process"},
-		"internal/server/drive": {
+		"internal/server/rolloutdriver": {
 			"api/v1", "internal/idle", "internal/process", "internal/server/access", "internal/server/fleet", "internal/server/gate",
 			"internal/server/plan", "internal/server/rollout", "internal/server/store", "internal/server/task",
 		},
@@ -283,7 +283,7 @@ func mayImport() map[string][]string {
 		"internal/server/drift": {
 			"api/v1", "internal/process", "internal/processfile", "internal/server/plan", "internal/server/store",
 		},
-		"internal/server/caretaker": {
+		"internal/server/upkeepdriver": {
 			"api/v1", "internal/idle", "internal/process", "internal/selector", "internal/server/access",
 			"internal/server/fleet", "internal/server/gate", "internal/server/plan", "internal/server/rollout",
 			"internal/server/store", "internal/server/task", "internal/server/upkeep", "internal/wire",
@@ -297,7 +297,7 @@ func mayImport() map[string][]string {
 		"internal/server/gate":    {"internal/server/access", "internal/server/store"},
 		"internal/server/breaker": {"internal/process"},
 		"internal/server/past":    {"internal/process"},
-		"internal/server/protect": {
+		"internal/server/breakerdriver": {
 			"internal/idle", "internal/process", "internal/server/breaker", "internal/server/fleet", "internal/server/store",
 			"internal/wire",
 		},
@@ -496,13 +496,13 @@ func mayImport() map[string][]string {
 			"internal/server/admission", "internal/server/agentlink", "internal/server/api",
 			"internal/server/api/accounts", "internal/server/api/alarms", "internal/server/api/call",
 			"internal/server/api/install", "internal/server/audit", "internal/server/breaker",
-			"internal/server/brokers", "internal/server/bus", "internal/server/caretaker",
+			"internal/server/brokers", "internal/server/bus", "internal/server/upkeepdriver",
 			"internal/server/certificates", "internal/server/cluster", "internal/server/dbclock",
-			"internal/server/drive", "internal/server/edge", "internal/server/engine", "internal/server/enrol",
+			"internal/server/rolloutdriver", "internal/server/edge", "internal/server/engine", "internal/server/enrol",
 			"internal/server/fleet", "internal/server/gate", "internal/server/httpapi",
 			"internal/server/incarnation", "internal/server/keyring", "internal/server/login",
 			"internal/server/memory", "internal/server/metrics", "internal/server/pairs",
-			"internal/server/protect", "internal/server/provider", "internal/server/proxies",
+			"internal/server/breakerdriver", "internal/server/provider", "internal/server/proxies",
 			"internal/server/receiver", "internal/server/repeats", "internal/server/reports",
 			"internal/server/rollup", "internal/server/schedule", "internal/server/socket",
 			"internal/server/startup", "internal/server/store", "internal/server/store/storeopen",

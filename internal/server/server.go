@@ -25,13 +25,12 @@ import (
 	"drover/internal/server/api"
 	"drover/internal/server/audit"
 	"drover/internal/server/breaker"
+	"drover/internal/server/breakerdriver"
 	"drover/internal/server/brokers"
 	"drover/internal/server/bus"
-	"drover/internal/server/caretaker"
 	"drover/internal/server/certificates"
 	"drover/internal/server/cluster"
 	"drover/internal/server/dbclock"
-	"drover/internal/server/drive"
 	"drover/internal/server/edge"
 	"drover/internal/server/engine"
 	"drover/internal/server/enrol"
@@ -43,16 +42,17 @@ import (
 	"drover/internal/server/memory"
 	"drover/internal/server/metrics"
 	"drover/internal/server/pairs"
-	"drover/internal/server/protect"
 	"drover/internal/server/proxies"
 	"drover/internal/server/receiver"
 	"drover/internal/server/repeats"
 	"drover/internal/server/reports"
+	"drover/internal/server/rolloutdriver"
 	"drover/internal/server/schedule"
 	"drover/internal/server/socket"
 	"drover/internal/server/startup"
 	"drover/internal/server/store"
 	"drover/internal/server/trust"
+	"drover/internal/server/upkeepdriver"
 	"drover/internal/server/webui"
 	"drover/internal/service"
 )
@@ -435,11 +435,11 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "alarms", Run: s.cluster.UnderLease("alarms", s.raise)},
 		group.Part{Name: "news", Run: s.runAlarms},
 		group.Part{Name: "rollouts", Run: s.cluster.UnderLease("rollouts", s.drive)},
-		group.Part{Name: "upkeep", Run: s.cluster.UnderLease("upkeep", caretaker.New(caretaker.Config{
+		group.Part{Name: "upkeep", Run: s.cluster.UnderLease("upkeep", upkeepdriver.New(upkeepdriver.Config{
 			Store: s.store, Engine: s.engine, Directory: s.directory, Rights: s.gate, Live: s.questions,
 			Now: s.clock.Now, Log: s.cfg.Log,
 		}).Run)},
-		group.Part{Name: "breakers", Run: s.cluster.UnderLease("breakers", protect.New(protect.Config{
+		group.Part{Name: "breakers", Run: s.cluster.UnderLease("breakers", breakerdriver.New(breakerdriver.Config{
 			Store: s.store, Presence: present{s.directory, s.clock}, Tell: s.questions.Withhold,
 			Happened: s.eventsStored, Woken: changes, Rule: s.cfg.Breakers,
 			Now: s.clock.Wall, Log: s.cfg.Log,
@@ -488,7 +488,7 @@ func (s *Server) drive(ctx context.Context) error {
 	schedules, stopSchedules := s.bus.Listen(bus.Work)
 	defer stopSchedules()
 	return group.Run(ctx,
-		group.Part{Name: "rollouts", Run: drive.New(drive.Config{
+		group.Part{Name: "rollouts", Run: rolloutdriver.New(rolloutdriver.Config{
 			Store: s.store, Engine: s.engine, Presence: s.directory, Undoer: s.api.Operations, Rights: s.gate,
 			Woken: rollouts, Happened: s.eventsStored,
 			Now: s.clock.Now, Wall: s.clock.Wall, Log: s.cfg.Log,

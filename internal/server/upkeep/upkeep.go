@@ -1,6 +1,6 @@
 // Package upkeep decides what the servers do by themselves so that a host has the processes of the latest file: when a
 // host comes to match a selection or ceases to match it, when it missed an apply, and when a process has drifted. It
-// does no I/O and owns no clock. Package caretaker gives it facts and carries out its decisions.
+// does no I/O and owns no clock. Package upkeepdriver gives it facts and carries out its decisions.
 //
 // A change that a person made on one host stands: upkeep starts no process that somebody has stopped, and brings back
 // no process that somebody has removed.

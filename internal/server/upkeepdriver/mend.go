@@ -1,4 +1,4 @@
-package caretaker
+package upkeepdriver
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package protect_test
+package breakerdriver_test
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/server/protect"
+	"drover/internal/server/breakerdriver"
 	"drover/internal/server/store"
 )
 
 // resting is a database without failures and breakers.
 type resting struct {
-	protect.Store
+	breakerdriver.Store
 	looks atomic.Int64
 }
 
@@ -41,7 +41,7 @@ func TestAtRest(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- protect.New(protect.Config{Store: db, Woken: woken, Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+			done <- breakerdriver.New(breakerdriver.Config{Store: db, Woken: woken, Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
 		}()
 		time.Sleep(time.Minute - time.Millisecond)
 		synctest.Wait()

@@ -1,4 +1,4 @@
-package drive_test
+package rolloutdriver_test
 
 import (
 	"strings"

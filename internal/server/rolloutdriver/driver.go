@@ -1,8 +1,8 @@
-// Package drive carries out rollouts: it gives package rollout the facts about the hosts, stores its decisions, and
-// turns each begun batch into one task. Everything is in the store, so another server continues after a death. The id
-// of a batch's task follows from rollout and batch, and the store takes an id once: so two drivers never give a host
+// Package rolloutdriver carries out rollouts: it gives package rollout the facts about the hosts, stores its decisions,
+// and turns each begun batch into one task. Everything is in the store, so another server continues after a death. The
+// id of a batch's task follows from rollout and batch, and the store takes an id once: so two drivers never give a host
 // the operation twice.
-package drive
+package rolloutdriver
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package caretaker_test
+package upkeepdriver_test
 
 import (
 	"context"
@@ -16,19 +16,19 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
-	"drover/internal/server/caretaker"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/rollout"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/server/upkeep"
+	"drover/internal/server/upkeepdriver"
 	"drover/internal/wire"
 )
 
 var web = process.ID{Namespace: "shop", Name: "web"}
 
-// rig is a caretaker over a real database. The test is the agents.
+// rig is a driver over a real database. The test is the agents.
 type rig struct {
 	*sqlite.DB
 	t      *testing.T
@@ -36,7 +36,7 @@ type rig struct {
 	hosts  []store.Agent
 	away   map[string]bool
 	rights map[string]access.Principal
-	care   *caretaker.Caretaker
+	care   *upkeepdriver.Driver
 	// before and after make Submit fail: before the task is stored, or after that.
 	before, after bool
 	// between is called once, between the decision of a server and its write.
@@ -65,9 +65,9 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// server returns another caretaker of the same fleet.
-func (r *rig) server() *caretaker.Caretaker {
-	return caretaker.New(caretaker.Config{
+// server returns another driver of the same fleet.
+func (r *rig) server() *upkeepdriver.Driver {
+	return upkeepdriver.New(upkeepdriver.Config{
 		Store: r, Engine: r, Directory: r, Rights: r, Live: r, Now: func() time.Time { return r.now },
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -260,7 +260,7 @@ func (r *rig) carryOut(it store.Item) {
 	r.must(r.PutObserved(r.t.Context(), store.ReportMark{Agent: it.Agent}, []store.Observed{o}, nil))
 }
 
-// rounds lets the caretaker look, and checks what agents have carried out since the last call.
+// rounds lets the driver look, and checks what agents have carried out since the last call.
 func (r *rig) rounds(what string, want ...string) {
 	r.t.Helper()
 	for range 6 {

@@ -1,7 +1,7 @@
-// Package caretaker carries out upkeep: it gives package upkeep the facts about processes on hosts, and turns its
+// Package upkeepdriver carries out upkeep: it gives package upkeep the facts about processes on hosts, and turns its
 // decisions into ordinary tasks. A task and what the server remembers of it are one transaction, which fails if another
-// server was first. So two caretakers, or a server that died in between, never give a host the same order twice.
-package caretaker
+// server was first. So two drivers, or a server that died in between, never give a host the same order twice.
+package upkeepdriver
 
 import (
 	"context"
@@ -33,14 +33,14 @@ const (
 	mostHosts  = 500
 	leastSwept = 50
 	sweepShare = 60
-	// mostOrders is how many orders of caretakers may be open, and mostPlaces how many processes a round looks at.
+	// mostOrders is how many orders of drivers may be open, and mostPlaces how many processes a round looks at.
 	mostOrders = 200
 	mostPlaces = 20_000
 	// settleTime is how long after its introduction the reports of an agent may still be on their way.
 	settleTime = 3 * time.Second
 )
 
-// Store is what a caretaker needs of the database.
+// Store is what a driver needs of the database.
 type Store interface {
 	store.Selections
 	store.Upkeeping
@@ -78,7 +78,7 @@ type Live interface {
 	Live(ctx context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error)
 }
 
-// Config holds the parts of a caretaker. All are required.
+// Config holds the parts of a driver. All are required.
 type Config struct {
 	Store     Store
 	Engine    Engine
@@ -90,8 +90,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Caretaker does the upkeep of all hosts of a database. Only one should run at a time; two do no harm.
-type Caretaker struct {
+// Driver does the upkeep of all hosts of a database. Only one should run at a time; two do no harm.
+type Driver struct {
 	Config
 	// seen has what a host was like when it was last looked at; waiting has the hosts to look at, in their order.
 	seen    map[string]string
@@ -101,22 +101,22 @@ type Caretaker struct {
 	swept fleet.Place
 	// asked is when a host was last asked about its running processes.
 	asked map[string]time.Time
-	// mended is where this caretaker has mended a process last.
+	// mended is where this driver has mended a process last.
 	mended map[process.ID]mend
-	// open has the tasks of this caretaker that may be open, with the number of their orders.
+	// open has the tasks of this driver that may be open, with the number of their orders.
 	open map[string]int
 }
 
-// New returns a caretaker.
-func New(c Config) *Caretaker {
-	return &Caretaker{
+// New returns a driver.
+func New(c Config) *Driver {
+	return &Driver{
 		Config: c, seen: map[string]string{}, queued: map[string]bool{}, open: map[string]int{},
 		asked: map[string]time.Time{}, mended: map[process.ID]mend{},
 	}
 }
 
 // Run does the upkeep until ctx ends.
-func (k *Caretaker) Run(ctx context.Context) error {
+func (k *Driver) Run(ctx context.Context) error {
 	clear(k.seen) // another server may have done the upkeep in the meantime
 	for ctx.Err() == nil {
 		left, err := k.Round(ctx)
@@ -134,7 +134,7 @@ func (k *Caretaker) Run(ctx context.Context) error {
 
 // Round looks once at the hosts to which something has happened, and at a share of the others. left tells that more is
 // to do soon.
-func (k *Caretaker) Round(ctx context.Context) (left bool, err error) {
+func (k *Driver) Round(ctx context.Context) (left bool, err error) {
 	r := round{k: k, now: k.Now(), reaches: map[actor]*access.Reaches{}}
 	if err := r.begin(ctx); err != nil {
 		return false, err
@@ -163,7 +163,7 @@ func (k *Caretaker) Round(ctx context.Context) (left bool, err error) {
 }
 
 // room returns how many orders may begin.
-func (k *Caretaker) room(ctx context.Context) (int, error) {
+func (k *Driver) room(ctx context.Context) (int, error) {
 	room := mostOrders
 	for id, orders := range k.open {
 		open, err := k.Store.TaskOpen(ctx, id)
@@ -179,7 +179,7 @@ func (k *Caretaker) room(ctx context.Context) (int, error) {
 	return max(room, 0), nil
 }
 
-func (k *Caretaker) queue(agent string) {
+func (k *Driver) queue(agent string) {
 	if !k.queued[agent] {
 		k.queued[agent] = true
 		k.waiting = append(k.waiting, agent)
@@ -188,7 +188,7 @@ func (k *Caretaker) queue(agent string) {
 
 // enqueue finds the hosts to look at: those that are new, have come back, or match other selections than before, and
 // the next ones of the sweep.
-func (k *Caretaker) enqueue(r *round) {
+func (k *Driver) enqueue(r *round) {
 	known := map[string]bool{}
 	for a := range k.Directory.After(fleet.Place{}) {
 		known[a.Key] = true
@@ -232,7 +232,7 @@ func taskID(rows []store.Upkeep) string {
 }
 
 // submit stores a task. It reports whether the task is stored; another server or caller may have been first.
-func (k *Caretaker) submit(ctx context.Context, t *store.Task, orders int) (bool, error) {
+func (k *Driver) submit(ctx context.Context, t *store.Task, orders int) (bool, error) {
 	t.ID = taskID(t.Upkeep)
 	err := k.Engine.Submit(ctx, t, store.AuditRow{
 		At: k.Now(), App: t.App, User: t.User, Action: "upkeep", Target: t.ID, Targets: orders, Allowed: true,

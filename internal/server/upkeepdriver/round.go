@@ -1,4 +1,4 @@
-package caretaker
+package upkeepdriver
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ type standing struct {
 
 // round is one look at some hosts.
 type round struct {
-	k         *Caretaker
+	k         *Driver
 	now       time.Time
 	standing  map[process.ID][]*standing
 	selectors map[string][]*standing // by their texts
@@ -207,7 +207,7 @@ func byFile(p *store.Placement) bool {
 	return p != nil && (p.Filed || store.ByFile(p.Through))
 }
 
-// readLatest reads the latest revisions, and what is under way. A task that comes later makes the task of the caretaker
+// readLatest reads the latest revisions, and what is under way. A task that comes later makes the task of the driver
 // fail, or is under way on the same process.
 func (r *round) readLatest(ctx context.Context, agents []string, places map[store.ObservedKey]*place) error {
 	r.latest = map[string]int64{}

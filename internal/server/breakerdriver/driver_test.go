@@ -1,4 +1,4 @@
-package protect_test
+package breakerdriver_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/breakerdriver"
 	"drover/internal/server/fleet"
-	"drover/internal/server/protect"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/wire"
@@ -26,7 +26,7 @@ var web = process.ID{Namespace: "shop", Name: "web"}
 type rig struct {
 	*sqlite.DB
 	t     *testing.T
-	guard *protect.Guard
+	guard *breakerdriver.Driver
 	// left is how many writes succeed before one fails; negative if none fails.
 	left int
 	now  time.Time
@@ -117,7 +117,7 @@ func (r *rig) release(agent string, revision int64, version string) {
 
 // restart replaces the guard, as the death of a server does.
 func (r *rig) restart() {
-	r.guard = protect.New(protect.Config{
+	r.guard = breakerdriver.New(breakerdriver.Config{
 		Store: frail{r.DB, r}, Presence: r, Tell: r.tell, Happened: func() { r.woken++ }, Now: func() time.Time { return r.now },
 		Log: slog.New(slog.DiscardHandler),
 	})

@@ -1,4 +1,4 @@
-package drive_test
+package rolloutdriver_test
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/server/drive"
+	"drover/internal/server/rolloutdriver"
 )
 
 // resting is a database without open rollouts.
 type resting struct {
-	drive.Store
+	rolloutdriver.Store
 	next  time.Time
 	looks atomic.Int64
 }
@@ -33,7 +33,7 @@ func TestAtRest(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- drive.New(drive.Config{
+			done <- rolloutdriver.New(rolloutdriver.Config{
 				Store: db, Woken: woken, Now: time.Now, Wall: time.Now, Log: slog.New(slog.DiscardHandler),
 			}).Run(ctx)
 		}()

@@ -1,7 +1,7 @@
-// Package protect carries out breakers: it gives package breaker the failures that agents report, stores what package
-// breaker decides, and asks the agents to withhold relaunches. Everything is in the store, so another server continues
-// after a death. What it asks the agents expires by itself.
-package protect
+// Package breakerdriver carries out breakers: it gives package breaker the failures that agents report, stores the
+// decisions of package breaker, and asks the agents to withhold relaunches. Everything is in the store, so another
+// server continues after a death. What it asks the agents expires by itself.
+package breakerdriver
 
 import (
 	"context"
@@ -74,8 +74,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Guard opens and closes the breakers of a database. Only one guard should run at a time; two do no harm.
-type Guard struct {
+// Driver opens and closes the breakers of a database. Only one guard should run at a time; two do no harm.
+type Driver struct {
 	Config
 	cursor   int64
 	failures map[process.ID][]breaker.Failure
@@ -100,15 +100,15 @@ type hosts struct {
 }
 
 // New returns a guard.
-func New(c Config) *Guard {
+func New(c Config) *Driver {
 	if c.Rule == (breaker.Rule{}) {
 		c.Rule = breaker.Default()
 	}
-	return &Guard{Config: c}
+	return &Driver{Config: c}
 }
 
 // Run guards until ctx ends. It may be called again after it has returned.
-func (g *Guard) Run(ctx context.Context) error {
+func (g *Driver) Run(ctx context.Context) error {
 	seeded := false
 	for ctx.Err() == nil {
 		var err error
@@ -130,7 +130,7 @@ func (g *Guard) Run(ctx context.Context) error {
 }
 
 // seed reads the failures of the present window.
-func (g *Guard) seed(ctx context.Context) (err error) {
+func (g *Driver) seed(ctx context.Context) (err error) {
 	g.failures, g.hosts = map[process.ID][]breaker.Failure{}, map[process.ID]hosts{}
 	g.opened, g.sent = map[process.ID]time.Time{}, map[process.ID]time.Time{}
 	g.updated, g.fresh = map[process.ID]map[string]time.Time{}, map[process.ID]map[string]bool{}
@@ -156,7 +156,7 @@ func (g *Guard) seed(ctx context.Context) (err error) {
 }
 
 // kinds are the kinds of events that a guard reads. A start matters only while a breaker is open.
-func (g *Guard) kinds() []process.EventKind {
+func (g *Driver) kinds() []process.EventKind {
 	kinds := append(breaker.FailureKinds(), process.EventUpdated)
 	if len(g.opened) > 0 {
 		kinds = append(kinds, process.EventStarted)
@@ -164,7 +164,7 @@ func (g *Guard) kinds() []process.EventKind {
 	return kinds
 }
 
-func (g *Guard) note(e *store.StoredEvent) {
+func (g *Driver) note(e *store.StoredEvent) {
 	id := of(e.Event.Process)
 	if e.Event.Kind == process.EventUpdated || e.Event.Kind == process.EventStarted {
 		if g.fresh[id] == nil {
@@ -193,7 +193,7 @@ func of(id process.ID) process.ID {
 }
 
 // Step looks once at events and breakers, and does what is to do.
-func (g *Guard) Step(ctx context.Context) error {
+func (g *Driver) Step(ctx context.Context) error {
 	if err := g.read(ctx); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (g *Guard) Step(ctx context.Context) error {
 }
 
 // read takes the new failures, and forgets the old ones.
-func (g *Guard) read(ctx context.Context) error {
+func (g *Driver) read(ctx context.Context) error {
 	f := store.EventFilter{Kinds: g.kinds()}
 	for {
 		events, next, err := g.Store.EventsAfter(ctx, g.cursor, f, page)
@@ -258,7 +258,7 @@ func (g *Guard) read(ctx context.Context) error {
 }
 
 // forget drops the failures that are too old, and those of a spec that the host does not have any more.
-func (g *Guard) forget(oldest time.Time) {
+func (g *Driver) forget(oldest time.Time) {
 	for id, list := range g.failures {
 		var kept []breaker.Failure
 		for _, f := range list {
@@ -285,7 +285,7 @@ func (g *Guard) forget(oldest time.Time) {
 // judge opens the breaker of a process if its failures ask for that. last is the last breaker of the process. If that
 // is open, it makes way for one of a release that more hosts have. Only failures since its opening count for that: a
 // host that failed before may have got the other revision since. Those before an update of the host never count.
-func (g *Guard) judge(ctx context.Context, id process.ID, failures []breaker.Failure, last store.Breaker, isOpen bool,
+func (g *Driver) judge(ctx context.Context, id process.ID, failures []breaker.Failure, last store.Breaker, isOpen bool,
 	now time.Time,
 ) (*store.Breaker, error) {
 	since := last.Closed
@@ -327,7 +327,7 @@ func (g *Guard) judge(ctx context.Context, id process.ID, failures []breaker.Fai
 }
 
 // makeWay tells that an open breaker ends, because another release fails on more hosts.
-func (g *Guard) makeWay(ctx context.Context, b store.Breaker, now time.Time, revision int64) error {
+func (g *Driver) makeWay(ctx context.Context, b store.Breaker, now time.Time, revision int64) error {
 	if err := g.tellOpened(ctx, &b); err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func (g *Guard) makeWay(ctx context.Context, b store.Breaker, now time.Time, rev
 }
 
 // hostsOf returns the agents that keep a process running.
-func (g *Guard) hostsOf(ctx context.Context, id process.ID, now time.Time) (breaker.Hosts, error) {
+func (g *Driver) hostsOf(ctx context.Context, id process.ID, now time.Time) (breaker.Hosts, error) {
 	kept := hostsKept
 	if len(g.fresh[id]) > 0 {
 		kept = freshKept
@@ -367,7 +367,7 @@ func (g *Guard) hostsOf(ctx context.Context, id process.ID, now time.Time) (brea
 }
 
 // carryOn tells of a breaker what nobody knows yet, and closes it when its time is over.
-func (g *Guard) carryOn(ctx context.Context, b store.Breaker, now time.Time) error {
+func (g *Driver) carryOn(ctx context.Context, b store.Breaker, now time.Time) error {
 	if b.Closed.IsZero() {
 		over, err := g.isOver(ctx, &b, now)
 		if err != nil {
@@ -407,7 +407,7 @@ func (g *Guard) carryOn(ctx context.Context, b store.Breaker, now time.Time) err
 }
 
 // tellOpened tells that a breaker has opened, unless this guard has done so.
-func (g *Guard) tellOpened(ctx context.Context, b *store.Breaker) error {
+func (g *Driver) tellOpened(ctx context.Context, b *store.Breaker) error {
 	if g.opened[b.Process].Equal(b.Opened) {
 		return nil
 	}
@@ -421,7 +421,7 @@ func (g *Guard) tellOpened(ctx context.Context, b *store.Breaker) error {
 }
 
 // isOver reports whether an open breaker closes now: its time is over, or no host has its release any more.
-func (g *Guard) isOver(ctx context.Context, b *store.Breaker, now time.Time) (bool, error) {
+func (g *Driver) isOver(ctx context.Context, b *store.Breaker, now time.Time) (bool, error) {
 	if !now.Before(b.Until) {
 		return true, nil
 	}
@@ -455,7 +455,7 @@ func closedText(b *store.Breaker) string {
 
 // tell stores an event about a breaker, of the host that failed last. Its stream is the breaker's own, so the store
 // keeps each event once, whatever dies in between.
-func (g *Guard) tell(ctx context.Context, b *store.Breaker, kind process.EventKind, at time.Time, text string) error {
+func (g *Driver) tell(ctx context.Context, b *store.Breaker, kind process.EventKind, at time.Time, text string) error {
 	e := process.Event{
 		Stream: "breaker-" + strconv.FormatInt(b.Opened.UnixNano(), 36), Seq: 1, At: at.UnixMilli(), Process: b.Process,
 		Kind: kind, Actor: process.Actor{Kind: process.ActorPolicy}, Cause: process.Cause{Text: text},
@@ -483,7 +483,7 @@ func (g *Guard) tell(ctx context.Context, b *store.Breaker, kind process.EventKi
 // time. The word names
 // the revision that the agent has of the release. send skips an agent that does not answer: the next word follows, or
 // the last one expires.
-func (g *Guard) send(ctx context.Context, b *store.Breaker, now, since time.Time, word wire.Withheld,
+func (g *Driver) send(ctx context.Context, b *store.Breaker, now, since time.Time, word wire.Withheld,
 ) error {
 	found, err := g.hostsOf(ctx, b.Process, now)
 	if err != nil {

@@ -1,4 +1,4 @@
-package caretaker_test
+package upkeepdriver_test
 
 import (
 	"fmt"

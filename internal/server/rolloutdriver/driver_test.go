@@ -1,4 +1,4 @@
-package drive_test
+package rolloutdriver_test
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
-	"drover/internal/server/drive"
 	"drover/internal/server/fleet"
 	"drover/internal/server/rollout"
+	"drover/internal/server/rolloutdriver"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 )
@@ -25,7 +25,7 @@ var nginx = process.ID{Namespace: "shop", Name: "nginx"}
 type rig struct {
 	*sqlite.DB
 	t      *testing.T
-	driver *drive.Driver
+	driver *rolloutdriver.Driver
 	now    time.Time
 	// behind is how far the clock for people is behind.
 	behind time.Duration
@@ -58,7 +58,7 @@ func rigOf(t *testing.T, plan v1.RolloutPlan, op process.Op, steps []store.Rollo
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	r := &rig{DB: db, t: t, now: time.Unix(1_800_000_000, 0), away: map[string]bool{}, removed: map[string]bool{}, id: "ro"}
-	r.driver = drive.New(drive.Config{
+	r.driver = rolloutdriver.New(rolloutdriver.Config{
 		Store: r, Engine: r, Presence: r, Happened: func() {}, Now: func() time.Time { return r.now },
 		Wall: func() time.Time { return r.now.Add(-r.behind) }, Log: slog.New(slog.DiscardHandler),
 	})
