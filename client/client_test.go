@@ -259,11 +259,11 @@ func TestPagesAreAskedOneByOne(t *testing.T) {
 		}
 	}
 	want := []string{
-		"/behind/api/v1/agents?limit=200&state=away",
-		"/behind/api/v1/operations?app=a&cursor=at&limit=200",
+		"/behind/api/v1/hosts?limit=200&state=away",
+		"/behind/api/v1/tasks?app=a&cursor=at&limit=200",
 		"/behind/api/v1/rollouts?cursor=at&limit=200&state=held",
 		"/behind/api/v1/events?cursor=at&limit=200&name=api",
-		"/behind/api/v1/operations/op-1/results?cursor=at&limit=200&outcome=failed",
+		"/behind/api/v1/tasks/op-1/results?cursor=at&limit=200&outcome=failed",
 	}
 	if strings.Join(asked, "\n") != strings.Join(want, "\n") {
 		t.Errorf("asked\n%s\nwant\n%s", strings.Join(asked, "\n"), strings.Join(want, "\n"))

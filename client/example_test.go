@@ -155,24 +155,24 @@ func exchanges() []exchange {
 			`"kind":"process","field":"limits.open_files","want":"512","have":"100",` +
 			`"text":"the running process differs from its spec",` +
 			`"mend":"drover restart web/nginx --hosts web-1"}],"total":1,"processes":1,"unasked":[]}`},
-		{"GET /agents?policy=limited&state=online", "", 200, page(host[:len(host)-1] + `,"key":"UWEB1","build":"1.2.3",` +
+		{"GET /hosts?policy=limited&state=online", "", 200, page(host[:len(host)-1] + `,"key":"UWEB1","build":"1.2.3",` +
 			`"joined_at":` + at + `}`)},
-		{"GET /agents/counts?group=os", "", 200, `{"hosts":3,"online":2,"groups":[{"value":"debian","hosts":3,"online":2}]}`},
+		{"GET /hosts/counts?group=os", "", 200, `{"hosts":3,"online":2,"groups":[{"value":"debian","hosts":3,"online":2}]}`},
 		{
-			"POST /agents/labels", `{"hosts":["web-*"],"set":{"role":"web"},"remove":["zone"]}`, 200,
+			"POST /hosts/labels", `{"hosts":["web-*"],"set":{"role":"web"},"remove":["zone"]}`, 200,
 			`{"hosts":["web-1"]}`,
 		},
 		{
-			"POST /agents/labels?dry_run=true", `{"hosts":["web-1"],"set":{"role":"db"}}`, 200,
+			"POST /hosts/labels?dry_run=true", `{"hosts":["web-1"],"set":{"role":"db"}}`, 200,
 			`{"hosts":["web-1"],"reselected":[{"select":"role=web","processes":["shop/api"],"come":0,"cease":1}]}`,
 		},
-		{"DELETE /agents/web-1", "", 204, ""},
+		{"DELETE /hosts/web-1", "", 204, ""},
 		{
-			"POST /agents/upgrade", `{"version":"1.4.0","select":"role=web","rollout":{"batch":"10%","canary":1}}`, 202,
+			"POST /hosts/upgrade", `{"version":"1.4.0","select":"role=web","rollout":{"batch":"10%","canary":1}}`, 202,
 			strings.NewReplacer("restart", "upgrade:1.4.0", "web/nginx", "drover/agent").Replace(going),
 		},
 		{
-			"POST /agents/upgrade?dry_run=true", `{"version":"1.4.0","select":"role=web"}`, 200,
+			"POST /hosts/upgrade?dry_run=true", `{"version":"1.4.0","select":"role=web"}`, 200,
 			`{"targets":[{"namespace":"drover","name":"agent","hosts":["web-1","web-2"]}],"rollout":` +
 				strings.NewReplacer("restart", "upgrade:1.4.0", "web/nginx", "drover/agent").Replace(going) + `}`,
 		},
@@ -186,15 +186,15 @@ func exchanges() []exchange {
 		{"GET /events/stream?after=41&kind=exited", "", 200, stream},
 		{"GET /events/stream?after=41", "", 200, stream},
 
-		{"POST /operations", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}]}`, 202, operation},
+		{"POST /tasks", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}]}`, 202, operation},
 		{
-			"POST /operations?dry_run=true", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}]}`, 200,
+			"POST /tasks?dry_run=true", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}]}`, 200,
 			`{"targets":[{"namespace":"web","name":"nginx","hosts":["web-1","web-2"]}]}`,
 		},
-		{"GET /operations/op-1?wait=30", "", 200, done},
-		{"POST /operations/op-1/cancel", "", 200, `{"cancelled":1,"asked":1,"begun":0,"operation":` + operation + `}`},
+		{"GET /tasks/op-1?wait=30", "", 200, done},
+		{"POST /tasks/op-1/cancel", "", 200, `{"cancelled":1,"asked":1,"begun":0,"operation":` + operation + `}`},
 		{
-			"POST /operations", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}],` +
+			"POST /tasks", `{"op":"restart","targets":[{"namespace":"web","name":"nginx"}],` +
 				`"rollout":{"batch":"10%","canary":1}}`, 202, going,
 		},
 		{"GET /rollouts/ro-1", "", 200, paused},
@@ -206,8 +206,8 @@ func exchanges() []exchange {
 		{"POST /rollouts/ro-1/pace?batch=5%25", "", 200, going},
 		{"POST /rollouts/ro-1/approve", "", 200, going},
 		{"POST /rollouts/ro-1/undo", "", 202, going},
-		{"GET /operations?state=running", "", 200, page(operation)},
-		{"GET /operations/op-1/results?outcome=failed", "", 200, page(`{` + nginx + `,"host":"web-1",` +
+		{"GET /tasks?state=running", "", 200, page(operation)},
+		{"GET /tasks/op-1/results?outcome=failed", "", 200, page(`{` + nginx + `,"host":"web-1",` +
 			`"op":"restart","outcome":"failed","message":"it exited with status 1","hosted":true}`)},
 
 		{

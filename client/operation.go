@@ -13,13 +13,13 @@ import (
 // Submit begins an operation. When it returns, the server has the operation on disk and will execute it.
 func (c *Client) Submit(ctx context.Context, r Request) (Operation, error) {
 	var o Operation
-	err := c.within(ctx, submitTime, at(v1.RouteCreateOperation), nil, r, &o)
+	err := c.within(ctx, submitTime, at(v1.RouteCreateTask), nil, r, &o)
 	return o, err
 }
 
 // PlanOperation returns what a request would do, after all checks of Submit and RollOut, and does nothing.
 func (c *Client) PlanOperation(ctx context.Context, r Request) (p OperationPlan, err error) {
-	err = c.do(ctx, at(v1.RouteCreateOperation), url.Values{"dry_run": {"true"}}, r, &p)
+	err = c.do(ctx, at(v1.RouteCreateTask), url.Values{"dry_run": {"true"}}, r, &p)
 	return p, err
 }
 
@@ -31,7 +31,7 @@ func (c *Client) Operation(ctx context.Context, id string, wait time.Duration) (
 		query.Set("wait", strconv.FormatFloat(wait.Seconds(), 'f', -1, 64))
 	}
 	var o Operation
-	err := c.within(ctx, answerTime+wait, at(v1.RouteGetOperation, id), query, nil, &o)
+	err := c.within(ctx, answerTime+wait, at(v1.RouteGetTask, id), query, nil, &o)
 	return o, err
 }
 
@@ -39,7 +39,7 @@ func (c *Client) Operation(ctx context.Context, id string, wait time.Duration) (
 // themselves.
 func (c *Client) Cancel(ctx context.Context, id string) (Cancellation, error) {
 	var answer Cancellation
-	err := c.do(ctx, at(v1.RouteCancelOperation, id), nil, nil, &answer)
+	err := c.do(ctx, at(v1.RouteCancelTask, id), nil, nil, &answer)
 	return answer, err
 }
 
@@ -82,12 +82,12 @@ func (f *OperationFilter) query() url.Values {
 
 // Operations lists operations, newest first.
 func (c *Client) Operations(ctx context.Context, f OperationFilter) iter.Seq2[Operation, error] {
-	return pages[Operation](ctx, c, at(v1.RouteListOperations), f.query(), f.Limit)
+	return pages[Operation](ctx, c, at(v1.RouteListTasks), f.query(), f.Limit)
 }
 
 // OperationPage returns one page of Operations, in the way of AgentPage.
 func (c *Client) OperationPage(ctx context.Context, f OperationFilter, cursor string) (Page[Operation], error) {
-	return page[Operation](ctx, c, at(v1.RouteListOperations), f.query(), f.Limit, cursor)
+	return page[Operation](ctx, c, at(v1.RouteListTasks), f.query(), f.Limit, cursor)
 }
 
 // ResultFilter selects results.

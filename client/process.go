@@ -247,7 +247,7 @@ type AgentFilter struct {
 
 // Agents lists hosts, ordered by cloud area and address.
 func (c *Client) Agents(ctx context.Context, f AgentFilter) iter.Seq2[Agent, error] {
-	return pages[Agent](ctx, c, at(v1.RouteListAgents), f.query(), f.Limit)
+	return pages[Agent](ctx, c, at(v1.RouteListHosts), f.query(), f.Limit)
 }
 
 func (f *AgentFilter) query() url.Values {
@@ -265,7 +265,7 @@ func (f *AgentFilter) query() url.Values {
 
 // AgentPage returns one page of Agents, of at most f.Limit hosts, from 1 to 1000. An empty cursor is the first page.
 func (c *Client) AgentPage(ctx context.Context, f AgentFilter, cursor string) (Page[Agent], error) {
-	return page[Agent](ctx, c, at(v1.RouteListAgents), f.query(), f.Limit, cursor)
+	return page[Agent](ctx, c, at(v1.RouteListHosts), f.query(), f.Limit, cursor)
 }
 
 // CountAgents counts the hosts that match the filter; it ignores Limit of the filter. Unless groupBy is empty, it also
@@ -274,19 +274,19 @@ func (c *Client) CountAgents(ctx context.Context, f AgentFilter, groupBy string)
 	query := f.query()
 	set(query, "group", groupBy)
 	var n AgentCounts
-	err := c.do(ctx, at(v1.RouteCountAgents), query, nil, &n)
+	err := c.do(ctx, at(v1.RouteCountHosts), query, nil, &n)
 	return n, err
 }
 
 // LabelAgents sets and removes labels of hosts, of all or of none.
 func (c *Client) LabelAgents(ctx context.Context, r LabelRequest) (done Labelled, err error) {
-	err = c.do(ctx, at(v1.RouteLabelAgents), nil, r, &done)
+	err = c.do(ctx, at(v1.RouteLabelHosts), nil, r, &done)
 	return done, err
 }
 
 // PlanLabels returns what LabelAgents would do, after all its checks, and does nothing.
 func (c *Client) PlanLabels(ctx context.Context, r LabelRequest) (plan Labelled, err error) {
-	err = c.do(ctx, at(v1.RouteLabelAgents), url.Values{"dry_run": {"true"}}, r, &plan)
+	err = c.do(ctx, at(v1.RouteLabelHosts), url.Values{"dry_run": {"true"}}, r, &plan)
 	return plan, err
 }
 

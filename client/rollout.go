@@ -12,7 +12,7 @@ import (
 // the server has the rollout on disk and will carry it out.
 func (c *Client) RollOut(ctx context.Context, r Request) (Rollout, error) {
 	var answer Rollout
-	err := c.within(ctx, submitTime, at(v1.RouteCreateOperation), nil, r, &answer)
+	err := c.within(ctx, submitTime, at(v1.RouteCreateTask), nil, r, &answer)
 	return answer, err
 }
 

@@ -57,5 +57,5 @@ func (c *Client) RevokeJoinToken(ctx context.Context, id string) error {
 // RemoveAgent removes a host by its id, cloud:ip or key: the server disconnects it at once and rejects it if it
 // reconnects.
 func (c *Client) RemoveAgent(ctx context.Context, host string) error {
-	return c.do(ctx, at(v1.RouteRemoveAgent, host), nil, nil, nil)
+	return c.do(ctx, at(v1.RouteRemoveHost, host), nil, nil, nil)
 }

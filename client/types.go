@@ -37,11 +37,11 @@ type (
 	// ProcessID names a process.
 	ProcessID = v1.ProcessID
 	// Agent is a joined host.
-	Agent = v1.Agent
+	Agent = v1.JoinedHost
 	// AgentCounts are numbers of hosts.
-	AgentCounts = v1.AgentCounts
+	AgentCounts = v1.HostTotals
 	// AgentGroup is the number of hosts with one value of a label or a fact.
-	AgentGroup = v1.AgentGroup
+	AgentGroup = v1.HostGroup
 	// Facts describe a host, as its agent reports them.
 	Facts = v1.Facts
 	// LabelRequest sets and removes labels of hosts.
@@ -167,7 +167,7 @@ type (
 	// Target is one process on some hosts.
 	Target = v1.Target
 	// Operation is a task: the request of one call, and its progress.
-	Operation = v1.Operation
+	Operation = v1.Task
 	// OperationPlan is what a Request would do.
 	OperationPlan = v1.OperationPlan
 	// Rollout is an operation that spreads over its hosts in batches.

@@ -6,8 +6,8 @@ type Plan struct {
 	Changes   []Change `json:"changes"`
 	// Operation or Rollouts carry out the plan: rollouts if a process has one, one for each distinct plan. They are
 	// empty if there is nothing to do. The answer to a dry run has no operation, and its rollouts have no id.
-	Operation *Operation `json:"operation,omitempty"`
-	Rollouts  []Rollout  `json:"rollouts,omitempty"`
+	Operation *Task     `json:"operation,omitempty"`
+	Rollouts  []Rollout `json:"rollouts,omitempty"`
 	// Away are the hosts that are not connected now and have a change. Only the answer to a dry run has them.
 	Away []string `json:"away,omitempty"`
 	// Reason says why the server would refuse the plan without its dry run, or hold its rollouts: the caller may not do

@@ -25,10 +25,10 @@ const (
 	ScopeTree    = "tree"
 )
 
-// The states of an Operation.
+// The states of a Task.
 const (
-	OperationRunning = "running"
-	OperationDone    = "done"
+	TaskRunning = "running"
+	TaskDone    = "done"
 )
 
 // The outcomes of a Result: OutcomePending, OutcomeOK, or a kind of failure. A filter by OutcomeFailed selects every
@@ -116,8 +116,8 @@ type OperationPlan struct {
 	Refused int `json:"refused,omitempty"`
 }
 
-// Operation is a task: the request of one call, and its progress.
-type Operation struct {
+// Task is the request of one call, and its progress.
+type Task struct {
 	ID string `json:"id"`
 	// Op and Subject describe the first request; Requests is the number of requests.
 	Op       string `json:"op"`
@@ -133,7 +133,7 @@ type Operation struct {
 	// RequestID identifies the call in the audit log.
 	RequestID string    `json:"request_id"`
 	CreatedAt time.Time `json:"created_at"`
-	// State is OperationRunning, or OperationDone if every target has its outcome.
+	// State is TaskRunning, or TaskDone if every target has its outcome.
 	State  string `json:"state"`
 	Counts Counts `json:"counts"`
 	// LeftOut counts the processes that match the filter of the selection now and did not when it was made. The
@@ -194,7 +194,7 @@ type Cancellation struct {
 	// Begun targets go on.
 	Begun int `json:"begun"`
 	// Operation is the operation after that.
-	Operation Operation `json:"operation"`
+	Operation Task `json:"operation"`
 }
 
 // Counts is the number of targets, in total and by outcome.
@@ -224,7 +224,7 @@ type Result struct {
 }
 
 // Done reports whether every target has its outcome.
-func (o *Operation) Done() bool { return o.State == OperationDone }
+func (o *Task) Done() bool { return o.State == TaskDone }
 
 // Failed reports whether the operation on this target has failed.
 func (r *Result) Failed() bool { return r.Outcome != OutcomeOK && r.Outcome != OutcomePending }

@@ -50,7 +50,7 @@ type Changes struct {
 	Processes []ProcessChange `json:"processes"`
 	// Revisions, Operations and Rollouts began between the moments, oldest first; so did the changes of hosts.
 	Revisions  []NamespaceRevision `json:"revisions"`
-	Operations []Operation         `json:"operations"`
+	Operations []Task              `json:"operations"`
 	Rollouts   []Rollout           `json:"rollouts"`
 	Hosts      []HostChange        `json:"hosts"`
 	// OperationsKeptSince is since when the server keeps all operations and rollouts.

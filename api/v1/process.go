@@ -259,8 +259,8 @@ type Instance struct {
 	Revision int64 `json:"revision,omitempty"`
 }
 
-// Agent is a joined host.
-type Agent struct {
+// JoinedHost is a host that has joined the fleet: its names, its labels, and what its agent reports of it.
+type JoinedHost struct {
 	Host
 	// Key is the host's own public key. It stays the same if the host's names change.
 	Key string `json:"key"`
@@ -330,16 +330,16 @@ type LabelRequest struct {
 	Remove []string          `json:"remove,omitempty"`
 }
 
-// AgentCounts are numbers of hosts.
-type AgentCounts struct {
+// HostTotals counts the hosts that a filter selects.
+type HostTotals struct {
 	Hosts  int `json:"hosts"`
 	Online int `json:"online"`
 	// Groups are the hosts by the values of a label or a fact, in the order of the values, if the caller asked for it.
-	Groups []AgentGroup `json:"groups,omitempty"`
+	Groups []HostGroup `json:"groups,omitempty"`
 }
 
-// AgentGroup is the number of hosts with one value of a label or a fact. Value is empty for hosts without it.
-type AgentGroup struct {
+// HostGroup is the number of hosts with one value of a label or a fact. Value is empty for hosts without it.
+type HostGroup struct {
 	Value  string `json:"value"`
 	Hosts  int    `json:"hosts"`
 	Online int    `json:"online"`

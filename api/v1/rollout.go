@@ -115,7 +115,7 @@ type Rollout struct {
 	Hosts []RolloutHost `json:"hosts,omitempty"`
 	// Others are the operations on its processes and hosts that somebody has begun beside it, the latest first, at most
 	// 20. Only the answer about one rollout has them.
-	Others []Operation `json:"others,omitempty"`
+	Others []Task `json:"others,omitempty"`
 }
 
 // RolloutCounts is the number of hosts, in total and by state.

@@ -126,7 +126,7 @@ func (b *tab) ended() {
 func (b *tab) results(p *harness.Place) (results []harness.Object) {
 	b.t.Helper()
 	id, _, _ := strings.Cut(strings.TrimPrefix(b.where(), "/ui/tasks/"), "?")
-	status, reply := p.S.Do(http.MethodGet, "/api/v1/operations/"+id+"/results?limit=200", nil)
+	status, reply := p.S.Do(http.MethodGet, "/api/v1/tasks/"+id+"/results?limit=200", nil)
 	if status != http.StatusOK {
 		b.t.Fatalf("the results of %s: %d %v", id, status, reply)
 	}

@@ -142,7 +142,7 @@ func TestServerWaitsForItsDatabase(t *testing.T) {
 	})
 	for path, want := range map[string]int{
 		"/healthz": 200, "/api/c/compapi/v2/gse/operate_proc_v2/": 503,
-		"/api/v1/agents": 503,
+		"/api/v1/hosts": 503,
 	} {
 		if status, body := get(f.URL + path); status != want {
 			t.Errorf("while the server waits %s is %d %s, want %d", path, status, body, want)

@@ -87,7 +87,7 @@ func (w *world) see(what, name string, states ...string) row {
 func (w *world) heard(after time.Time) {
 	w.T.Helper()
 	harness.Eventually(w.T, "a message of the agent", func() bool {
-		var all []v1.Agent
+		var all []v1.JoinedHost
 		must(w.T, json.Unmarshal([]byte(w.CLI("agents", "-o", "json")), &all))
 		return len(all) == 1 && all[0].LastSeen != nil && all[0].LastSeen.After(after)
 	})

@@ -75,7 +75,7 @@ func TestJoiningThroughAProxy(t *testing.T) {
 	}
 
 	for path, want := range map[string]int{
-		"/healthz": 200, "/readyz": 200, "/api/v1/agents": 404, "/api/v1/join/": 404,
+		"/healthz": 200, "/readyz": 200, "/api/v1/hosts": 404, "/api/v1/join/": 404,
 		"/metrics": 404, "/": 404,
 	} {
 		if status := p.status(path); status != want {

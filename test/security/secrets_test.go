@@ -114,7 +114,7 @@ func (c *caller) plant() {
 				c.call(http.MethodPost, path, "{"+creds, "{"+task+"}") // a header that is cut off
 				c.call(http.MethodPut, path, "", "{"+creds+"}")
 			}
-			c.call(http.MethodGet, "/api/v1/agents", "{"+creds+"}", "")
+			c.call(http.MethodGet, "/api/v1/hosts", "{"+creds+"}", "")
 		}
 		query := url.Values{
 			"bk_app_code": {"made"}, "bk_app_secret": {secret}, "bk_token": {token},
@@ -122,7 +122,7 @@ func (c *caller) plant() {
 		}.Encode()
 		c.call(http.MethodGet, "/api/c/compapi/v2/gse/get_proc_operate_result_v2/?"+query, "", "")
 		c.call(http.MethodPost, "/api/c/compapi/v2/gse/get_proc_operate_result_v2/", "", query)
-		c.call(http.MethodGet, "/api/v1/agents?"+query, "", "")
+		c.call(http.MethodGet, "/api/v1/hosts?"+query, "", "")
 	}
 	for _, wrong := range []string{
 		`"bk_app_code": "made", "bk_app_secret": "` + mark + `-wrong"`,
@@ -137,7 +137,7 @@ func (c *caller) plant() {
 	} {
 		for _, path := range []string{
 			"/api/c/compapi/v2/job/get_proc_result/", "/api/v2/proc/operate_proc_multi",
-			"/api/v1/operations",
+			"/api/v1/tasks",
 		} {
 			c.call(http.MethodPost, path, "{"+wrong+"}", "{"+task+"}")
 			c.call(http.MethodPost, path, "", "{"+task+", "+wrong+"}")

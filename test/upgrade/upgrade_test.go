@@ -126,7 +126,7 @@ func (w *watch) replace(end syscall.Signal, binary string) {
 			restarted = append(restarted, s)
 		}
 	}
-	id := w.do(http.MethodPost, "/api/v1/operations", harness.Object{"op": "restart", "targets": targets},
+	id := w.do(http.MethodPost, "/api/v1/tasks", harness.Object{"op": "restart", "targets": targets},
 		http.StatusAccepted)["id"].(string)
 	w.operations++
 	harness.Eventually(w.t, "a restart to be under way", func() bool {
@@ -146,7 +146,7 @@ func (w *watch) replace(end syscall.Signal, binary string) {
 	w.away = append(w.away, absence{gone, time.Now()})
 	var reply harness.Object
 	harness.Eventually(w.t, "the restarts to be done", func() bool {
-		reply = w.do(http.MethodGet, "/api/v1/operations/"+id+"?wait=20", nil, http.StatusOK)
+		reply = w.do(http.MethodGet, "/api/v1/tasks/"+id+"?wait=20", nil, http.StatusOK)
 		return reply["state"] == "done"
 	})
 	if counts := reply["counts"].(harness.Object); counts["ok"] != float64(len(targets)) {

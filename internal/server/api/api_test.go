@@ -138,21 +138,21 @@ func TestProcessesOfOthersAreHidden(t *testing.T) {
 	same(t, "get", []string{"web-1"}, r.want(200, r.call("narrow", "GET", "/processes/a/x", nil)).items("host.id"))
 	r.refused(r.call("narrow", "GET", "/processes/b/x", nil), 403, "")
 	r.refused(r.call("narrow", "GET", "/processes/none/x", nil), 403, "")
-	same(t, "hosts", []string{"web-1", "0:10.0.0.2"}, r.want(200, r.call("narrow", "GET", "/agents", nil)).items("id"))
+	same(t, "hosts", []string{"web-1", "0:10.0.0.2"}, r.want(200, r.call("narrow", "GET", "/hosts", nil)).items("id"))
 	r.app("nothing", "start on a")
-	r.refused(r.call("nothing", "GET", "/agents", nil), 403, "")
+	r.refused(r.call("nothing", "GET", "/hosts", nil), 403, "")
 }
 
 func TestAgents(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	all := []string{"web-1 true", "0:10.0.0.2 true", "3:10.0.0.3 false"}
-	same(t, "all", all, r.want(200, r.call("admin", "GET", "/agents", nil)).items("id", "online"))
-	same(t, "away", all[2:], r.want(200, r.call("admin", "GET", "/agents?state=away", nil)).items("id", "online"))
-	same(t, "by pattern", all[:2], r.want(200, r.call("admin", "GET", "/agents?host=0:*", nil)).items("id", "online"))
-	first := r.want(200, r.call("admin", "GET", "/agents?limit=2", nil))
+	same(t, "all", all, r.want(200, r.call("admin", "GET", "/hosts", nil)).items("id", "online"))
+	same(t, "away", all[2:], r.want(200, r.call("admin", "GET", "/hosts?state=away", nil)).items("id", "online"))
+	same(t, "by pattern", all[:2], r.want(200, r.call("admin", "GET", "/hosts?host=0:*", nil)).items("id", "online"))
+	first := r.want(200, r.call("admin", "GET", "/hosts?limit=2", nil))
 	same(t, "first page", all[:2], first.items("id", "online"))
-	second := r.want(200, r.call("admin", "GET", "/agents?limit=2&cursor="+first.cursor(), nil))
+	second := r.want(200, r.call("admin", "GET", "/hosts?limit=2&cursor="+first.cursor(), nil))
 	same(t, "second page", all[2:], second.items("id", "online"))
 	if second.cursor() != "" {
 		t.Error("the last page leads to another")
@@ -160,7 +160,7 @@ func TestAgents(t *testing.T) {
 	r.must(r.fleet.Remove(t.Context(), plain, func(ctx context.Context) error {
 		return r.store.RemoveAgent(ctx, plain, time.Now(), nil)
 	}))
-	after := r.want(200, r.call("admin", "GET", "/agents?limit=2&cursor="+first.cursor(), nil))
+	after := r.want(200, r.call("admin", "GET", "/hosts?limit=2&cursor="+first.cursor(), nil))
 	same(t, "second page, when the last of the first was removed", all[2:], after.items("id", "online"))
 }
 
@@ -213,29 +213,29 @@ func TestBadCalls(t *testing.T) {
 		"/processes?cursor=x":                               "cursor",
 		"/processes?host=" + strings.Repeat("x", 2049):      "host",
 		"/processes?namespace=" + strings.Repeat("x", 2049): "namespace",
-		"/agents?host=x" + strings.Repeat("&host=*a*", 33):  "host",
+		"/hosts?host=x" + strings.Repeat("&host=*a*", 33):   "host",
 		"/processes?spec=yes":                               "spec",
-		"/agents?state=up":                                  "state",
-		"/operations?state=up":                              "state",
-		"/operations/x?wait=61":                             "wait",
-		"/operations/x?wait=NaN":                            "wait",
-		"/operations/x/results?outcome=x":                   "outcome",
+		"/hosts?state=up":                                   "state",
+		"/tasks?state=up":                                   "state",
+		"/tasks/x?wait=61":                                  "wait",
+		"/tasks/x?wait=NaN":                                 "wait",
+		"/tasks/x/results?outcome=x":                        "outcome",
 		"/audit?since=yesterday":                            "since",
 		"/audit?allowed=1":                                  "allowed",
 		"/users?x=":                                         "x",
 	} {
 		r.refused(r.call("admin", "GET", query, nil), 422, field)
 	}
-	choices := r.call("admin", "GET", "/operations/x/results?outcome=x", nil)
+	choices := r.call("admin", "GET", "/tasks/x/results?outcome=x", nil)
 	if text := fmt.Sprint(choices.body["errors"]); !strings.Contains(text, "expected ok, failed or pending") {
 		t.Errorf("a wrong choice is refused by %s", text)
 	}
 	r.refused(r.call("admin", "GET", "/nowhere", nil), 404, "")
-	a := r.call("admin", "DELETE", "/operations", nil)
+	a := r.call("admin", "DELETE", "/tasks", nil)
 	r.refused(a, 405, "")
 	same(t, "allowed", "GET, POST", a.header.Get("Allow"))
 	huge := `{"op":"start","targets":[{"namespace":"a","name":"` + strings.Repeat("x", 17<<20) + `"}]}`
-	r.refused(r.call("admin", "POST", "/operations", huge), 413, "")
+	r.refused(r.call("admin", "POST", "/tasks", huge), 413, "")
 }
 
 // TestUnknownFieldsBesideOtherFaults: the faults of a body are told at once, those of unknown fields first.
@@ -246,7 +246,7 @@ func TestUnknownFieldsBesideOtherFaults(t *testing.T) {
 		body map[string]any
 		want []string
 	}{
-		"/operations": {
+		"/tasks": {
 			map[string]any{
 				"op": "dance", "host_timeout_seconds": 0, "colour": 1, "targets": []any{map[string]any{"nam": "x"}},
 			},
@@ -287,20 +287,20 @@ func TestFieldsAreThoseThatAreSpeltSo(t *testing.T) {
 		"targets[0].Name": body("", `,"Name":"y"`, ""), "targets[0].hosts": body("", `,"hosts":[]`, ""),
 		"spec.USER": body("", "", `,"USER":"nobody"`), "spec.user": body("", "", `,"user":"nobody"`),
 	} {
-		r.refused(r.call("admin", "POST", "/operations", text), 422, field)
+		r.refused(r.call("admin", "POST", "/tasks", text), 422, field)
 	}
-	r.want(202, r.call("admin", "POST", "/operations", body("", "", "")))
+	r.want(202, r.call("admin", "POST", "/tasks", body("", "", "")))
 }
 
 func TestHangingUpIsNoFailure(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	id := r.want(202,
-		r.call("admin", "POST", "/operations",
+		r.call("admin", "POST", "/tasks",
 			`{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`)).body["id"].(string)
 	ctx, cancel := context.WithCancel(call.WithOperator(context.Background(), access.LocalAdmin(0)))
 	cancel()
-	r.send(ctx, "", "GET", "/operations/"+id+"?wait=60", nil)
+	r.send(ctx, "", "GET", "/tasks/"+id+"?wait=60", nil)
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 1})
 	r.must(err)
 	same(t, "code", 499, rows[0].Code)
@@ -310,8 +310,8 @@ func TestAudit(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	r.call("nobody", "GET", "/processes", nil)
-	r.call("admin", "GET", "/agents", nil)
-	r.call("admin", "GET", "/agents", nil)
+	r.call("admin", "GET", "/hosts", nil)
+	r.call("admin", "GET", "/hosts", nil)
 	a := r.want(200, r.call("admin", "GET", "/audit?limit=2", nil))
 	same(t, "newest", []string{"agents.list true", "agents.list true"}, a.items("action", "allowed"))
 	a = r.want(200, r.call("admin", "GET", "/audit?limit=2&action=processes.list&cursor="+a.cursor(), nil))
@@ -319,7 +319,7 @@ func TestAudit(t *testing.T) {
 	a = r.want(200, r.call("admin", "GET", "/audit?allowed=false", nil))
 	same(t, "denied", []string{"processes.list"}, a.items("action"))
 	r.call("admin", "POST", "/apps", map[string]any{})
-	r.want(200, r.call("admin", "POST", "/agents/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"web"}}`))
+	r.want(200, r.call("admin", "POST", "/hosts/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"web"}}`))
 	a = r.want(200, r.call("admin", "GET", "/audit?limit=1", nil))
 	same(t, "a dry run", []string{"agents.label.dry-run true"}, a.items("action", "allowed"))
 	a = r.want(200, r.call("admin", "GET", "/audit?changes=true", nil))
@@ -367,7 +367,7 @@ func TestFullDisk(t *testing.T) {
 	r.engine.full = &store.FullError{Since: since, Err: errors.New("no space left on device")}
 	const reason = "the disk of the server's database is full, since 2026-11-20T10:30:00Z"
 	order := map[string]any{"op": "start", "targets": []any{map[string]any{"namespace": "web", "name": "nginx"}}}
-	refused := r.want(http.StatusInsufficientStorage, r.call("admin", http.MethodPost, "/operations", order))
+	refused := r.want(http.StatusInsufficientStorage, r.call("admin", http.MethodPost, "/tasks", order))
 	if detail := fmt.Sprint(refused.body["detail"]); !strings.HasPrefix(detail, "cannot accept the operation: "+
 		reason) {
 		t.Errorf("start: %s", detail)
@@ -390,7 +390,7 @@ func TestDatabaseThatIsAway(t *testing.T) {
 		http.StatusInternalServerError: errors.New("a fault"),
 	} {
 		r.engine.full = fault
-		refused := r.want(status, r.call("admin", http.MethodPost, "/operations", order))
+		refused := r.want(status, r.call("admin", http.MethodPost, "/tasks", order))
 		detail := fmt.Sprint(refused.body["detail"])
 		if away := strings.Contains(detail, "the server's database is away; try again later"); away != errors.Is(fault, store.ErrAway) {
 			t.Errorf("%v: %s", fault, detail)
@@ -404,7 +404,7 @@ func TestNumbersOutOfRange(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	register := func(part string) answer {
-		return r.call("admin", http.MethodPost, "/operations",
+		return r.call("admin", http.MethodPost, "/tasks",
 			`{"op":"register","targets":[{"namespace":"web","name":"x","hosts":["`+"0:10.0.0.1"+`"]}],"spec":{
 			"process_name":"x","user":"root","start":"x",`+part+`}}`)
 	}
@@ -431,12 +431,12 @@ func TestPollsAreNoRows(t *testing.T) {
 	r.app("other")
 	r.observe("web/nginx@" + web + " running")
 	order := map[string]any{"op": "stop", "targets": []any{map[string]any{"namespace": "web", "name": "nginx"}}}
-	id := fmt.Sprint(r.want(http.StatusAccepted, r.call("admin", http.MethodPost, "/operations", order)).body["id"])
+	id := fmt.Sprint(r.want(http.StatusAccepted, r.call("admin", http.MethodPost, "/tasks", order)).body["id"])
 	for range 3 {
-		r.want(http.StatusOK, r.call("admin", http.MethodGet, "/operations/"+id, nil))
+		r.want(http.StatusOK, r.call("admin", http.MethodGet, "/tasks/"+id, nil))
 	}
-	r.want(http.StatusNotFound, r.call("admin", http.MethodGet, "/operations/none", nil))
-	r.want(http.StatusOK, r.call("other", http.MethodGet, "/operations/"+id, nil))
+	r.want(http.StatusNotFound, r.call("admin", http.MethodGet, "/tasks/none", nil))
+	r.want(http.StatusOK, r.call("other", http.MethodGet, "/tasks/"+id, nil))
 	rows := r.want(http.StatusOK, r.call("admin", http.MethodGet, "/audit?action=operations.get", nil)).items("app",
 		"target")
 	if want := []string{"other " + id, "admin none"}; !slices.Equal(rows, want) {
@@ -478,17 +478,17 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		},
 		{"POST", "/users", `{"name":"","grants":[{"operations":["fly"]}]}`, "name grants[0].namespaces grants[0].operations[0]"},
 		{
-			"POST", "/operations", `{"op":"start","targets":[{"namespace":"","name":"x"},{"namespace":"n","name":"x","hosts":[""]}],
+			"POST", "/tasks", `{"op":"start","targets":[{"namespace":"","name":"x"},{"namespace":"n","name":"x","hosts":[""]}],
 			"select":"a b","signal":"HUP","host_timeout_seconds":0,"rollout":{"canary":-1,"order":"x y"}}`,
 			"targets[0].namespace targets[1].hosts[0] select host_timeout_seconds signal rollout.batch rollout.canary rollout.order",
 		},
 		{
-			"POST", "/operations", `{"op":"fly","processes":["a/x"],"hosts":[],"labels":"","host_timeout_seconds":0}`,
+			"POST", "/tasks", `{"op":"fly","processes":["a/x"],"hosts":[],"labels":"","host_timeout_seconds":0}`,
 			"op hosts labels host_timeout_seconds",
 		},
-		{"POST", "/operations", `{"op":"start","targets":[{"namespace":"n","name":"x","hosts":[]}]}`, "targets[0].hosts"},
-		{"POST", "/operations", `{"op":"start","processes":["a/x"],"take_over":true,"beside":true}`, "beside"},
-		{"POST", "/operations", `{"op":"restart","processes":["a/x"],"take_over":true}`, "take_over"},
+		{"POST", "/tasks", `{"op":"start","targets":[{"namespace":"n","name":"x","hosts":[]}]}`, "targets[0].hosts"},
+		{"POST", "/tasks", `{"op":"start","processes":["a/x"],"take_over":true,"beside":true}`, "beside"},
+		{"POST", "/tasks", `{"op":"restart","processes":["a/x"],"take_over":true}`, "take_over"},
 		{
 			"POST", "/schedules", `{"name":"n","cron":"0 3 * * *","request":{"op":"start","processes":["a/x"],"beside":true}}`,
 			"request.take_over",

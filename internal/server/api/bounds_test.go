@@ -66,14 +66,14 @@ func TestLimitOfTargets(t *testing.T) {
 		same(t, "detail", any("not allowed: "+subject+
 			": the call has 3 targets, and the right allows at most 2 in one call"), a.body["detail"])
 	}
-	r.want(202, r.call("two", "POST", "/operations", both))
-	names(r.call("two", "POST", "/operations", all), "restart a/x")
-	names(r.call("two", "POST", "/operations", ownSpec), "start a/x")
-	r.want(202, r.call("more", "POST", "/operations", all))
+	r.want(202, r.call("two", "POST", "/tasks", both))
+	names(r.call("two", "POST", "/tasks", all), "restart a/x")
+	names(r.call("two", "POST", "/tasks", ownSpec), "start a/x")
+	r.want(202, r.call("more", "POST", "/tasks", all))
 	same(t, "reads have no limit", 3, len(r.want(200, r.call("two", "GET", "/processes?namespace=a", nil)).items("name")))
 
-	r.want(200, r.call("two", "POST", "/agents/labels", `{"hosts":["0:*"],"set":{"k":"v"}}`))
-	names(r.call("two", "POST", "/agents/labels", `{"hosts":["*"],"set":{"k":"v"}}`), "label-agents")
+	r.want(200, r.call("two", "POST", "/hosts/labels", `{"hosts":["0:*"],"set":{"k":"v"}}`))
+	names(r.call("two", "POST", "/hosts/labels", `{"hosts":["*"],"set":{"k":"v"}}`), "label-agents")
 
 	selected := r.want(201, r.call("two", "POST", "/selections?namespace=a", `{"op":"restart"}`))
 	same(t, "denied", any(3.0), selected.body["denied_count"])

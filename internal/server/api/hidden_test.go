@@ -18,7 +18,7 @@ func TestARefusalTellsNothing(t *testing.T) {
 	r.observe("secret/x@"+web+" running", "mine/x@"+web+" running", "mine/x@"+plain+" running")
 	submit := func(app, namespace, name string, hosts ...string) string {
 		t.Helper()
-		a := r.call(app, "POST", "/operations", map[string]any{
+		a := r.call(app, "POST", "/tasks", map[string]any{
 			"op": "stop", "targets": []any{map[string]any{"namespace": namespace, "name": name, "hosts": hosts}},
 		})
 		r.refused(a, 403, "")
@@ -49,7 +49,7 @@ func TestARefusalTellsNothing(t *testing.T) {
 		}
 	}
 	r.app("area", "stop on mine at 0:10.99.*")
-	r.refused(r.call("area", "POST", "/operations", map[string]any{
+	r.refused(r.call("area", "POST", "/tasks", map[string]any{
 		"op":      "stop",
 		"targets": []any{map[string]any{"namespace": "mine", "name": "x", "hosts": []string{"0:10.99.0.1"}}},
 	}), 422, "targets[0].hosts[0]")

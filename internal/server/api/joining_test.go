@@ -134,7 +134,7 @@ func TestTokensRefused(t *testing.T) {
 		{"GET", "/tokens"},
 		{"GET", "/tokens/x"},
 		{"DELETE", "/tokens/x"},
-		{"DELETE", "/agents/web-1"},
+		{"DELETE", "/hosts/web-1"},
 		{"GET", "/proxies"},
 		{"DELETE", "/proxies/x"},
 	} {
@@ -147,7 +147,7 @@ func TestTokensRefused(t *testing.T) {
 	dev.app("admin")
 	dev.refused(dev.call("admin", "POST", "/tokens", `{"cloud":0,"uses":1,"ttl_seconds":1}`), 409, "")
 	dev.refused(dev.call("", "POST", "/join", `{}`), 409, "")
-	dev.refused(dev.call("admin", "DELETE", "/agents/web-1", nil), 409, "")
+	dev.refused(dev.call("admin", "DELETE", "/hosts/web-1", nil), 409, "")
 }
 
 func TestJoinAndRemove(t *testing.T) {
@@ -177,12 +177,12 @@ func TestJoinAndRemove(t *testing.T) {
 	if joined.body["cloud"] != 3.0 || joined.body["ip"] != "10.3.0.1" {
 		t.Errorf("joined as %v", joined.body)
 	}
-	listed := r.want(200, r.call("admin", "GET", "/agents?host=3:10.3.0.1", nil))
+	listed := r.want(200, r.call("admin", "GET", "/hosts?host=3:10.3.0.1", nil))
 	same(t, "listed", []string{public + " web"}, listed.items("key", "labels.role"))
 
-	r.want(204, r.call("admin", "DELETE", "/agents/3:10.3.0.1", nil))
-	r.refused(r.call("admin", "DELETE", "/agents/"+public, nil), 404, "")
-	r.want(204, r.call("admin", "DELETE", "/agents/"+web, nil))
+	r.want(204, r.call("admin", "DELETE", "/hosts/3:10.3.0.1", nil))
+	r.refused(r.call("admin", "DELETE", "/hosts/"+public, nil), 404, "")
+	r.want(204, r.call("admin", "DELETE", "/hosts/"+web, nil))
 
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "join", Limit: 10})
 	r.must(err)

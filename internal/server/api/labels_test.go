@@ -53,7 +53,7 @@ func TestAgentCounts(t *testing.T) {
 		"group=fact.bios&search=DEBIAN": "1 of 1:  1/1",
 		"state=away&group=role":         "0 of 1: web 0/1",
 	} {
-		body := r.want(200, r.call("admin", "GET", "/agents/counts?"+query, nil)).body
+		body := r.want(200, r.call("admin", "GET", "/hosts/counts?"+query, nil)).body
 		var groups []string
 		list, _ := body["groups"].([]any)
 		for _, g := range list {
@@ -62,8 +62,8 @@ func TestAgentCounts(t *testing.T) {
 		}
 		same(t, query, want, strings.TrimSpace(fmt.Sprintf("%v of %v: %s", body["online"], body["hosts"], strings.Join(groups, ", "))))
 	}
-	r.refused(r.call("admin", "GET", "/agents/counts?group=a%3Db", nil), 422, "group")
-	a := r.call("admin", "GET", "/agents/counts?group=a,b&state=up", nil)
+	r.refused(r.call("admin", "GET", "/hosts/counts?group=a%3Db", nil), 422, "group")
+	a := r.call("admin", "GET", "/hosts/counts?group=a,b&state=up", nil)
 	if detail := fmt.Sprint(a.body); a.status != 422 || !strings.Contains(detail, "group") || !strings.Contains(detail, "state") {
 		t.Errorf("two faults: %d %s", a.status, detail)
 	}
@@ -85,7 +85,7 @@ func TestAgentsBySelector(t *testing.T) {
 		"agent_version=1.0,zone": "0:10.0.0.2",
 		"role=cache":             "",
 	} {
-		got := r.want(200, r.call("admin", "GET", selecting("/agents", query), nil)).items("id")
+		got := r.want(200, r.call("admin", "GET", selecting("/hosts", query), nil)).items("id")
 		same(t, query, want, strings.Join(got, " "))
 	}
 	for query, want := range map[string]string{
@@ -97,11 +97,11 @@ func TestAgentsBySelector(t *testing.T) {
 		"host=0:*&selector=role=web": "web-1",
 		"host=web-1&selector=zone":   "",
 	} {
-		got := r.want(200, r.call("admin", "GET", "/agents?"+query, nil)).items("id")
+		got := r.want(200, r.call("admin", "GET", "/hosts?"+query, nil)).items("id")
 		same(t, query, want, strings.Join(got, " "))
 	}
 	r.fleet.Loaded(web, fleet.Load{CPU: 125, Memory: 402})
-	one := r.want(200, r.call("admin", "GET", selecting("/agents", "rack"), nil)).body["items"].([]any)[0].(map[string]any)
+	one := r.want(200, r.call("admin", "GET", selecting("/hosts", "rack"), nil)).body["items"].([]any)[0].(map[string]any)
 	same(t, "labels", map[string]any{"rack": "1", "role": "web", "self": "made"}, one["labels"].(map[string]any))
 	if notes := fmt.Sprint(one["notes"]); !strings.Contains(notes, "the file system of /data has been full since 2026-11-27T03:00:00Z: ") {
 		t.Errorf("notes: %s", notes)
@@ -110,9 +110,9 @@ func TestAgentsBySelector(t *testing.T) {
 	same(t, "sources", map[string]any{"rack": "host", "role": "person", "self": "host"},
 		one["label_sources"].(map[string]any))
 	for _, query := range []string{"selector=", "selector=role%3D", "selector=a&selector=b", "selector=%20"} {
-		r.refused(r.call("admin", "GET", "/agents?"+query, nil), 422, "selector")
+		r.refused(r.call("admin", "GET", "/hosts?"+query, nil), 422, "selector")
 	}
-	a := r.call("admin", "GET", selecting("/agents", "role=web,zone=,a"), nil)
+	a := r.call("admin", "GET", selecting("/hosts", "role=web,zone=,a"), nil)
 	if detail, _ := a.body["detail"].(string); !strings.Contains(detail, "character 15") {
 		t.Errorf("the place of the fault is missing: %s", detail)
 	}
@@ -188,7 +188,7 @@ func TestOperationBySelector(t *testing.T) {
 	submit := func(app, expression, rest string) answer {
 		t.Helper()
 		text, _ := json.Marshal(expression)
-		return r.call(app, "POST", "/operations", `{"op":"restart","select":`+string(text)+`,"targets":[`+rest+`]}`)
+		return r.call(app, "POST", "/tasks", `{"op":"restart","select":`+string(text)+`,"targets":[`+rest+`]}`)
 	}
 	const x, y = `{"namespace":"a","name":"x"}`, `{"namespace":"a","name":"y"}`
 	a := r.want(202, submit("admin", " role = web ", x))
@@ -199,7 +199,7 @@ func TestOperationBySelector(t *testing.T) {
 	}}, r.engine.last.Requests)
 	// What is labelled later does not join a task, and a list shows the expression.
 	r.must(r.fleet.Label(t.Context(), []string{plain}, map[string]string{"role": "web"}, nil))
-	same(t, "kept", []string{"role=web 1"}, r.want(200, r.call("admin", "GET", "/operations", nil)).items("selector",
+	same(t, "kept", []string{"role=web 1"}, r.want(200, r.call("admin", "GET", "/tasks", nil)).items("selector",
 		"counts.targets"))
 	same(t, "later", 2.0, r.want(202, submit("shop", "role=web", x)).body["counts"].(map[string]any)["targets"])
 
@@ -214,7 +214,7 @@ func TestOperationBySelector(t *testing.T) {
 	// Of a host beyond its rights an app does not learn the labels.
 	r.refused(submit("shop", "role=db", `{"namespace":"a","name":"x","hosts":["0:10.0.0.2"]}`), 403, "")
 	r.refused(submit("shop", "role=web", `{"namespace":"a","name":"x","hosts":["0:10.0.0.2"]}`), 403, "")
-	register := r.want(202, r.call("admin", "POST", "/operations", `{"op":"register","select":"role","targets":[
+	register := r.want(202, r.call("admin", "POST", "/tasks", `{"op":"register","select":"role","targets":[
 		{"namespace":"n","name":"z"}],"spec":{"run":"sleep 1"}}`))
 	same(t, "register", 3.0, register.body["counts"].(map[string]any)["targets"])
 }
@@ -227,13 +227,13 @@ func TestLabelAgents(t *testing.T) {
 	r.observe("a/x@" + plain + " running")
 	label := func(app, body string) answer {
 		t.Helper()
-		return r.call(app, "POST", "/agents/labels", body)
+		return r.call(app, "POST", "/hosts/labels", body)
 	}
 	const stop = `{"op":"stop","targets":[{"namespace":"a","name":"x"}]}`
-	r.refused(r.call("shop", "POST", "/operations", stop), 403, "")
+	r.refused(r.call("shop", "POST", "/tasks", stop), 403, "")
 	a := r.want(200, label("labeller", `{"hosts":["0:10.0.0.2"],"set":{"role":"cache"},"remove":["zone"]}`))
 	same(t, "labelled", []any{"0:10.0.0.2"}, a.body["hosts"].([]any))
-	r.want(202, r.call("shop", "POST", "/operations", stop))
+	r.want(202, r.call("shop", "POST", "/tasks", stop))
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "agents.label", Limit: 10})
 	r.must(err)
 	if len(rows) != 1 || rows[0].App != "labeller" || rows[0].Target != "0:10.0.0.2" ||
@@ -276,7 +276,7 @@ func TestLabelAgents(t *testing.T) {
 	for i := range 64 {
 		many["l"+string(rune('a'+i/8))+string(rune('a'+i%8))] = "x"
 	}
-	r.refused(r.call("admin", "POST", "/agents/labels", map[string]any{"hosts": []string{"web-1"}, "set": many}), 422, "set")
+	r.refused(r.call("admin", "POST", "/hosts/labels", map[string]any{"hosts": []string{"web-1"}, "set": many}), 422, "set")
 }
 
 // TestTargets: Prometheus gets a bare list.
@@ -289,7 +289,7 @@ func TestTargets(t *testing.T) {
 	},
 	) {
 		t.Helper()
-		req := httptest.NewRequestWithContext(context.Background(), "GET", "/api/v1/agents/prometheus?"+query, nil)
+		req := httptest.NewRequestWithContext(context.Background(), "GET", "/api/v1/hosts/prometheus?"+query, nil)
 		req.Header.Set("X-Bkapi-Authorization", `{"bk_app_code":"`+app+`","bk_app_secret":"s","bk_username":"u"}`)
 		w := httptest.NewRecorder()
 		r.handler.ServeHTTP(w, req)

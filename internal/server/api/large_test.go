@@ -29,13 +29,13 @@ func TestLargeOperation(t *testing.T) {
 	target := map[string]any{"namespace": "a", "name": "x", "hosts": hosts}
 	begun := time.Now()
 	id := r.want(202,
-		r.call("admin", "POST", "/operations",
+		r.call("admin", "POST", "/tasks",
 			map[string]any{"op": "start", "targets": []any{target}})).body["id"].(string)
 	submitted := time.Since(begun)
 	begun = time.Now()
 	walked, query := 0, url.Values{"limit": {"1000"}}
 	for {
-		a := r.want(200, r.call("admin", "GET", "/operations/"+id+"/results?"+query.Encode(), nil))
+		a := r.want(200, r.call("admin", "GET", "/tasks/"+id+"/results?"+query.Encode(), nil))
 		walked += len(a.body["items"].([]any))
 		if a.cursor() == "" {
 			break

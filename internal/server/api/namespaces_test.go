@@ -180,7 +180,7 @@ func TestDryRunOfAnApply(t *testing.T) {
 	same(t, "busy", "<nil> 409 "+notFinished(ro["id"], "a/x"),
 		dry("admin", "&batch=1", file(`,"nice":2`, `"web-1"`)))
 	r.want(409, r.call("admin", "PUT", "/namespaces/a?batch=1", file(`,"nice":2`, `"web-1"`)))
-	busy := r.want(200, r.call("admin", "POST", "/operations?dry_run=true", map[string]any{
+	busy := r.want(200, r.call("admin", "POST", "/tasks?dry_run=true", map[string]any{
 		"op": "restart", "processes": []string{"a/x"}, "rollout": map[string]any{"batch": 1},
 	})).body
 	same(t, "operation", "409", fmt.Sprint(busy["refused"]))
@@ -281,9 +281,9 @@ func TestApplyCopies(t *testing.T) {
 		r.refused(put("true", file), 422, field)
 	}
 	one := `{"op":"start","targets":[{"namespace":"a","name":"%s","hosts":["web-1"]}],"spec":%s}`
-	r.refused(r.call("admin", "POST", "/operations", fmt.Sprintf(one, "api@9", `{`+daemon+`}`)), 422, "targets[0].name")
-	r.refused(r.call("admin", "POST", "/operations", fmt.Sprintf(one, "api", `{"run":"x","copies":2}`)), 422, "spec.copies")
-	r.want(202, r.call("admin", "POST", "/operations", fmt.Sprintf(one, "api@9", `{"run":"x"}`)))
+	r.refused(r.call("admin", "POST", "/tasks", fmt.Sprintf(one, "api@9", `{`+daemon+`}`)), 422, "targets[0].name")
+	r.refused(r.call("admin", "POST", "/tasks", fmt.Sprintf(one, "api", `{"run":"x","copies":2}`)), 422, "spec.copies")
+	r.want(202, r.call("admin", "POST", "/tasks", fmt.Sprintf(one, "api@9", `{"run":"x"}`)))
 }
 
 // TestNamesOfCopies: the name of a process also selects its copies, and that of a copy the copy alone.

@@ -19,7 +19,7 @@ func TestOperationIsSubmitted(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
-	a := r.want(202, r.call("admin", "POST", "/operations", map[string]any{
+	a := r.want(202, r.call("admin", "POST", "/tasks", map[string]any{
 		"op": "restart", "targets": []any{
 			map[string]any{"namespace": "a", "name": "x"},
 			// the same host twice more
@@ -28,7 +28,7 @@ func TestOperationIsSubmitted(t *testing.T) {
 		},
 	}))
 	id := a.body["id"].(string)
-	same(t, "location", "/api/v1/operations/"+id, a.header.Get("Location"))
+	same(t, "location", "/api/v1/tasks/"+id, a.header.Get("Location"))
 	same(t, "counts", map[string]any{"targets": 3.0, "ok": 0.0, "failed": 0.0, "pending": 3.0},
 		a.body["counts"].(map[string]any))
 	same(t, "requests", []store.Request{
@@ -45,7 +45,7 @@ func TestOperationIsSubmitted(t *testing.T) {
 		!strings.Contains(string(rows[0].Detail), id) {
 		t.Errorf("audit rows %+v", rows)
 	}
-	same(t, "get", a.body, r.want(200, r.call("admin", "GET", "/operations/"+id, nil)).body)
+	same(t, "get", a.body, r.want(200, r.call("admin", "GET", "/tasks/"+id, nil)).body)
 }
 
 // TestDryRunOfAnOperation: it checks what the call checks, tells targets, batches and the approval, and stores nothing.
@@ -56,12 +56,12 @@ func TestDryRunOfAnOperation(t *testing.T) {
 	r.remake(func(c *api.Config) { c.Breadth = 1 })
 	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
 	dry := func(app, more string) answer {
-		return r.call(app, "POST", "/operations?dry_run=true", `{"op":"restart","processes":["a/*"]`+more+`}`)
+		return r.call(app, "POST", "/tasks?dry_run=true", `{"op":"restart","processes":["a/*"]`+more+`}`)
 	}
 	same(t, "within the limit", any(nil), r.want(200, dry("narrow", "")).body["reason"])
 	r.refused(dry("admin", `,"colour":1`), 422, "colour")
 	r.refused(dry("admin", `,"rollout":{"batch":1},"at":"2030-01-01T00:00:00Z"`), 422, "at")
-	r.want(403, r.call("narrow", "POST", "/operations?dry_run=true",
+	r.want(403, r.call("narrow", "POST", "/tasks?dry_run=true",
 		`{"op":"stop","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`))
 	for more, want := range map[string][]any{
 		"":                       {0, "the call is for 2 hosts, and above 1 this server demands the approval of a second person: use a rollout"},
@@ -85,7 +85,7 @@ func TestDryRunOfAnOperation(t *testing.T) {
 	}
 	r.observe("a/x@" + gone + " running")
 	same(t, "away", any([]any{"3:10.0.0.3"}), r.want(200, dry("admin", "")).body["away"])
-	if n := len(r.want(200, r.call("admin", "GET", "/operations", nil)).items("id")) +
+	if n := len(r.want(200, r.call("admin", "GET", "/tasks", nil)).items("id")) +
 		len(r.want(200, r.call("admin", "GET", "/rollouts", nil)).items("id")); n > 0 {
 		t.Errorf("dry runs have stored %d operations", n)
 	}
@@ -96,7 +96,7 @@ func TestNoRoomForAnOperation(t *testing.T) {
 	r.app("admin")
 	r.observe("a/x@" + web + " running")
 	r.engine.full = &task.BusyError{Open: 9, Most: 10, Retry: 2 * time.Second}
-	a := r.call("admin", "POST", "/operations",
+	a := r.call("admin", "POST", "/tasks",
 		`{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`)
 	r.refused(a, 429, "")
 	same(t, "retry", "2", a.header.Get("Retry-After"))
@@ -153,13 +153,13 @@ func TestOperationIsRefused(t *testing.T) {
 		{"narrow", `{"op":"stop",` + one + `}`, 403, ""},
 		{"narrow", `{"op":"restart","targets":[{"namespace":"b","name":"none"}]}`, 403, ""},
 	} {
-		r.refused(r.call(tt.app, "POST", "/operations", tt.body), tt.status, tt.field)
+		r.refused(r.call(tt.app, "POST", "/tasks", tt.body), tt.status, tt.field)
 	}
 	if r.engine.last != nil {
 		t.Errorf("a refused operation was submitted: %+v", r.engine.last)
 	}
 	r.want(202,
-		r.call("narrow", "POST", "/operations",
+		r.call("narrow", "POST", "/tasks",
 			`{"op":"restart","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`))
 }
 
@@ -180,7 +180,7 @@ func TestWrongOperationHidesNoFault(t *testing.T) {
 			"spec", "at", "rollout", "rollout.batch",
 		},
 	} {
-		answer := r.call("admin", "POST", "/operations", body)
+		answer := r.call("admin", "POST", "/tasks", body)
 		r.want(422, answer)
 		if got := answer.faults(); !slices.Equal(got, want) {
 			t.Errorf("%s: the faults are of %q, want %q", body, got, want)
@@ -198,10 +198,10 @@ func TestResults(t *testing.T) {
 		"hosts": []string{"web-1", "0:10.0.0.2", "3:10.0.0.3"},
 	}}
 	id := r.want(202,
-		r.call("mine", "POST", "/operations", map[string]any{"op": "start", "targets": targets})).body["id"].(string)
+		r.call("mine", "POST", "/tasks", map[string]any{"op": "start", "targets": targets})).body["id"].(string)
 	r.engine.finish(t, web, process.Outcome{Text: process.Success, Hosted: true})
 	results := func(query string) []string {
-		return r.want(200, r.call("mine", "GET", "/operations/"+id+"/results"+query, nil)).items("host", "outcome",
+		return r.want(200, r.call("mine", "GET", "/tasks/"+id+"/results"+query, nil)).items("host", "outcome",
 			"hosted")
 	}
 	all := []string{"web-1 ok true", "0:10.0.0.2 pending false", "3:10.0.0.3 pending false"}
@@ -209,7 +209,7 @@ func TestResults(t *testing.T) {
 	same(t, "ok", all[:1], results("?outcome=ok"))
 	same(t, "pending", all[1:], results("?outcome=pending"))
 	same(t, "failed", []string(nil), results("?outcome=failed"))
-	first := r.want(200, r.call("mine", "GET", "/operations/"+id+"/results?limit=2", nil))
+	first := r.want(200, r.call("mine", "GET", "/tasks/"+id+"/results?limit=2", nil))
 	same(t, "first page", all[:2], first.items("host", "outcome", "hosted"))
 	same(t, "second page", all[2:], results("?limit=2&cursor="+first.cursor()))
 
@@ -223,7 +223,7 @@ func TestResults(t *testing.T) {
 	some := access.Grant{Operations: []string{"read"}, Namespaces: []string{"b"}}
 	for _, rights := range [][]access.Grant{nil, {some}} {
 		withdrawn(rights...)
-		r.refused(r.call("mine", "GET", "/operations/"+id+"/results", nil), 403, "")
+		r.refused(r.call("mine", "GET", "/tasks/"+id+"/results", nil), 403, "")
 	}
 	some.Namespaces = []string{"a"}
 	withdrawn(some)
@@ -231,7 +231,7 @@ func TestResults(t *testing.T) {
 	same(t, "of who may still read", all, results(""))
 	same(t, "readings of the task", before+1, r.taskReads.Load())
 
-	for _, path := range []string{"/operations/" + id, "/operations/" + id + "/results", "/operations/none"} {
+	for _, path := range []string{"/tasks/" + id, "/tasks/" + id + "/results", "/tasks/none"} {
 		r.refused(r.call("theirs", "GET", path, nil), 404, "")
 	}
 	for app, want := range map[string]int{"mine": 1, "theirs": 0, "admin": 1} {
@@ -239,7 +239,7 @@ func TestResults(t *testing.T) {
 			"": want, "?state=running": want, "?state=done": 0, "?app=mine": want,
 			"?app=other": 0,
 		} {
-			if got := len(r.want(200, r.call(app, "GET", "/operations"+query, nil)).items("id")); got != n {
+			if got := len(r.want(200, r.call(app, "GET", "/tasks"+query, nil)).items("id")); got != n {
 				t.Errorf("%s sees %d operations with %q, want %d", app, got, query, n)
 			}
 		}
@@ -265,15 +265,15 @@ func TestWhatWasSoAlready(t *testing.T) {
 		r.app("admin")
 		targets := []any{map[string]any{"namespace": "a", "name": "x", "hosts": []string{"web-1", "0:10.0.0.2"}}}
 		id := r.want(202,
-			r.call("admin", "POST", "/operations", map[string]any{"op": tt.op, "targets": targets})).body["id"].(string)
+			r.call("admin", "POST", "/tasks", map[string]any{"op": tt.op, "targets": targets})).body["id"].(string)
 		r.engine.finish(t, web, process.Outcome{Fault: tt.fault, Text: "pid 17"})
 		ok, failed, of := 0, 1, "failed"
 		if strings.HasPrefix(tt.want, "ok") {
 			ok, failed, of = 1, 0, "ok"
 		}
-		page := r.want(200, r.call("admin", "GET", "/operations/"+id+"/results?outcome="+of, nil))
+		page := r.want(200, r.call("admin", "GET", "/tasks/"+id+"/results?outcome="+of, nil))
 		same(t, string(tt.op), tt.want, page.items("outcome", "message")[0])
-		counts := r.want(200, r.call("admin", "GET", "/operations/"+id, nil)).body["counts"]
+		counts := r.want(200, r.call("admin", "GET", "/tasks/"+id, nil)).body["counts"]
 		same(t, string(tt.op)+" counts", map[string]any{
 			"targets": 2.0, "ok": float64(ok), "failed": float64(failed),
 			"pending": 1.0,
@@ -287,7 +287,7 @@ func TestHostTimeout(t *testing.T) {
 	r.app("admin")
 	submit := func(seconds any) answer {
 		targets := []any{map[string]any{"namespace": "a", "name": "x", "hosts": []string{"web-1"}}}
-		return r.call("admin", "POST", "/operations", map[string]any{
+		return r.call("admin", "POST", "/tasks", map[string]any{
 			"op": "start", "targets": targets,
 			"host_timeout_seconds": seconds,
 		})
@@ -307,16 +307,16 @@ func TestLongPoll(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	id := r.want(202,
-		r.call("admin", "POST", "/operations",
+		r.call("admin", "POST", "/tasks",
 			`{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`)).body["id"].(string)
 
 	begun := time.Now()
-	a := r.want(200, r.call("admin", "GET", "/operations/"+id+"?wait=0.05", nil))
+	a := r.want(200, r.call("admin", "GET", "/tasks/"+id+"?wait=0.05", nil))
 	if a.body["state"] != "running" || time.Since(begun) < 50*time.Millisecond {
 		t.Errorf("after %s: %v", time.Since(begun), a.body["state"])
 	}
 	answers := make(chan answer, 1)
-	go func() { answers <- r.call("admin", "GET", "/operations/"+id+"?wait=60", nil) }()
+	go func() { answers <- r.call("admin", "GET", "/tasks/"+id+"?wait=60", nil) }()
 	r.engine.finish(t, web, process.Outcome{Text: process.Success})
 	close(r.engine.woken)
 	if a := <-answers; a.body["state"] != "done" {
@@ -325,9 +325,9 @@ func TestLongPoll(t *testing.T) {
 
 	r.engine.woken = make(chan struct{})
 	id = r.want(202,
-		r.call("admin", "POST", "/operations",
+		r.call("admin", "POST", "/tasks",
 			`{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`)).body["id"].(string)
-	go func() { answers <- r.call("admin", "GET", "/operations/"+id+"?wait=60", nil) }()
+	go func() { answers <- r.call("admin", "GET", "/tasks/"+id+"?wait=60", nil) }()
 	r.handler.Stop()
 	if a := <-answers; a.status != 200 || a.body["state"] != "running" {
 		t.Errorf("of a server that stops: HTTP %d, %v", a.status, a.body)
@@ -351,10 +351,10 @@ func TestLongestPoll(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	id := r.want(202,
-		r.call("admin", "POST", "/operations",
+		r.call("admin", "POST", "/tasks",
 			`{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`)).body["id"].(string)
 	w := &deadlines{ResponseRecorder: httptest.NewRecorder(), read: time.Now()}
-	req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/operations/"+id+"?wait=0.05", nil)
+	req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/tasks/"+id+"?wait=0.05", nil)
 	req.Header.Set("X-Bkapi-Authorization", `{"bk_app_code":"admin","bk_app_secret":"s","bk_username":"anna"}`)
 	r.handler.ServeHTTP(w, req)
 	if w.Code != 200 || !w.read.IsZero() {
@@ -369,33 +369,33 @@ func TestOperationIsCancelled(t *testing.T) {
 	r.app("shop", "restart on a")
 	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
 	restart := map[string]any{"op": "restart", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}}
-	id := r.want(202, r.call("admin", "POST", "/operations", restart)).body["id"].(string)
-	r.want(404, r.call("shop", "POST", "/operations/"+id+"/cancel", nil))
-	r.want(404, r.call("admin", "POST", "/operations/none/cancel", nil))
-	a := r.want(200, r.call("admin", "POST", "/operations/"+id+"/cancel", nil))
+	id := r.want(202, r.call("admin", "POST", "/tasks", restart)).body["id"].(string)
+	r.want(404, r.call("shop", "POST", "/tasks/"+id+"/cancel", nil))
+	r.want(404, r.call("admin", "POST", "/tasks/none/cancel", nil))
+	a := r.want(200, r.call("admin", "POST", "/tasks/"+id+"/cancel", nil))
 	same(t, "cancelled", []any{2.0, 0.0, 0.0}, []any{a.body["cancelled"], a.body["asked"], a.body["begun"]})
 	same(t, "state", any("done"), a.body["operation"].(map[string]any)["state"])
-	results := r.want(200, r.call("admin", "GET", "/operations/"+id+"/results", nil)).body["items"].([]any)
+	results := r.want(200, r.call("admin", "GET", "/tasks/"+id+"/results", nil)).body["items"].([]any)
 	for _, row := range results {
 		same(t, "outcome", any("cancelled"), row.(map[string]any)["outcome"])
 	}
-	again := r.want(200, r.call("admin", "POST", "/operations/"+id+"/cancel", nil))
+	again := r.want(200, r.call("admin", "POST", "/tasks/"+id+"/cancel", nil))
 	same(t, "again", any(0.0), again.body["cancelled"])
-	own := r.want(202, r.call("shop", "POST", "/operations", restart)).body["id"].(string)
-	same(t, "own", any(2.0), r.want(200, r.call("shop", "POST", "/operations/"+own+"/cancel", nil)).body["cancelled"])
+	own := r.want(202, r.call("shop", "POST", "/tasks", restart)).body["id"].(string)
+	same(t, "own", any(2.0), r.want(200, r.call("shop", "POST", "/tasks/"+own+"/cancel", nil)).body["cancelled"])
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "operations.cancel", Limit: 10})
 	r.must(err)
 	same(t, "audit rows", 5, len(rows))
 	same(t, "targets", 2, rows[0].Targets)
 
-	sent := r.want(202, r.call("admin", "POST", "/operations", restart)).body["id"].(string)
+	sent := r.want(202, r.call("admin", "POST", "/tasks", restart)).body["id"].(string)
 	_, err = r.store.LeaseItems(t.Context(), time.Now(), time.Now().Add(time.Minute), 10)
 	r.must(err)
 	for range 2 {
-		asked := r.want(200, r.call("admin", "POST", "/operations/"+sent+"/cancel", nil))
+		asked := r.want(200, r.call("admin", "POST", "/tasks/"+sent+"/cancel", nil))
 		same(t, "asked", []any{0.0, 2.0, 0.0}, []any{asked.body["cancelled"], asked.body["asked"], asked.body["begun"]})
 	}
-	for _, row := range r.want(200, r.call("admin", "GET", "/operations/"+sent+"/results", nil)).body["items"].([]any) {
+	for _, row := range r.want(200, r.call("admin", "GET", "/tasks/"+sent+"/results", nil)).body["items"].([]any) {
 		same(t, "message", any("the host was asked to cancel, and has not answered"), row.(map[string]any)["message"])
 	}
 }

@@ -20,7 +20,7 @@ func TestASpecOfOnesOwn(t *testing.T) {
 	other := stored
 	other.ProcessName = "y"
 	submit := func(op string, spec any, hosts ...string) answer {
-		return r.call("narrow", "POST", "/operations", map[string]any{
+		return r.call("narrow", "POST", "/tasks", map[string]any{
 			"op": op, "spec": spec, "targets": []any{map[string]any{"namespace": "a", "name": "x", "hosts": hosts}},
 		})
 	}
@@ -64,12 +64,12 @@ func TestUnreadableValues(t *testing.T) {
 	r.app("admin")
 	for _, c := range []struct{ method, path, body, fields string }{
 		{
-			"POST", "/operations", `{"op":"x","rollout":{"batch":"x","canary":-1},"targets":[],"nope":1}`,
+			"POST", "/tasks", `{"op":"x","rollout":{"batch":"x","canary":-1},"targets":[],"nope":1}`,
 			"nope rollout.batch op targets rollout.canary",
 		},
-		{"POST", "/operations", `{"op":"start","rollout":{"batch":1,"bake":-1},"processes":["a/x"]}`, "rollout.bake"},
-		{"POST", "/operations", `{"op":"x","rollout":{"batch":0},"processes":["a/x"]}`, "op rollout.batch"},
-		{"POST", "/operations", `{"op":"start","targets":[{"host":"a"}]}`, "targets[0].host targets[0].namespace"},
+		{"POST", "/tasks", `{"op":"start","rollout":{"batch":1,"bake":-1},"processes":["a/x"]}`, "rollout.bake"},
+		{"POST", "/tasks", `{"op":"x","rollout":{"batch":0},"processes":["a/x"]}`, "op rollout.batch"},
+		{"POST", "/tasks", `{"op":"start","targets":[{"host":"a"}]}`, "targets[0].host targets[0].namespace"},
 		{
 			"POST", "/schedules", `{"name":"s","cron":"@daily","request":{"op":"x","rollout":{"batch":0,"canary":-1}}}`,
 			"request.processes request.op request.rollout.batch request.rollout.canary",
@@ -85,7 +85,7 @@ func TestUnreadableValues(t *testing.T) {
 		`{"op":"restart","processes":["a/x"],"rollout":{"batch":1,"bake":true}}`: "rollout.bake: is a JSON bool: expected a duration such as 60s",
 		`{"op":"restart","processes":["a/x"],"rollout":{"batch":"200%"}}`:        `rollout.batch: "200%" is above 100%: expected a share such as 10%`,
 	} {
-		same(t, body, any(want), r.want(422, r.call("admin", "POST", "/operations", json.RawMessage(body))).body["detail"])
+		same(t, body, any(want), r.want(422, r.call("admin", "POST", "/tasks", json.RawMessage(body))).body["detail"])
 	}
 	same(t, "no file", any("not valid JSON: expected a value, found none"), r.want(422, r.call("admin", "PUT", "/namespaces/a", " ")).body["detail"])
 }

@@ -54,7 +54,7 @@ func TestPackages(t *testing.T) {
 	r.refused(put("admin", "1.4.0/amd64/pieces/2", program[:10]), 404, "")
 	r.refused(put("admin", "1.4.0/arm64/pieces/0", program[:10]), 404, "")
 	r.want(204, put("admin", "1.4.0/amd64/pieces/1", program[release.PieceSize:]))
-	upgrade := func(app, body string) answer { return r.call(app, "POST", "/agents/upgrade", body) }
+	upgrade := func(app, body string) answer { return r.call(app, "POST", "/hosts/upgrade", body) }
 	r.refused(upgrade("admin", `{"version":"1.4.0","hosts":["web-1"]}`), 422, "version") // incomplete
 	r.want(204, put("admin", "1.4.0/amd64/pieces/0", program[:release.PieceSize]))
 	r.refused(r.call("other", "GET", "/packages", nil), 403, "")
@@ -97,7 +97,7 @@ func TestPackages(t *testing.T) {
 	r.want(422, all)
 	same(t, "all faults at once", 3, len(all.body["errors"].([]any)))
 
-	dry := r.want(200, r.call("upgrader", "POST", "/agents/upgrade?dry_run=true", `{"version":"1.4.0","hosts":["*"]}`)).body
+	dry := r.want(200, r.call("upgrader", "POST", "/hosts/upgrade?dry_run=true", `{"version":"1.4.0","hosts":["*"]}`)).body
 	same(t, "planned hosts", 2, len(dry["targets"].([]any)[0].(map[string]any)["hosts"].([]any)))
 	same(t, "hosts that are away", nil, dry["away"])
 	same(t, "planned rollout", 2.0, dry["rollout"].(map[string]any)["counts"].(map[string]any)["hosts"])
@@ -108,14 +108,14 @@ func TestPackages(t *testing.T) {
 	same(t, "hosts", 1.0, a.body["counts"].(map[string]any)["hosts"])
 	// A host has one upgrade at a time, and a paused one stops no other host.
 	r.want(200, r.call("admin", "POST", "/rollouts/"+fmt.Sprint(a.body["id"])+"/pause", nil))
-	dry = r.want(200, r.call("admin", "POST", "/agents/upgrade?dry_run=true", `{"version":"1.4.0","hosts":["web-1"]}`)).body
+	dry = r.want(200, r.call("admin", "POST", "/hosts/upgrade?dry_run=true", `{"version":"1.4.0","hosts":["web-1"]}`)).body
 	same(t, "reason", any(fmt.Sprintf("rollout %[1]s over drover/agent on web-1 is paused: resume it with "+
 		"'drover rollout resume %[1]s', or end it with 'drover rollout abort %[1]s'", a.body["id"])), dry["reason"])
 	refused := upgrade("admin", `{"version":"1.4.0","hosts":["*"]}`)
 	r.refused(refused, 409, "")
 	same(t, "refusal and plan", dry["reason"], refused.body["detail"])
 	others := `{"version":"1.4.0","select":"role=db"}`
-	dry = r.want(200, r.call("admin", "POST", "/agents/upgrade?dry_run=true", others)).body
+	dry = r.want(200, r.call("admin", "POST", "/hosts/upgrade?dry_run=true", others)).body
 	same(t, "reason for other hosts", nil, dry["reason"])
 	r.want(202, upgrade("admin", others))
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "agents.upgrade", App: "upgrader", Limit: 10})

@@ -171,7 +171,7 @@ func TestRemovedHosts(t *testing.T) {
 		Process: process.ID{Namespace: "shop", Name: "api"},
 	})
 	r.observe("a/x@" + web + " running")
-	r.want(202, r.call("admin", "POST", "/operations", `{"op":"stop","targets":[{"namespace":"a","name":"x"}]}`))
+	r.want(202, r.call("admin", "POST", "/tasks", `{"op":"stop","targets":[{"namespace":"a","name":"x"}]}`))
 	r.must(r.fleet.Remove(t.Context(), plain, func(ctx context.Context) error {
 		return r.store.RemoveAgent(ctx, plain, morning().Add(250*time.Second), nil)
 	}))
@@ -296,7 +296,7 @@ func TestChanges(t *testing.T) {
 	// Rollouts and operations follow the chosen hosts.
 	r.observe("a/x@" + plain + " running")
 	r.want(202, r.roll("admin", map[string]any{"batch": 1}, nil))
-	r.want(202, r.call("admin", "POST", "/operations", `{"op":"stop","targets":[{"namespace":"a","name":"x"}]}`))
+	r.want(202, r.call("admin", "POST", "/tasks", `{"op":"stop","targets":[{"namespace":"a","name":"x"}]}`))
 	for query, want := range map[string][]int{
 		"": {1, 1}, "&host=0:10.0.0.2": {1, 1}, "&host=web-1": {0, 0}, "&host=nowhere": {0, 0}, "&selector=role%3Dnosuch": {0, 0},
 	} {

@@ -142,14 +142,14 @@ func TestAgentsBehindAProxy(t *testing.T) {
 		"proxy=own-1&state=away":   nil,
 		"proxy=dmz-*&host=3:10.0*": {"3:10.0.0.3"},
 	} {
-		same(t, query, want, r.want(200, r.call("admin", "GET", "/agents?"+query, nil)).items("id"))
+		same(t, query, want, r.want(200, r.call("admin", "GET", "/hosts?"+query, nil)).items("id"))
 	}
-	r.refused(r.call("admin", "GET", "/agents?proxy=dmz", nil), 422, "proxy")
-	own := r.want(200, r.call("narrow", "GET", "/agents?proxy=*", nil)).items("id")
+	r.refused(r.call("admin", "GET", "/hosts?proxy=dmz", nil), 422, "proxy")
+	own := r.want(200, r.call("narrow", "GET", "/hosts?proxy=*", nil)).items("id")
 	same(t, "hosts of the own area", []string{"web-1", "0:10.0.0.2"}, own)
-	hidden := r.call("narrow", "GET", "/agents?proxy=dmz-1", nil)
+	hidden := r.call("narrow", "GET", "/hosts?proxy=dmz-1", nil)
 	r.refused(hidden, 422, "proxy")
-	if missing := r.call("narrow", "GET", "/agents?proxy=dmz-9", nil); strings.ReplaceAll(
+	if missing := r.call("narrow", "GET", "/hosts?proxy=dmz-9", nil); strings.ReplaceAll(
 		fmt.Sprint(missing.body["detail"]), "dmz-9", "dmz-1") != hidden.body["detail"] {
 		t.Errorf("the answer %v tells whether the proxy exists: %v", hidden.body, missing.body)
 	}
@@ -161,7 +161,7 @@ func TestAgentsByPolicy(t *testing.T) {
 	r.fleet.Introduced(web, fleet.Facts{Started: time.Now(), Policy: "users shop"}, time.Now())
 	r.fleet.Introduced(plain, fleet.Facts{Started: time.Now()}, time.Now())
 	for policy, want := range map[string][]string{"limited": {"web-1"}, "none": {"0:10.0.0.2"}} {
-		same(t, policy, want, r.want(200, r.call("admin", "GET", "/agents?policy="+policy, nil)).items("id"))
+		same(t, policy, want, r.want(200, r.call("admin", "GET", "/hosts?policy="+policy, nil)).items("id"))
 	}
-	r.refused(r.call("admin", "GET", "/agents?policy=broken", nil), 422, "policy")
+	r.refused(r.call("admin", "GET", "/hosts?policy=broken", nil), 422, "policy")
 }

@@ -100,7 +100,7 @@ func TestRevisions(t *testing.T) {
 	r.settle()
 	r.want(202, r.call("admin", "PUT", "/namespaces/a?through=edit&message=why+not", edit))
 	r.ifMatch = ""
-	r.want(202, r.call("admin", "POST", "/operations", map[string]any{
+	r.want(202, r.call("admin", "POST", "/tasks", map[string]any{
 		"op": "unregister", "targets": []any{map[string]any{"namespace": "a", "name": "x", "hosts": []string{"0:10.0.0.2"}}},
 	}))
 	same(t, "revisions", []string{

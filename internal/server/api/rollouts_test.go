@@ -20,7 +20,7 @@ func (r *rig) roll(app string, plan map[string]any, more map[string]any) answer 
 		"op": "restart", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}, "rollout": plan,
 	}
 	maps.Copy(body, more)
-	return r.call(app, "POST", "/operations", body)
+	return r.call(app, "POST", "/tasks", body)
 }
 
 func TestRollout(t *testing.T) {
@@ -54,7 +54,7 @@ func TestRollout(t *testing.T) {
 	busy := r.want(409, r.roll("admin", map[string]any{"batch": 1}, map[string]any{"op": "stop"}))
 	same(t, "detail", any(notFinished(id, "a/x")), busy.body["detail"])
 	dry := func() any {
-		return r.want(200, r.call("admin", "POST", "/operations?dry_run=true", map[string]any{
+		return r.want(200, r.call("admin", "POST", "/tasks?dry_run=true", map[string]any{
 			"op": "stop", "processes": []any{"a/x"}, "rollout": map[string]any{"batch": 1},
 		})).body["reason"]
 	}
@@ -86,7 +86,7 @@ func TestOperationsBesideARollout(t *testing.T) {
 	}
 	begin := func(app, op, name string, hosts ...string) string {
 		t.Helper()
-		return r.want(202, r.call(app, "POST", "/operations", map[string]any{
+		return r.want(202, r.call(app, "POST", "/tasks", map[string]any{
 			"op": op, "targets": targets(name, hosts...),
 		})).body["id"].(string)
 	}
@@ -205,7 +205,7 @@ func TestPaceOfARollout(t *testing.T) {
 	same(t, "batches", []any{0.0, 0.0, 1.0}, batches)
 
 	r.want(200, r.call("admin", "POST", "/rollouts/"+id+"/abort", nil))
-	one := r.want(202, r.call("admin", "POST", "/operations", map[string]any{
+	one := r.want(202, r.call("admin", "POST", "/tasks", map[string]any{
 		"op": "restart", "processes": []any{"a/x"}, "hosts": []any{"*"}, "one_of": true,
 	})).body["id"].(string)
 	r.want(422, r.call("admin", "POST", "/rollouts/"+one+"/pace?batch=100%25", nil))
@@ -229,7 +229,7 @@ func TestRolloutIsRefused(t *testing.T) {
 	r.refused(r.roll("admin", map[string]any{"batch": 1, "canary_approval": true}, nil), 422, "rollout.canary_approval")
 	r.refused(r.roll("admin", map[string]any{"batch": 1}, map[string]any{"at": "noon"}), 422, "at")
 	r.refused(r.roll("admin", map[string]any{"batch": 1}, map[string]any{"at": "2026-01-01T00:00:00Z"}), 422, "at")
-	r.refused(r.call("admin", "POST", "/operations", map[string]any{
+	r.refused(r.call("admin", "POST", "/tasks", map[string]any{
 		"op": "stop", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}, "at": "03:00",
 	}), 422, "at")
 	r.want(422, r.roll("admin", map[string]any{"batch": "ten"}, nil))
@@ -319,7 +319,7 @@ func TestRolloutOfAnApply(t *testing.T) {
 	dry = r.want(200, r.call("admin", "PUT", "/namespaces/a?dry_run=true", plain))
 	same(t, "reason", true, strings.Contains(fmt.Sprint(dry.body["reason"]), "is not finished: wait for it"))
 	r.want(202, r.call("admin", "PUT", "/namespaces/a", `{"namespace":"a","processes":{"w":{`+daemon+`,"hosts":["web-1"]}}}`))
-	r.want(202, r.call("admin", "POST", "/operations", map[string]any{
+	r.want(202, r.call("admin", "POST", "/tasks", map[string]any{
 		"op": "restart", "targets": []any{map[string]any{"namespace": "a", "name": "x"}},
 	}))
 	for _, id := range ids {
@@ -477,7 +477,7 @@ func TestApproval(t *testing.T) {
 	r.remake(func(c *api.Config) { c.Breadth = 1 })
 	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
 	stop := map[string]any{"op": "stop", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}}
-	r.want(403, r.call("admin", "POST", "/operations", stop))
+	r.want(403, r.call("admin", "POST", "/tasks", stop))
 	broad := `{"namespace":"a","processes":{"z":{` + daemon + `,"hosts":["web-1","0:10.0.0.2"]}}}`
 	r.want(403, r.call("admin", "PUT", "/namespaces/a", broad))
 	for query, want := range map[string]string{"": ": use a rollout", "&batch=1": "waits for the approval of a second person"} {
@@ -487,18 +487,18 @@ func TestApproval(t *testing.T) {
 		}
 	}
 	for _, op := range []string{"unhost", "host", "retry", "unregister"} {
-		refused := r.want(403, r.call("admin", "POST", "/operations", map[string]any{"op": op, "targets": stop["targets"]}))
+		refused := r.want(403, r.call("admin", "POST", "/tasks", map[string]any{"op": op, "targets": stop["targets"]}))
 		if text := fmt.Sprint(refused.body["detail"]); !strings.HasSuffix(text, ": use a rollout") {
 			t.Errorf("%s: %s", op, text)
 		}
 	}
-	register := r.want(403, r.call("admin", "POST", "/operations", `{"op":"register","targets":[{"namespace":"n","name":"z",
+	register := r.want(403, r.call("admin", "POST", "/tasks", `{"op":"register","targets":[{"namespace":"n","name":"z",
 		"hosts":["web-1","0:10.0.0.2"]}],"spec":{"run":"sleep 1"}}`))
 	if text := fmt.Sprint(register.body["detail"]); !strings.Contains(text, "use an apply with a rollout") {
 		t.Errorf("register: %s", text)
 	}
 	stop["targets"] = []any{map[string]any{"namespace": "a", "name": "x", "hosts": []any{"web-1"}}}
-	r.want(202, r.call("admin", "POST", "/operations", stop))
+	r.want(202, r.call("admin", "POST", "/tasks", stop))
 
 	r.user = "carl"
 	a := r.want(202, r.roll("admin", map[string]any{"batch": 1, "canary": 1, "canary_approval": true}, nil))

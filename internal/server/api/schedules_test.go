@@ -84,7 +84,7 @@ func TestSchedules(t *testing.T) {
 
 	run := r.want(202, r.call("shop", "POST", "/schedules/nightly/run", nil))
 	last := run.body["last"].(map[string]any)
-	task := r.want(200, r.call("shop", "GET", "/operations/"+last["operation"].(string), nil))
+	task := r.want(200, r.call("shop", "GET", "/tasks/"+last["operation"].(string), nil))
 	if last["state"] != "running" || last["run_by"] != "anna" || task.body["reason"] != "schedule nightly" ||
 		task.body["counts"].(map[string]any)["targets"] != 2.0 {
 		t.Errorf("the run is %v, its task %v", last, task.body)
@@ -149,8 +149,8 @@ func TestBadSchedules(t *testing.T) {
 	same(t, "faults", []string{
 		"request.at", "request.host_timeout_seconds", "request.op", "request.processes[0]", "request.select", "request.spec",
 	}, all)
-	r.refused(r.call("admin", "POST", "/operations", map[string]any{"op": "stop", "targets": targets, "labels": "a=b"}), 422, "labels")
-	r.refused(r.call("admin", "POST", "/operations", map[string]any{"op": "stop", "targets": targets, "processes": []string{"a/x"}}),
+	r.refused(r.call("admin", "POST", "/tasks", map[string]any{"op": "stop", "targets": targets, "labels": "a=b"}), 422, "labels")
+	r.refused(r.call("admin", "POST", "/tasks", map[string]any{"op": "stop", "targets": targets, "processes": []string{"a/x"}}),
 		422, "processes")
 	same(t, "schedules", 0, len(r.want(200, r.call("admin", "GET", "/schedules", nil)).items("name")))
 }
@@ -228,7 +228,7 @@ func TestOneOf(t *testing.T) {
 	r.remake(func(c *api.Config) { c.Breadth = 1 }) // only one host is reached
 	request := restart("a/x")
 	request["one_of"], request["again_when_lost"] = true, true
-	a := r.want(202, r.call("admin", "POST", "/operations", request))
+	a := r.want(202, r.call("admin", "POST", "/tasks", request))
 	var order []any
 	for _, h := range a.body["hosts"].([]any) {
 		host := h.(map[string]any)
@@ -252,7 +252,7 @@ func TestOneOfOneProcess(t *testing.T) {
 	request["one_of"] = true
 	r.want(201, r.call("admin", "POST", "/schedules", nightly("n", request)))
 	r.observe("a/y@" + web + " running")
-	r.refused(r.call("admin", "POST", "/operations", request), 422, "one_of")
+	r.refused(r.call("admin", "POST", "/tasks", request), 422, "one_of")
 	r.refused(r.call("admin", "POST", "/schedules", nightly("other", request)), 422, "request.one_of")
 	if state, text := r.begin("n", time.Now(), access.Principal{Admin: true}); state != store.RunFailed ||
 		!strings.Contains(text, "a/x and a/y") {
@@ -330,7 +330,7 @@ func TestSchedulesOfAnApp(t *testing.T) {
 	r.observe(append(rows, "a/x@"+web+" running")...)
 	request := restart("a/x")
 	request["one_of"] = true
-	a := r.want(202, r.call("admin", "POST", "/operations", request))
+	a := r.want(202, r.call("admin", "POST", "/tasks", request))
 	hosts := a.body["hosts"].([]any)
 	if len(hosts) != 20 || hosts[0].(map[string]any)["host"] != "web-1" ||
 		a.body["counts"].(map[string]any)["hosts"] != 20.0 {

@@ -30,7 +30,7 @@ func TestTasksOfOthers(t *testing.T) {
 		}
 		body := map[string]any{"op": "restart", "targets": list}
 		maps.Copy(body, more)
-		return r.want(202, r.call("admin", "POST", "/operations", body)).body["id"].(string)
+		return r.want(202, r.call("admin", "POST", "/tasks", body)).body["id"].(string)
 	}
 	ids := map[string]string{
 		submit(nil, "a/x@web-1"):                   "web",
@@ -57,7 +57,7 @@ func TestTasksOfOthers(t *testing.T) {
 			r.user = ""
 		}
 		listed := []string{}
-		for path, names := range map[string]map[string]string{"/operations": ids, "/rollouts": rolls} {
+		for path, names := range map[string]map[string]string{"/tasks": ids, "/rollouts": rolls} {
 			for cursor := ""; ; {
 				a := r.want(200, r.call(who, "GET", path+"?limit=1"+cursor, nil))
 				for _, id := range a.items("id") {
@@ -74,7 +74,7 @@ func TestTasksOfOthers(t *testing.T) {
 					status = 200
 				}
 				r.want(status, r.call(who, "GET", path+"/"+id, nil))
-				if path == "/operations" {
+				if path == "/tasks" {
 					r.want(status, r.call(who, "GET", path+"/"+id+"/results", nil))
 					r.want(map[int]int{200: 403, 404: 404}[status], r.call(who, "POST", path+"/"+id+"/cancel", nil))
 				}
@@ -88,8 +88,8 @@ func TestTasksOfOthers(t *testing.T) {
 		"?namespace=a": "2", "?namespace=b": "0", "?op=stop": "0", "?op=restart&user=": "2", "?user=nobody": "0",
 		"?outcome=failed": "0", "?since=2099-01-01T00:00:00Z": "0", "?since=2001-01-01T00:00:00Z": "2", "?app=app": "0",
 	} {
-		same(t, query, want, fmt.Sprint(len(r.want(200, r.call("person:bea", "GET", "/operations"+query, nil)).items("id"))))
+		same(t, query, want, fmt.Sprint(len(r.want(200, r.call("person:bea", "GET", "/tasks"+query, nil)).items("id"))))
 	}
-	r.refused(r.call("person:bea", "GET", "/operations?op=none", nil), 422, "op")
+	r.refused(r.call("person:bea", "GET", "/tasks?op=none", nil), 422, "op")
 	same(t, "rollouts of b", 0, len(r.want(200, r.call("person:bea", "GET", "/rollouts?namespace=b", nil)).items("id")))
 }

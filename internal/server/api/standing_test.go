@@ -195,7 +195,7 @@ func TestDrift(t *testing.T) {
 	same(t, "hosted since", []string{"person <nil> <nil> <nil>"}, who())
 
 	// What somebody has removed on a host of a list.
-	r.want(202, r.call("admin", "POST", "/operations",
+	r.want(202, r.call("admin", "POST", "/tasks",
 		`{"op":"unregister","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`))
 	r.settle()
 	r.must(r.store.PutObserved(t.Context(), r.mark(web), nil, []store.Removal{{
@@ -209,23 +209,23 @@ func TestLabelsAndSelections(t *testing.T) {
 	r := labelled(t)
 	r.want(202, r.call("admin", "PUT", "/namespaces/a",
 		`{"namespace":"a","processes":{"x":{`+daemon+`,"hosts":{"select":"role=web"}}}}`))
-	dry := r.want(200, r.call("admin", "POST", "/agents/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"web"}}`)).body
+	dry := r.want(200, r.call("admin", "POST", "/hosts/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"web"}}`)).body
 	want := "map[cease:0 come:1 processes:[a/x] select:role=web]"
 	if got := dry["reselected"].([]any); len(got) != 1 || fmt.Sprint(got[0]) != want {
 		t.Errorf("the dry run answers %v, want %s", dry, want)
 	}
 	r.app("labeller", "label-agents on *", "query on b")
-	blind := r.want(200, r.call("labeller", "POST", "/agents/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"web"}}`)).body
+	blind := r.want(200, r.call("labeller", "POST", "/hosts/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"web"}}`)).body
 	same(t, "for who may not query it", "[map[cease:0 come:1 processes:[] select:]]", fmt.Sprint(blind["reselected"]))
 	r.want(202, r.call("admin", "PUT", "/namespaces/a",
 		`{"namespace":"a","processes":{"x":{`+daemon+`,"leave":"stop","hosts":{"select":"role=web"}}}}`))
-	ends := r.want(200, r.call("admin", "POST", "/agents/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"x"}}`)).body
+	ends := r.want(200, r.call("admin", "POST", "/hosts/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"x"}}`)).body
 	same(t, "hosts where drover stops a process", "[map[cease:2 come:0 ends:2 processes:[a/x] select:role=web]]",
 		fmt.Sprint(ends["reselected"]))
 	r.remake(func(c *api.Config) { c.Breadth = 1 })
 	label := func(status int, body string) answer {
 		t.Helper()
-		return r.want(status, r.call("admin", "POST", "/agents/labels", body))
+		return r.want(status, r.call("admin", "POST", "/hosts/labels", body))
 	}
 	label(200, `{"hosts":["*"],"set":{"team":"x"}}`)
 	for _, host := range []string{"web-1", "0:10.0.0.2", "3:10.0.0.3"} {
@@ -286,7 +286,7 @@ func TestGoneWhereNoFileWantsIt(t *testing.T) {
 		`{"namespace":"a","processes":{"x":{`+daemon+`,"hosts":{"select":"role=web"}}}}`))
 	r.settle()
 	r.place("x", web, "running", `{`+daemon+`}`)
-	r.want(202, r.call("admin", "POST", "/operations",
+	r.want(202, r.call("admin", "POST", "/tasks",
 		`{"op":"unregister","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`))
 	r.settle()
 	r.must(r.store.PutObserved(t.Context(), r.mark(web), nil, []store.Removal{{

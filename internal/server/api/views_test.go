@@ -231,7 +231,7 @@ func TestRolloutLeavesOut(t *testing.T) {
 	r.observe("shop/web@" + web + " running")
 	s := r.want(201, r.call("admin", "POST", "/selections?namespace=shop", map[string]any{"op": "restart"})).body
 	r.observe("shop/web@" + plain + " running")
-	begun := r.want(202, r.call("admin", "POST", "/operations", map[string]any{
+	begun := r.want(202, r.call("admin", "POST", "/tasks", map[string]any{
 		"op": "restart", "selection": s["id"], "rollout": map[string]any{"batch": 1},
 	})).body
 	if begun["left_out"] != 1. || begun["counts"].(map[string]any)["hosts"] != 1. {
@@ -262,15 +262,15 @@ func TestSelection(t *testing.T) {
 	}
 	use := map[string]any{"op": "restart", "selection": s["id"]}
 	r.observe("shop/new@"+web+" running", "shop/new@"+plain+" running") // they come before the confirmation
-	r.refused(r.call("admin", "POST", "/operations", use), 404, "")
+	r.refused(r.call("admin", "POST", "/tasks", use), 404, "")
 	r.user = "bo"
-	r.refused(r.call("shop", "POST", "/operations", use), 404, "")
+	r.refused(r.call("shop", "POST", "/tasks", use), 404, "")
 	r.user = ""
-	done := r.want(202, r.call("shop", "POST", "/operations", use)).body
+	done := r.want(202, r.call("shop", "POST", "/tasks", use)).body
 	if done["left_out"] != 2. || done["counts"].(map[string]any)["targets"] != 2. {
 		t.Errorf("operation: %v", done)
 	}
-	results := r.want(200, r.call("shop", "GET", fmt.Sprintf("/operations/%v/results", done["id"]), nil))
+	results := r.want(200, r.call("shop", "GET", fmt.Sprintf("/tasks/%v/results", done["id"]), nil))
 	got := results.items("namespace", "name", "host")
 	slices.Sort(got)
 	equal(t, got, []string{"shop api 0:10.0.0.2", "shop api web-1"})
@@ -279,7 +279,7 @@ func TestSelection(t *testing.T) {
 	s = choose("shop", "name=api", map[string]any{"op": "restart"})
 	equal(t, s["denied"], any([]any{map[string]any{"namespace": "pay", "name": "api", "host": "web-1"}}))
 	equal(t, s["namespaces"], any(map[string]any{"pay": 1., "shop": 2.}))
-	r.want(403, r.call("shop", "POST", "/operations", map[string]any{"op": "restart", "selection": s["id"]}))
+	r.want(403, r.call("shop", "POST", "/tasks", map[string]any{"op": "restart", "selection": s["id"]}))
 
 	// Named processes, and pasted hosts.
 	named := map[string]any{"targets": []any{map[string]any{"namespace": "shop", "name": "api", "hosts": []any{"web-1"}}}}
@@ -297,7 +297,7 @@ func TestSelection(t *testing.T) {
 	equal(t, s["known_hosts"], any(2.))
 	s = choose("shop", "state=starting", map[string]any{})
 	equal(t, s["targets"], any(0.))
-	r.refused(r.call("shop", "POST", "/operations", map[string]any{"op": "restart", "selection": s["id"]}), 422, "selection")
+	r.refused(r.call("shop", "POST", "/tasks", map[string]any{"op": "restart", "selection": s["id"]}), 422, "selection")
 
 	// The selection that it is a part of may end before it.
 	whole := choose("shop", "name=web", map[string]any{})
@@ -305,11 +305,11 @@ func TestSelection(t *testing.T) {
 	part := choose("shop", fmt.Sprintf("selection=%v", whole["id"]), map[string]any{"op": "restart"})
 	r.ahead.Store(int64(16 * time.Minute))
 	r.want(404, r.call("shop", "GET", fmt.Sprintf("/selections/%v", whole["id"]), nil))
-	done = r.want(202, r.call("shop", "POST", "/operations", map[string]any{"op": "restart", "selection": part["id"]})).body
+	done = r.want(202, r.call("shop", "POST", "/tasks", map[string]any{"op": "restart", "selection": part["id"]})).body
 	if done["left_out"] != nil || done["counts"].(map[string]any)["targets"] != 1. {
 		t.Errorf("operation on a part: %v", done)
 	}
-	r.want(202, r.call("shop", "POST", "/operations", map[string]any{
+	r.want(202, r.call("shop", "POST", "/tasks", map[string]any{
 		"op": "restart", "selection": part["id"], "rollout": map[string]any{"batch": 1},
 	}))
 	r.ahead.Store(0)
@@ -317,7 +317,7 @@ func TestSelection(t *testing.T) {
 	// Its time ends.
 	s = choose("shop", "name=web", map[string]any{})
 	r.ahead.Store(int64(15 * time.Minute))
-	r.refused(r.call("shop", "POST", "/operations", map[string]any{"op": "restart", "selection": s["id"]}), 404, "")
+	r.refused(r.call("shop", "POST", "/tasks", map[string]any{"op": "restart", "selection": s["id"]}), 404, "")
 
 	r.refused(r.call("shop", "POST", "/selections?sate=x", map[string]any{}), 422, "sate")
 	r.refused(r.call("shop", "POST", "/selections", map[string]any{"op": "explode"}), 422, "op")
@@ -327,9 +327,9 @@ func TestSelection(t *testing.T) {
 	r.want(201, r.call("shop", "POST", "/selections", map[string]any{"except": []any{}}))
 	for _, beside := range []map[string]any{{"processes": []any{"shop/*"}}, {"select": "a=b"}, {"targets": named["targets"]}} {
 		beside["op"], beside["selection"] = "restart", "sel-x"
-		r.refused(r.call("shop", "POST", "/operations", beside), 422, "selection")
+		r.refused(r.call("shop", "POST", "/tasks", beside), 422, "selection")
 	}
-	r.refused(r.call("shop", "POST", "/operations", map[string]any{"op": "restart", "selection": "sel-x"}), 404, "")
+	r.refused(r.call("shop", "POST", "/tasks", map[string]any{"op": "restart", "selection": "sel-x"}), 404, "")
 }
 
 // reads counts how often a part of the handler asks the store.

@@ -66,11 +66,11 @@ func TestAPageOfLongResultsIsShort(t *testing.T) {
 		})
 	}
 	id, _ := r.want(202,
-		r.call("mine", "POST", "/operations", map[string]any{"op": "stop", "targets": targets})).body["id"].(string)
+		r.call("mine", "POST", "/tasks", map[string]any{"op": "stop", "targets": targets})).body["id"].(string)
 	r.engine.finish(t, web, process.Outcome{Fault: process.Failed, Text: strings.Repeat("x", 128<<10)})
 	cursor, seen := "", 0
 	for first := true; first || cursor != ""; first = false {
-		path := "/operations/" + id + "/results?limit=1000"
+		path := "/tasks/" + id + "/results?limit=1000"
 		if cursor != "" {
 			path += "&cursor=" + cursor
 		}

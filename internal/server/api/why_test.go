@@ -217,9 +217,9 @@ func TestRetry(t *testing.T) {
 	r.app("reader", "read on a")
 	r.observe("a/x@" + web + " given-up")
 	body := map[string]any{"op": "retry", "targets": []any{map[string]any{"namespace": "a", "name": "x"}}}
-	r.want(202, r.call("operator", "POST", "/operations", body))
+	r.want(202, r.call("operator", "POST", "/tasks", body))
 	same(t, "operation", process.Retry, r.engine.last.Requests[0].Op)
-	r.refused(r.call("reader", "POST", "/operations", body), 403, "")
+	r.refused(r.call("reader", "POST", "/tasks", body), 403, "")
 }
 
 func TestProcessSaysWhy(t *testing.T) {

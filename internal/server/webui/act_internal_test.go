@@ -52,12 +52,12 @@ func TestAgain(t *testing.T) {
 		failed    []client.Result
 		want      []target
 	}{
-		{"restart", v1.OperationDone, []client.Result{one}, []target{{"shop", "api", "h1"}}},
-		{"restart", v1.OperationRunning, []client.Result{one}, nil},
-		{"restart", v1.OperationDone, nil, nil},
-		{"restart", v1.OperationDone, []client.Result{one, other}, nil},
-		{"register", v1.OperationDone, []client.Result{one}, nil},
-		{"restart", v1.OperationDone, make([]client.Result, maxNamed+1), nil},
+		{"restart", v1.TaskDone, []client.Result{one}, []target{{"shop", "api", "h1"}}},
+		{"restart", v1.TaskRunning, []client.Result{one}, nil},
+		{"restart", v1.TaskDone, nil, nil},
+		{"restart", v1.TaskDone, []client.Result{one, other}, nil},
+		{"register", v1.TaskDone, []client.Result{one}, nil},
+		{"restart", v1.TaskDone, make([]client.Result, maxNamed+1), nil},
 	} {
 		body := map[string]any{}
 		again(body, &client.Operation{Op: tt.op, State: tt.state}, tt.failed)

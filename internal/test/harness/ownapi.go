@@ -24,7 +24,7 @@ func (p *Process) Ask(op string, spec Object) string {
 	if spec != nil {
 		body["spec"] = FileForm(p.Server.t, spec)
 	}
-	status, reply := p.Server.Do(http.MethodPost, "/api/v1/operations", body)
+	status, reply := p.Server.Do(http.MethodPost, "/api/v1/tasks", body)
 	if status != http.StatusAccepted {
 		p.Server.t.Fatalf("%s %s: HTTP %d %v", op, p.Name, status, reply)
 	}
@@ -50,10 +50,10 @@ func FileForm(t testing.TB, spec Object) v1.Spec {
 func (s *Server) Outcome(operation string) Object {
 	s.t.Helper()
 	Eventually(s.t, operation+" to be done", func() bool {
-		_, reply := s.Do(http.MethodGet, "/api/v1/operations/"+operation+"?wait=20", nil)
+		_, reply := s.Do(http.MethodGet, "/api/v1/tasks/"+operation+"?wait=20", nil)
 		return reply["state"] == "done"
 	})
-	_, reply := s.Do(http.MethodGet, "/api/v1/operations/"+operation+"/results", nil)
+	_, reply := s.Do(http.MethodGet, "/api/v1/tasks/"+operation+"/results", nil)
 	return reply["items"].([]any)[0].(Object)
 }
 

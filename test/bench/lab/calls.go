@@ -201,16 +201,16 @@ func (d *Drover) Begin(op string, specs ...Spec) (operation string, err error) {
 	for _, s := range specs {
 		req.Targets = append(req.Targets, v1.Target{Namespace: Namespace, Name: s.Name})
 	}
-	var begun v1.Operation
-	err = d.own(http.MethodPost, "/operations", req, &begun)
+	var begun v1.Task
+	err = d.own(http.MethodPost, "/tasks", req, &begun)
 	return begun.ID, err
 }
 
 // Finish waits until an operation of drover's own API is done. It is an error if a target has failed.
 func (d *Drover) Finish(operation string) error {
 	for until := time.Now().Add(Patience); ; {
-		var o v1.Operation
-		if err := d.own(http.MethodGet, "/operations/"+operation+"?wait=60", nil, &o); err != nil {
+		var o v1.Task
+		if err := d.own(http.MethodGet, "/tasks/"+operation+"?wait=60", nil, &o); err != nil {
 			return err
 		}
 		switch {

@@ -203,7 +203,7 @@ func (f *Fleet) Operate(body []byte) (codes map[string]int, accepted, answered t
 
 // wait waits for the end of a task for as long as the server lets one wait, and reports whether it has come.
 func (f *Fleet) wait(task string) (bool, error) {
-	text, err := f.Do(http.MethodGet, "/api/v1/operations/"+url.PathEscape(task)+"?wait=60", nil)
+	text, err := f.Do(http.MethodGet, "/api/v1/tasks/"+url.PathEscape(task)+"?wait=60", nil)
 	if err != nil {
 		return false, err
 	}

@@ -124,7 +124,7 @@ func app(ctx context.Context, p plan, done *tally) (begin func(), err error) {
 	ways := []way{
 		{"60 MB of empty hosts", post(gse+"operate_proc_v2/", empties)},
 		{"60 MB of numbers", post(gse+"operate_proc_v2/", ids)},
-		{"16 MB of targets", post(own+"operations", targets)},
+		{"16 MB of targets", post(own+"tasks", targets)},
 		{"queries of 30,000 hosts", post(gse+"operate_proc_v2/", many)},
 		{"states of 30,000 hosts", post(gse+"get_proc_status_v2/", many)},
 		{"lists by patterns", get(own + "processes?limit=1000&host=" + pattern + "&name=" + pattern)},
@@ -134,18 +134,18 @@ func app(ctx context.Context, p plan, done *tally) (begin func(), err error) {
 		{"files with expressions", func(ctx context.Context) error {
 			return c.call(ctx, http.MethodPut, own+"namespaces/mine?dry_run=true", bytes.NewReader(file))
 		}},
-		{"agents", get(own + "agents?limit=1000")},
-		{"results of others", get(own + "operations/" + url.PathEscape(p.Task) + "/results")},
-		{"waits", get(own + "operations/" + url.PathEscape(p.Task) + "?wait=60")},
+		{"agents", get(own + "hosts?limit=1000")},
+		{"results of others", get(own + "tasks/" + url.PathEscape(p.Task) + "/results")},
+		{"waits", get(own + "tasks/" + url.PathEscape(p.Task) + "?wait=60")},
 		{
 			"queries",
-			post(own+"operations", []byte(`{"op":"query","targets":[{"namespace":"mine","name":"x","hosts":["`+p.Host+
+			post(own+"tasks", []byte(`{"op":"query","targets":[{"namespace":"mine","name":"x","hosts":["`+p.Host+
 				`"]}]}`)),
 		},
 		{"streams that nobody reads", func(ctx context.Context) error { return unread(ctx, p, c.auth) }},
 		{
 			"starts without the right",
-			post(own+"operations", []byte(`{"op":"start","targets":[{"namespace":"good","name":"x","hosts":["`+p.Host+
+			post(own+"tasks", []byte(`{"op":"start","targets":[{"namespace":"good","name":"x","hosts":["`+p.Host+
 				`"]}]}`)),
 		},
 	}

@@ -384,7 +384,7 @@ func (q *changesQuery) rollouts(ctx context.Context) error {
 
 // operations lists the tasks that the caller may see, without questions and without the batches of rollouts.
 func (q *changesQuery) operations(ctx context.Context) error {
-	q.out.Operations = []v1.Operation{}
+	q.out.Operations = []v1.Task{}
 	if q.nowhere() {
 		return nil
 	}
@@ -405,7 +405,7 @@ func (q *changesQuery) operations(ctx context.Context) error {
 				return call.Failure("list the operations", err)
 			}
 			if sees {
-				q.out.Operations = append(q.out.Operations, operations.ViewOperation(t))
+				q.out.Operations = append(q.out.Operations, operations.ViewTask(t))
 			}
 		}
 		examined += len(tasks)

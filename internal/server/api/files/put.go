@@ -357,13 +357,13 @@ func (h *Handler) apply(
 	case err != nil:
 		return call.Reply{}, operations.Accepting(err)
 	}
-	view := operations.ViewOperation(store.TaskSummary{
+	view := operations.ViewTask(store.TaskSummary{
 		ID: t.ID, App: t.App, User: t.User, RequestID: t.RequestID, Created: t.Created, Op: requests[0].Op,
 		Process: requests[0].Process, Requests: len(requests), Keys: len(steps), Open: len(steps),
 	})
 	answer.Operation = &view
 	return call.Reply{
-		Status: http.StatusAccepted, Body: answer, Location: "/operations/" + url.PathEscape(t.ID),
+		Status: http.StatusAccepted, Body: answer, Location: "/tasks/" + url.PathEscape(t.ID),
 	}, nil
 }
 

@@ -120,7 +120,7 @@ func (h *Handler) List(_ context.Context, c *call.Call) (call.Reply, error) {
 	if reach.Nowhere() {
 		return call.Reply{}, call.Forbidden(access.Missing{Operation: access.ReadAgents})
 	}
-	var views []v1.Agent
+	var views []v1.JoinedHost
 	var shown fleet.Place
 	var last any
 	for a := range h.Directory.After(after) {
@@ -131,7 +131,7 @@ func (h *Handler) List(_ context.Context, c *call.Call) (call.Reply, error) {
 			last = shown
 			break
 		}
-		views, shown = append(views, h.viewAgent(a)), fleet.PlaceOf(a)
+		views, shown = append(views, h.viewHost(a)), fleet.PlaceOf(a)
 	}
 	c.Audit.Targets = len(views)
 	return call.OK(call.PageOf(c, views, last))
@@ -151,7 +151,7 @@ func (h *Handler) Count(_ context.Context, c *call.Call) (call.Reply, error) {
 	if reach.Nowhere() {
 		return call.Reply{}, call.Forbidden(access.Missing{Operation: access.ReadAgents})
 	}
-	all, groups := v1.AgentGroup{}, map[string]v1.AgentGroup{}
+	all, groups := v1.HostGroup{}, map[string]v1.HostGroup{}
 	for a := range h.Directory.After(fleet.Place{}) {
 		if !reach.Covers(gate.Host(a)) || !f.matches(&a) || !h.allows(&f, a.Key) {
 			continue
@@ -164,17 +164,17 @@ func (h *Handler) Count(_ context.Context, c *call.Call) (call.Reply, error) {
 		}
 		groups[value] = g
 	}
-	v := v1.AgentCounts{Hosts: all.Hosts, Online: all.Online}
+	v := v1.HostTotals{Hosts: all.Hosts, Online: all.Online}
 	if key != "" {
-		byValue := func(a, b v1.AgentGroup) int { return cmp.Compare(a.Value, b.Value) }
+		byValue := func(a, b v1.HostGroup) int { return cmp.Compare(a.Value, b.Value) }
 		v.Groups = slices.SortedFunc(maps.Values(groups), byValue)
 	}
 	c.Audit.Targets = all.Hosts
 	return call.OK(v)
 }
 
-func (h *Handler) viewAgent(a store.Agent) v1.Agent {
-	v := v1.Agent{
+func (h *Handler) viewHost(a store.Agent) v1.JoinedHost {
+	v := v1.JoinedHost{
 		Host: h.View(a), Key: a.Key, Name: a.Name, Build: a.Build, JoinedAt: a.Created, Business: a.Business,
 		Facts: v1.Facts{
 			OS: a.Host.OS, OSVersion: a.Host.Version, Kernel: a.Host.Kernel, Arch: a.Host.Arch, CPUs: a.Host.CPUs,

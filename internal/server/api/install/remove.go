@@ -9,8 +9,8 @@ import (
 	"drover/internal/server/edge"
 )
 
-// RemoveAgent removes a host, by its key or any of its names. The processes on the host continue.
-func (h *Handler) RemoveAgent(ctx context.Context, c *call.Call) (call.Reply, error) {
+// RemoveHost removes a host, by its key or any of its names. The processes on the host continue.
+func (h *Handler) RemoveHost(ctx context.Context, c *call.Call) (call.Reply, error) {
 	id := c.Subject("id")
 	if err := c.Params.Done(); err != nil {
 		return call.Reply{}, err

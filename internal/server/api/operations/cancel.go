@@ -33,7 +33,7 @@ func (h *Handler) Cancel(ctx context.Context, c *call.Call) (call.Reply, error) 
 		return call.Reply{}, call.Stored(err, "operation", id)
 	}
 	return call.OK(v1.Cancellation{
-		Cancelled: cancelled.Ended, Asked: cancelled.Asked, Begun: cancelled.Begun, Operation: ViewOperation(t),
+		Cancelled: cancelled.Ended, Asked: cancelled.Asked, Begun: cancelled.Begun, Operation: ViewTask(t),
 	})
 }
 

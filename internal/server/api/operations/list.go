@@ -16,16 +16,16 @@ import (
 	"drover/internal/server/store"
 )
 
-// ViewOperation shows an operation without its results.
-func ViewOperation(t store.TaskSummary) v1.Operation {
-	v := v1.Operation{
+// ViewTask shows an operation without its results.
+func ViewTask(t store.TaskSummary) v1.Task {
+	v := v1.Task{
 		ID: t.ID, Op: string(t.Op), Subject: t.Process.String(), Requests: t.Requests, App: t.App, User: t.User,
 		RequestID: t.RequestID, Selector: t.Selector, Reason: t.Reason,
-		CreatedAt: t.Created, State: v1.OperationDone,
+		CreatedAt: t.Created, State: v1.TaskDone,
 		Counts: v1.Counts{Targets: t.Keys, OK: t.Keys - t.Open - t.Failed, Failed: t.Failed, Pending: t.Open},
 	}
 	if t.Open > 0 {
-		v.State = v1.OperationRunning
+		v.State = v1.TaskRunning
 	}
 	return v
 }
@@ -65,8 +65,8 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 		App: p.Text("app"), User: p.Text("user"), Namespace: p.Text("namespace"), Since: p.Time("since"),
 		Sight: c.Sight(), Op: process.Op(p.Choice("op", call.Supported()...)),
 	}
-	if state := p.Choice("state", v1.OperationRunning, v1.OperationDone); state != "" {
-		over := state == v1.OperationDone
+	if state := p.Choice("state", v1.TaskRunning, v1.TaskDone); state != "" {
+		over := state == v1.TaskDone
 		f.Done = &over
 	}
 	switch failed := true; p.Choice("outcome", v1.OutcomeOK, v1.OutcomeFailed) {
@@ -99,7 +99,7 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 	if err != nil {
 		return call.Reply{}, call.Failure("list the operations", err)
 	}
-	return seenPage(c, tasks, next, ViewOperation)
+	return seenPage(c, tasks, next, ViewTask)
 }
 
 // taskApp returns the app of the tasks that the caller may see, for a task. A person sees the batches of a rollout that
@@ -147,7 +147,7 @@ func (h *Handler) Get(ctx context.Context, c *call.Call) (call.Reply, error) {
 			return call.Reply{}, call.Stored(err, "operation", id)
 		}
 	}
-	return call.OK(ViewOperation(t))
+	return call.OK(ViewTask(t))
 }
 
 // within adds the name of an object to the fields of a problem.

@@ -33,7 +33,7 @@ func (h *Handler) takeSelection(ctx context.Context, c *call.Call, req *Request)
 // leavingOut is the answer to a request whose selection leaves out n processes.
 func leavingOut(answer any, n int) any {
 	switch body := answer.(type) {
-	case v1.Operation:
+	case v1.Task:
 		body.LeftOut = n
 		return body
 	case v1.Rollout:

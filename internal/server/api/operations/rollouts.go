@@ -136,7 +136,7 @@ const mostOthers = 20
 
 // besides returns the operations that somebody has begun on the processes and hosts of a rollout while it went on, as
 // far as the caller may see them.
-func (h *Handler) besides(ctx context.Context, c *call.Call, r *store.Rollout) ([]v1.Operation, error) {
+func (h *Handler) besides(ctx context.Context, c *call.Call, r *store.Rollout) ([]v1.Task, error) {
 	f := store.TaskFilter{
 		Sight: c.Sight(), Since: r.Created, Beside: &store.Beside{Rollout: r.ID, Processes: r.Processes()},
 	}
@@ -155,7 +155,7 @@ func (h *Handler) besides(ctx context.Context, c *call.Call, r *store.Rollout) (
 	}, func(t *store.TaskSummary) int64 { return t.Number }, func(t *store.TaskSummary) (bool, error) {
 		return s.Task(ctx, t)
 	})
-	return call.Viewed(list, ViewOperation), err
+	return call.Viewed(list, ViewTask), err
 }
 
 // seenRollout returns a rollout of the caller's app, or one that a person may read on all of its hosts. It returns

@@ -151,7 +151,7 @@ func (h *Handler) operate(ctx context.Context, c *call.Call, req *Request, run *
 		Process:  requests[0].Process,
 		Requests: len(requests), Keys: items, Open: items, Selector: t.Selector, Reason: t.Reason,
 	}
-	return call.Reply{Status: http.StatusAccepted, Body: ViewOperation(stored), Location: "/operations/" +
+	return call.Reply{Status: http.StatusAccepted, Body: ViewTask(stored), Location: "/tasks/" +
 		url.PathEscape(t.ID)}, nil
 }
 
