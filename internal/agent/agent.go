@@ -95,15 +95,15 @@ type Agent struct {
 	wall      func() time.Time
 	store     *specstore.Store
 	host      Host
-	policy    *policy.Keeper
-	facts     *facts.Keeper
+	policy    *policy.Checker
+	facts     *facts.Collector
 	metrics   *metrics.Metrics
-	logs      *logs.Keeper
+	logs      *logs.Store
 	events    *eventlog.Log
 	link      *uplink.Link
 	reporter  *report.Reporter
-	prober    *probe.Keeper
-	limits    *limit.Keeper
+	prober    *probe.Prober
+	limits    *limit.Monitor
 	usage     *usage.Book
 	timetable *timetable.Scheduler
 	super     *supervisor.Supervisor
@@ -112,7 +112,7 @@ type Agent struct {
 	comparing atomic.Int32
 	// eventsLost is set when events were lost.
 	eventsLost atomic.Bool
-	upgrades   *upgrade.Keeper
+	upgrades   *upgrade.Upgrader
 	stop       context.CancelFunc // ends Run
 }
 
@@ -170,7 +170,7 @@ func New(cfg Config) (*Agent, error) {
 
 // assemble makes the parts, each from earlier parts. A part that calls a later part gets it in Run.
 func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Store,
-	output *logs.Keeper,
+	output *logs.Store,
 ) (*Agent, error) {
 	faults := cmp.Or(cfg.Faults, noFaults())
 	disk := faults.Disk(store)
@@ -213,7 +213,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	a.prober = probe.New(probe.Config{
 		Host: a.host, Clock: host.SinceBoot, NewRun: newRun, Watchdog: a.watchdog, Log: cfg.Log,
 	})
-	a.limits = limit.NewKeeper(limit.Config{
+	a.limits = limit.NewMonitor(limit.Config{
 		Groups: store, Trees: a.host, Histories: a.usage, Clock: host.SinceBoot, Interval: cfg.Settings.LimitInterval,
 		Log: cfg.Log,
 	})

@@ -164,7 +164,7 @@ func runChild(dir string, crashAt int64) error {
 		Store: journal, Histories: store, Revisions: store, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute,
 		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
 		Timetables: table, Probes: prober,
-		Usages: limit.NewKeeper(limit.Config{Clock: host.SinceBoot, Log: log}),
+		Usages: limit.NewMonitor(limit.Config{Clock: host.SinceBoot, Log: log}),
 		Operation: operation.Config{
 			Processes: machine, Commands: machine, Trees: machine, Journal: journal, Prober: prober,
 			Clock: host.SinceBoot, Log: log, NewRun: newRun, OOM: machine.OOM,
@@ -372,7 +372,8 @@ func TestKillAtEveryWriteOfARelaunch(t *testing.T) {
 	})
 }
 
-// TestKillAtEveryWriteAfterAnEnd does the same while the agent finds that a process has ended: it tells of the end once.
+// TestKillAtEveryWriteAfterAnEnd does the same while the agent finds that a process has ended: it tells of the end
+// once.
 func TestKillAtEveryWriteAfterAnEnd(t *testing.T) {
 	killRelaunches(t, 5, func(dir string) { upAndEnded(t, dir) }, func(dir string, at int) {
 		tells(t, dir, at, "^relaunched,exited,relaunched$")

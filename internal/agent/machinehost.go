@@ -97,7 +97,7 @@ func groupName(key string) string { return "drover-" + strings.ToLower(key[len(k
 // openMachine opens the machine for the agent with this key. offset is how far the wall clock was ahead of the boot
 // clock when the agent first ran in this boot. urgent writes on a full disk, may limits which files the agent reads.
 func openMachine(cfg Config, fs procfs.FS, link *uplink.Link, offset time.Duration, urgent func(do func() error) error,
-	may func(path string) error, output *logs.Keeper,
+	may func(path string) error, output *logs.Store,
 ) (Host, error) {
 	watcher, err := liveness.New(fs, cfg.Log)
 	if err != nil {

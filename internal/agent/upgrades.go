@@ -20,7 +20,7 @@ import (
 // commands gives each order to its part.
 type commands struct {
 	processes *supervisor.Supervisor
-	upgrades  *upgrade.Keeper
+	upgrades  *upgrade.Upgrader
 }
 
 // Submit implements orders.Queue.
@@ -50,9 +50,9 @@ func versionOf(cfg *Config) string {
 	return cfg.Build
 }
 
-// newUpgrades returns the keeper of upgrades.
-func (a *Agent) newUpgrades(fs procfs.FS, tracker *orders.Tracker, disk Disk) *upgrade.Keeper {
-	return upgrade.NewKeeper(upgrade.Config{
+// newUpgrades returns the part that upgrades the agent.
+func (a *Agent) newUpgrades(fs procfs.FS, tracker *orders.Tracker, disk Disk) *upgrade.Upgrader {
+	return upgrade.New(upgrade.Config{
 		Dir: a.cfg.Dir, Keys: strings.FieldsFunc(a.cfg.Settings.ReleaseKeys, func(r rune) bool { return r == ',' }),
 		Arch: runtime.GOARCH, Format: release.Format, Version: release.Ordered(cmp.Or(versionOf(&a.cfg), a.cfg.Build)),
 		Trial: a.cfg.Prove != nil, Orders: tracker, Journal: disk,

@@ -127,7 +127,7 @@ func TestABrokerIsNoServer(t *testing.T) {
 }
 
 // proxyTLS is what a proxy shows.
-func proxyTLS(t *testing.T, k *pki.Keeper) *tls.Config {
+func proxyTLS(t *testing.T, k *pki.Manager) *tls.Config {
 	t.Helper()
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12,

@@ -150,11 +150,11 @@ func nameOf(fingerprint string) string { return "ca-" + fingerprint[:16] }
 
 // NewAuthority makes another authority in the directory and returns it. It has no role until Use assigns one.
 // NewAuthority fails if external certificates were given.
-func (k *Keeper) NewAuthority() (Authority, error) {
-	if !k.own {
+func (m *Manager) NewAuthority() (Authority, error) {
+	if !m.own {
 		return Authority{}, errors.New("cannot make an authority: the certificates come from another authority")
 	}
-	temporary := filepath.Join(k.dir, "ca-new.key")
+	temporary := filepath.Join(m.dir, "ca-new.key")
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by an interrupted attempt
 		return Authority{}, fmt.Errorf("cannot make an authority: %w", err)
 	}
@@ -166,11 +166,11 @@ func (k *Keeper) NewAuthority() (Authority, error) {
 	if err != nil {
 		return Authority{}, err
 	}
-	path := filepath.Join(k.dir, nameOf(id))
+	path := filepath.Join(m.dir, nameOf(id))
 	if err := os.Rename(temporary, path+".key"); err != nil {
 		return Authority{}, fmt.Errorf("cannot make an authority: %w", err)
 	}
-	cert, err := makeCA(path+".pem", key, k.now())
+	cert, err := makeCA(path+".pem", key, m.now())
 	if err != nil {
 		return Authority{}, fmt.Errorf("cannot make an authority: %w", err)
 	}
@@ -180,34 +180,34 @@ func (k *Keeper) NewAuthority() (Authority, error) {
 // Use assigns the authorities their roles: from then on the present one issues, and peers should trust all. If the
 // present authority changes, Use presents a new certificate at once. It fails and changes nothing if the present
 // authority or its key is not in the directory, or if external certificates were given.
-func (k *Keeper) Use(r Roles) error {
-	before := k.authorities.Load()
+func (m *Manager) Use(r Roles) error {
+	before := m.authorities.Load()
 	if before == nil {
 		return errors.New("cannot use an authority: the certificates come from another authority")
 	}
-	held, err := readAuthorities(k.dir)
+	held, err := readAuthorities(m.dir)
 	if err != nil {
 		return fmt.Errorf("cannot use an authority: %w", err)
 	}
 	present, ok := held[r.Present]
 	if !ok {
 		return fmt.Errorf("cannot use the authority with the fingerprint %s: its key or certificate is not in %s",
-			r.Present, k.dir)
+			r.Present, m.dir)
 	}
-	next, err := arrange(r, present, held, k.now())
+	next, err := arrange(r, present, held, m.now())
 	if err != nil {
 		return fmt.Errorf("cannot use an authority: %w", err)
 	}
-	if err := makePresent(k.dir, r.Present); err != nil {
+	if err := makePresent(m.dir, r.Present); err != nil {
 		return fmt.Errorf("cannot use an authority: %w", err)
 	}
-	shown, err := present.issue(k.names, k.now())
+	shown, err := present.issue(m.names, m.now())
 	if err != nil {
 		return err
 	}
-	k.authorities.Store(next)
+	m.authorities.Store(next)
 	shown.Certificate = append(shown.Certificate, next.behind...)
-	k.shown.Store(shown)
+	m.shown.Store(shown)
 	return nil
 }
 
@@ -286,14 +286,14 @@ func makePresent(dir, id string) error {
 }
 
 // Drop removes an authority without a role. A missing authority is not an error; the present one is.
-func (k *Keeper) Drop(fingerprint string) error {
-	set := k.authorities.Load()
-	if set == nil || fingerprint == k.Fingerprint() || len(fingerprint) != fingerprintLength ||
+func (m *Manager) Drop(fingerprint string) error {
+	set := m.authorities.Load()
+	if set == nil || fingerprint == m.Fingerprint() || len(fingerprint) != fingerprintLength ||
 		strings.ContainsRune(fingerprint, filepath.Separator) {
 		return fmt.Errorf("cannot drop the authority with the fingerprint %q", fingerprint)
 	}
 	for _, ending := range []string{".key", ".pem"} {
-		if err := os.Remove(filepath.Join(k.dir, nameOf(fingerprint)+ending)); err != nil &&
+		if err := os.Remove(filepath.Join(m.dir, nameOf(fingerprint)+ending)); err != nil &&
 			!errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("cannot drop an authority: %w", err)
 		}
@@ -302,8 +302,8 @@ func (k *Keeper) Drop(fingerprint string) error {
 }
 
 // Held returns the fingerprints of the authorities whose keys are in the directory, in no order.
-func (k *Keeper) Held() (fingerprints []string) {
-	held, err := readAuthorities(k.dir)
+func (m *Manager) Held() (fingerprints []string) {
+	held, err := readAuthorities(m.dir)
 	if err != nil {
 		return nil // the caller that needs them returns the error
 	}
@@ -314,4 +314,4 @@ func (k *Keeper) Held() (fingerprints []string) {
 }
 
 // Authority returns the present authority. Call it only if the server has its own authorities.
-func (k *Keeper) Authority() Authority { return authorityOf(k.authorities.Load().present.cert) }
+func (m *Manager) Authority() Authority { return authorityOf(m.authorities.Load().present.cert) }

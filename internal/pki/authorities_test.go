@@ -190,7 +190,7 @@ func TestTrustIsRenewed(t *testing.T) {
 	if err := trust.Set(one.CA() + two.CA()); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range []*pki.Keeper{one, two} {
+	for _, k := range []*pki.Manager{one, two} {
 		if _, err := shake(t, k.ServerTLS(), client); err != nil {
 			t.Errorf("%v", err)
 		}

@@ -54,7 +54,7 @@ func TestGivenCertificates(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- k.Run(ctx) }()
-		replace := func(issuer *pki.Keeper) string {
+		replace := func(issuer *pki.Manager) string {
 			pkitest.WritePair(t, issuer, certFile, keyFile)
 			stamp := time.Now()
 			for _, f := range []string{certFile, keyFile} {

@@ -19,8 +19,8 @@ const nodeLife = 365 * 24 * time.Hour
 // IssueNode makes a certificate and its key, in PEM, for a broker to which clients and other brokers connect by the
 // names. The certificate marks a broker, so that joining clients do not mistake it for a server. Its issuers follow it.
 // IssueNode fails if external certificates were given.
-func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
-	set := k.authorities.Load()
+func (m *Manager) IssueNode(names []string) (cert, key []byte, err error) {
+	set := m.authorities.Load()
 	if set == nil {
 		return nil, nil, errors.New("cannot certify a broker: the certificates come from another authority")
 	}
@@ -28,7 +28,7 @@ func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot certify a broker: %w", err)
 	}
-	now := k.now()
+	now := m.now()
 	wanted := set.present.leaf("drover broker", now)
 	if ends := now.Add(nodeLife); ends.Before(set.present.cert.NotAfter) {
 		wanted.NotAfter = ends

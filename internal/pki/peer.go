@@ -13,8 +13,8 @@ import (
 // PeerTLS returns the TLS configuration between the brokers of a fleet's servers, for both sides. Each side presents a
 // certificate that only a server can have; names are not compared. The certificate renews itself. PeerTLS fails if
 // external certificates were given.
-func (k *Keeper) PeerTLS() (*tls.Config, error) {
-	p := &peer{k: k}
+func (m *Manager) PeerTLS() (*tls.Config, error) {
+	p := &peer{k: m}
 	if _, err := p.certificate(); err != nil {
 		return nil, err
 	}
@@ -25,14 +25,14 @@ func (k *Keeper) PeerTLS() (*tls.Config, error) {
 		ClientAuth:           tls.RequireAnyClientCert,
 		InsecureSkipVerify:   true, //nolint:gosec // the next line verifies everything except the name
 		VerifyConnection: func(state tls.ConnectionState) error {
-			return k.verifyPeer(state.PeerCertificates, k.now())
+			return m.verifyPeer(state.PeerCertificates, m.now())
 		},
 	}, nil
 }
 
 // peer holds the certificate for other servers.
 type peer struct {
-	k *Keeper
+	k *Manager
 
 	mu     sync.Mutex
 	shown  *tls.Certificate
@@ -64,12 +64,12 @@ func (p *peer) certificate() (*tls.Certificate, error) {
 }
 
 // verifyPeer checks that the first certificate is a broker's. Servers and brokers have one; agents and proxies do not.
-func (k *Keeper) verifyPeer(chain []*x509.Certificate, now time.Time) error {
+func (m *Manager) verifyPeer(chain []*x509.Certificate, now time.Time) error {
 	if len(chain) == 0 {
 		return errors.New("the peer shows no certificate")
 	}
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
-	for _, cert := range k.authorities.Load().trusted {
+	for _, cert := range m.authorities.Load().trusted {
 		roots.AddCert(cert)
 	}
 	for _, cert := range chain[1:] {

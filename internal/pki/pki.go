@@ -36,9 +36,9 @@ type Certificate struct {
 	Ends time.Time
 }
 
-// Keeper holds the certificate that a server shows and sees to its renewal. Its methods may be called from any
+// Manager holds the certificate that a server shows and sees to its renewal. Its methods may be called from any
 // goroutine.
-type Keeper struct {
+type Manager struct {
 	log *slog.Logger
 	now func() time.Time
 	// renew returns the certificate to present from now on: the present one if it is still good. The present one is nil
@@ -55,14 +55,14 @@ type Keeper struct {
 	warned      map[string]time.Time // by name; only Run uses it
 }
 
-// Config holds the settings of a Keeper.
+// Config holds the settings of a Manager.
 type Config struct {
 	// Dir holds the authority: ca.key and ca.pem. It is made (0700) at the first start.
 	Dir string
 	// Names are the host names and IP addresses by which the server is reached.
 	Names []string
 	// CertFile and KeyFile, if set, are external certificates in PEM: first the server's own, then its issuers, last
-	// the one to trust. The Keeper uses them instead of its own authority, and reads them again when they change.
+	// the one to trust. The Manager uses them instead of its own authority, and reads them again when they change.
 	CertFile, KeyFile string
 	Now               func() time.Time
 	Log               *slog.Logger
@@ -70,8 +70,8 @@ type Config struct {
 
 // Open reads or makes the authority and issues a certificate, or reads the given one. It blocks for the disk only, and
 // fails on a key that others may read, that does not fit, or that has ended.
-func Open(cfg Config) (*Keeper, error) {
-	k := &Keeper{
+func Open(cfg Config) (*Manager, error) {
+	k := &Manager{
 		log: cfg.Log, now: cfg.Now, dir: cfg.Dir, names: cfg.Names, warned: map[string]time.Time{},
 		own: cfg.CertFile == "",
 	}
@@ -103,13 +103,13 @@ func Open(cfg Config) (*Keeper, error) {
 }
 
 // issued returns a new certificate of the present authority, or the present certificate if it is still good.
-func (k *Keeper) issued(present *tls.Certificate, now time.Time) (*tls.Certificate, error) {
-	set := k.authorities.Load()
+func (m *Manager) issued(present *tls.Certificate, now time.Time) (*tls.Certificate, error) {
+	set := m.authorities.Load()
 	if present != nil &&
 		(now.Before(renewal(present.Leaf)) || !present.Leaf.NotAfter.Before(set.present.cert.NotAfter)) {
 		return present, nil
 	}
-	cert, err := set.present.issue(k.names, now)
+	cert, err := set.present.issue(m.names, now)
 	if err != nil {
 		return nil, err
 	}
@@ -148,18 +148,18 @@ func given(certFile, keyFile string) func(*tls.Certificate, time.Time) (*tls.Cer
 }
 
 // ServerTLS returns the configuration of a listener. It always presents the latest certificate.
-func (k *Keeper) ServerTLS() *tls.Config {
+func (m *Manager) ServerTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.shown.Load(), nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return m.shown.Load(), nil },
 	}
 }
 
 // CA returns the certificates that peers trust, in PEM; the present authority comes first.
-func (k *Keeper) CA() string {
-	set := k.authorities.Load()
+func (m *Manager) CA() string {
+	set := m.authorities.Load()
 	if set == nil {
-		return encode(k.pinned.Raw)
+		return encode(m.pinned.Raw)
 	}
 	var all strings.Builder
 	for _, cert := range set.trusted {
@@ -169,11 +169,11 @@ func (k *Keeper) CA() string {
 }
 
 // Fingerprint returns the SHA-256 of the public key of the authority that issues, in hexadecimal digits.
-func (k *Keeper) Fingerprint() string {
-	if set := k.authorities.Load(); set != nil {
+func (m *Manager) Fingerprint() string {
+	if set := m.authorities.Load(); set != nil {
 		return fingerprint(set.present.cert)
 	}
-	return fingerprint(k.pinned)
+	return fingerprint(m.pinned)
 }
 
 func fingerprint(cert *x509.Certificate) string {
@@ -182,9 +182,9 @@ func fingerprint(cert *x509.Certificate) string {
 }
 
 // Certificates returns when the certificates end.
-func (k *Keeper) Certificates() []Certificate {
-	list := []Certificate{{Name: "server", Ends: k.shown.Load().Leaf.NotAfter}}
-	if set := k.authorities.Load(); set != nil {
+func (m *Manager) Certificates() []Certificate {
+	list := []Certificate{{Name: "server", Ends: m.shown.Load().Leaf.NotAfter}}
+	if set := m.authorities.Load(); set != nil {
 		list = append(list, Certificate{Name: "ca", Ends: set.present.cert.NotAfter})
 	}
 	return list
@@ -192,11 +192,11 @@ func (k *Keeper) Certificates() []Certificate {
 
 // Run renews the certificate when two thirds of its life have passed, and reads given files that have changed. It warns
 // of certificates that end soon. It runs until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (m *Manager) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		k.look(ctx, k.now())
+		m.look(ctx, m.now())
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -205,31 +205,31 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-func (k *Keeper) look(ctx context.Context, now time.Time) {
-	present := k.shown.Load()
-	switch next, err := k.renew(present, now); {
+func (m *Manager) look(ctx context.Context, now time.Time) {
+	present := m.shown.Load()
+	switch next, err := m.renew(present, now); {
 	case err != nil:
-		k.log.ErrorContext(ctx, "cannot renew certificate", "error", err)
-	case next != present && k.unpinned(next):
-		k.log.ErrorContext(ctx, "rejected new certificate: its issuer is not an authority that agents trust",
-			"pinned", k.Fingerprint())
-	case next != present && k.shown.CompareAndSwap(present, next): // Use may have replaced it first
-		k.log.InfoContext(ctx, "renewed certificate", "ends", next.Leaf.NotAfter)
+		m.log.ErrorContext(ctx, "cannot renew certificate", "error", err)
+	case next != present && m.unpinned(next):
+		m.log.ErrorContext(ctx, "rejected new certificate: its issuer is not an authority that agents trust",
+			"pinned", m.Fingerprint())
+	case next != present && m.shown.CompareAndSwap(present, next): // Use may have replaced it first
+		m.log.InfoContext(ctx, "renewed certificate", "ends", next.Leaf.NotAfter)
 	}
-	for _, c := range k.Certificates() {
+	for _, c := range m.Certificates() {
 		before := warnBefore
 		if c.Name == "ca" {
 			before = warnBeforeCA
 		}
-		if c.Ends.Sub(now) < before && now.Sub(k.warned[c.Name]) >= warnEvery {
-			k.warned[c.Name] = now
-			k.log.WarnContext(ctx, "certificate expires soon", "certificate", c.Name, "ends", c.Ends)
+		if c.Ends.Sub(now) < before && now.Sub(m.warned[c.Name]) >= warnEvery {
+			m.warned[c.Name] = now
+			m.log.WarnContext(ctx, "certificate expires soon", "certificate", c.Name, "ends", c.Ends)
 		}
 	}
 }
 
 // unpinned reports whether peers that hold the fingerprint would reject a certificate.
-func (k *Keeper) unpinned(cert *tls.Certificate) bool {
+func (m *Manager) unpinned(cert *tls.Certificate) bool {
 	chain := make([]*x509.Certificate, 0, len(cert.Certificate))
 	for _, der := range cert.Certificate {
 		c, err := x509.ParseCertificate(der)
@@ -238,7 +238,7 @@ func (k *Keeper) unpinned(cert *tls.Certificate) bool {
 		}
 		chain = append(chain, c)
 	}
-	err := verifyPinned(chain, k.Fingerprint(), k.now())
+	err := verifyPinned(chain, m.Fingerprint(), m.now())
 	var invalid x509.CertificateInvalidError
 	// A wrong period of validity is the issuer's to correct.
 	mended := errors.As(err, &invalid) && invalid.Reason == x509.Expired

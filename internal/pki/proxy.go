@@ -37,8 +37,8 @@ const (
 // CertifyProxy issues a certificate for a proxy of an area, to the key of a PKCS #10 request in DER; key is the proxy's
 // public nkey. Of the request nothing else counts. It returns the certificate and its issuers in PEM, and fails where
 // certificates were given.
-func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, error) {
-	set := k.authorities.Load()
+func (m *Manager) CertifyProxy(request []byte, area int, key string) (string, error) {
+	set := m.authorities.Load()
 	if set == nil {
 		return "", errors.New("cannot certify a proxy: the certificates come from another authority")
 	}
@@ -58,7 +58,7 @@ func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, err
 	if err := csr.CheckSignature(); err != nil {
 		return "", fmt.Errorf("cannot certify a proxy: %w", err)
 	}
-	wanted := set.present.leaf("drover proxy", k.now())
+	wanted := set.present.leaf("drover proxy", m.now())
 	wanted.URIs = []*url.URL{{Scheme: ownScheme, Host: proxyHost, Path: "/" + strconv.Itoa(area) + "/" + key}}
 	_, der, err := sign(wanted, set.present.cert, public, set.present.key)
 	if err != nil {
@@ -162,8 +162,8 @@ type Proof struct {
 }
 
 // Prove signs data as this server.
-func (k *Keeper) Prove(data []byte) (Proof, error) {
-	cert := k.shown.Load()
+func (m *Manager) Prove(data []byte) (Proof, error) {
+	cert := m.shown.Load()
 	key, ok := cert.PrivateKey.(crypto.Signer)
 	if !ok {
 		return Proof{}, errors.New("cannot sign: the key of the certificate signs nothing")

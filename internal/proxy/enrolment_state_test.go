@@ -78,7 +78,7 @@ func TestACertificateIsRenewedInTime(t *testing.T) {
 		t.Errorf("one of 61 days is not renewed: %v", err)
 	}
 	e := h.enrolment()
-	e.Certificate, e.CA = "", newAuthority(t).keeper.CA()+e.CA
+	e.Certificate, e.CA = "", newAuthority(t).manager.CA()+e.CA
 	if _, err := h.replace(e); err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ import (
 
 // authority is what a server has to make a proxy with.
 type authority struct {
-	keeper *pki.Keeper
-	broker *broker.Broker
+	manager *pki.Manager
+	broker  *broker.Broker
 	// fleet is the name of the fleet, key its sealing key, and public the public half of that.
 	fleet  string
 	key    *ecdh.PrivateKey
@@ -57,7 +57,7 @@ func newAuthority(t *testing.T) *authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &authority{keeper: pkitest.New(t), broker: b, fleet: fleet, key: key, public: public}
+	return &authority{manager: pkitest.New(t), broker: b, fleet: fleet, key: key, public: public}
 }
 
 // pair is the servers' side of the pair with a proxy.
@@ -90,12 +90,12 @@ func (a *authority) enrolment(t *testing.T, id identity, area int) wire.ProxyEnr
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := a.keeper.CertifyProxy(request, area, id.public)
+	cert, err := a.manager.CertifyProxy(request, area, id.public)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return wire.ProxyEnrolment{
-		Area: area, Name: "one", JWT: jwt, Hubs: []string{"192.0.2.1:7352"}, CA: a.keeper.CA(),
+		Area: area, Name: "one", JWT: jwt, Hubs: []string{"192.0.2.1:7352"}, CA: a.manager.CA(),
 		Fleet: a.fleet, SealingKeys: []string{a.public}, Account: account,
 		Certificate: cert, Digest: "first",
 	}

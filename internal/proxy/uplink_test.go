@@ -165,7 +165,7 @@ func TestAnEnrolmentThatNoServerHasSealed(t *testing.T) {
 	next := a.enrolment(t, h.id, 3)
 	next.Digest = "second"
 	evil := a.enrolment(t, h.id, 3)
-	evil.Digest, evil.CA, evil.Hubs = "evil", stranger.keeper.CA(), []string{"192.0.2.66:7352"}
+	evil.Digest, evil.CA, evil.Hubs = "evil", stranger.manager.CA(), []string{"192.0.2.66:7352"}
 	forged, err := json.Marshal(wire.RefreshAnswer{Version: wire.Version, Enrolment: &evil})
 	if err != nil {
 		t.Fatal(err)

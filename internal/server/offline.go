@@ -34,7 +34,7 @@ func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 }
 
 // offlineKeys opens the keys below a server's directory for a command, while the server may run.
-func offlineKeys(dir string, log *slog.Logger) (*keyring.Ring, *pki.Keeper, error) {
+func offlineKeys(dir string, log *slog.Logger) (*keyring.Ring, *pki.Manager, error) {
 	keeper, err := pki.Open(pki.Config{Dir: filepath.Join(dir, "pki"), Now: time.Now, Log: log})
 	if err != nil {
 		return nil, nil, err

@@ -26,8 +26,8 @@ import (
 
 // rig is a server that lets everybody in, or answers as it is told.
 type rig struct {
-	keeper *pki.Keeper
-	server *httptest.Server
+	manager *pki.Manager
+	server  *httptest.Server
 	// answer replaces the answer.
 	answer func(w http.ResponseWriter, r wire.JoinRequest)
 	asked  []wire.JoinRequest
@@ -36,7 +36,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	k := pkitest.New(t)
-	r := &rig{keeper: k}
+	r := &rig{manager: k}
 	r.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		data, err := io.ReadAll(req.Body)
 		if err != nil {
@@ -71,7 +71,7 @@ func send(t *testing.T, w http.ResponseWriter, v any) {
 
 func (r *rig) enrolment(q wire.JoinRequest) wire.Enrolment {
 	return wire.Enrolment{
-		URLs: []string{"tls://192.0.2.1:7351"}, JWT: "jwt", Fleet: "fleet", CA: r.keeper.CA(),
+		URLs: []string{"tls://192.0.2.1:7351"}, JWT: "jwt", Fleet: "fleet", CA: r.manager.CA(),
 		ManifestKeys: []string{"A"}, SealingKeys: []string{"X"}, Cloud: 3, IP: q.IP, ID: q.ID,
 	}
 }
@@ -81,7 +81,7 @@ func (r *rig) config(t *testing.T) admission.Config {
 	t.Helper()
 	return admission.Config{
 		Dir: filepath.Join(t.TempDir(), "agent"), Server: "https" + strings.TrimPrefix(r.server.URL, "http"),
-		Token: wire.NewJoinToken(r.keeper.Fingerprint(), time.Now()).String(), Build: "test",
+		Token: wire.NewJoinToken(r.manager.Fingerprint(), time.Now()).String(), Build: "test",
 	}
 }
 

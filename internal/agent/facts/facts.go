@@ -32,7 +32,7 @@ const (
 	mostDisks = 32
 )
 
-// Config is what a Keeper needs.
+// Config is what a Collector needs.
 type Config struct {
 	FS procfs.FS
 	// Dir is the directory of the owner's facts; it need not exist.
@@ -46,8 +46,8 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Keeper has the description of the host. Its methods are safe for concurrent use.
-type Keeper struct {
+// Collector has the description of the host. Its methods are safe for concurrent use.
+type Collector struct {
 	cfg Config
 	// runTime is how long an executable may run.
 	runTime time.Duration
@@ -61,22 +61,22 @@ type Keeper struct {
 	full map[string]int64
 }
 
-// New returns a keeper that knows the size of the host and its labels. Run adds the rest.
-func New(cfg Config) *Keeper {
-	k := &Keeper{cfg: cfg, runTime: runTime, host: Machine(cfg.FS)}
+// New returns a collector that knows the size of the host and its labels. Run adds the rest.
+func New(cfg Config) *Collector {
+	k := &Collector{cfg: cfg, runTime: runTime, host: Machine(cfg.FS)}
 	k.host.Labels, k.host.Gathering = cfg.Labels, true
 	return k
 }
 
 // Host returns the present description, which the caller must not change.
-func (k *Keeper) Host() wire.Host {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.host
+func (c *Collector) Host() wire.Host {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.host
 }
 
 // Load returns how busy the host is, for a report; nil if the report does not need it.
-func (k *Keeper) Load(introduces bool) *wire.Load { return k.loads.report(introduces) }
+func (c *Collector) Load(introduces bool) *wire.Load { return c.loads.report(introduces) }
 
 // Machine describes the machine, except what takes longer to find out. It leaves out unreadable facts, because nothing
 // depends on them.
@@ -93,17 +93,17 @@ func Machine(fs procfs.FS) wire.Host {
 }
 
 // Run keeps the description current until ctx ends. It calls changed after each change, and after the first look.
-func (k *Keeper) Run(ctx context.Context, changed func()) error {
+func (c *Collector) Run(ctx context.Context, changed func()) error {
 	wait := firstLoad
 	ran, due := map[string]result{}, time.Time{}
 	for {
-		k.loads.measure(k.cfg.FS)
+		c.loads.measure(c.cfg.FS)
 		run := !time.Now().Before(due)
 		if run {
 			due = time.Now().Add(runEvery)
 		}
-		host, faults := k.look(ctx, ran, run)
-		if ctx.Err() == nil && k.set(host, faults) {
+		host, faults := c.look(ctx, ran, run)
+		if ctx.Err() == nil && c.set(host, faults) {
 			changed()
 		}
 		if !idle.Sleep(ctx, wait) {
@@ -114,41 +114,41 @@ func (k *Keeper) Run(ctx context.Context, changed func()) error {
 }
 
 // Look describes the host once, and returns the faults of the owner's facts. It runs the executables.
-func (k *Keeper) Look(ctx context.Context) (wire.Host, []error) {
-	return k.look(ctx, map[string]result{}, true)
+func (c *Collector) Look(ctx context.Context) (wire.Host, []error) {
+	return c.look(ctx, map[string]result{}, true)
 }
 
 // look describes the host. ran has the results of the executables, which it runs again if run is set.
-func (k *Keeper) look(ctx context.Context, ran map[string]result, run bool) (wire.Host, []error) {
-	h := Machine(k.cfg.FS)
-	h.Labels = k.cfg.Labels
+func (c *Collector) look(ctx context.Context, ran map[string]result, run bool) (wire.Host, []error) {
+	h := Machine(c.cfg.FS)
+	h.Labels = c.cfg.Labels
 	h.Distribution, h.Version = distribution()
-	h.Disks, h.Full = disks(k.cfg.FS), k.withoutRoom()
-	if k.cfg.Notes != nil {
-		h.Notes = k.cfg.Notes()
+	h.Disks, h.Full = disks(c.cfg.FS), c.withoutRoom()
+	if c.cfg.Notes != nil {
+		h.Notes = c.cfg.Notes()
 	}
 	var faults []error
-	h.Facts, faults = k.owner(ctx, ran, run)
+	h.Facts, faults = c.owner(ctx, ran, run)
 	return h, faults
 }
 
 // set stores a description, and reports whether it differs from the last one. It logs the faults if they differ.
-func (k *Keeper) set(h wire.Host, faults []error) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (c *Collector) set(h wire.Host, faults []error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	told := ""
 	if err := errors.Join(faults...); err != nil {
 		told = err.Error()
 	}
-	if told != k.told && told != "" {
-		k.cfg.Log.Warn("left out facts of this host", "directory", k.cfg.Dir, "faults",
+	if told != c.told && told != "" {
+		c.cfg.Log.Warn("left out facts of this host", "directory", c.cfg.Dir, "faults",
 			strings.ReplaceAll(told, "\n", "; "))
 	}
-	k.told = told
-	if reflect.DeepEqual(h, k.host) {
+	c.told = told
+	if reflect.DeepEqual(h, c.host) {
 		return false
 	}
-	k.host = h
+	c.host = h
 	return true
 }
 

@@ -34,21 +34,21 @@ type result struct {
 
 // owner returns the valid facts of the files in the directory, and the fault of each file and each fact that it leaves
 // out. If two files have the same fact, the later file counts.
-func (k *Keeper) owner(ctx context.Context, ran map[string]result, run bool) (
+func (c *Collector) owner(ctx context.Context, ran map[string]result, run bool) (
 	facts map[string]string, faults []error,
 ) {
-	entries, err := os.ReadDir(k.cfg.Dir)
+	entries, err := os.ReadDir(c.cfg.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err == nil {
-		err = trusted(k.cfg.Dir)
+		err = trusted(c.cfg.Dir)
 	}
 	if err != nil {
 		return nil, []error{err}
 	}
 	if len(entries) > mostFiles {
-		faults = append(faults, fmt.Errorf("%s has %d files: expected at most %d", k.cfg.Dir, len(entries), mostFiles))
+		faults = append(faults, fmt.Errorf("%s has %d files: expected at most %d", c.cfg.Dir, len(entries), mostFiles))
 		entries = entries[:mostFiles]
 	}
 	present := map[string]bool{}
@@ -56,9 +56,9 @@ func (k *Keeper) owner(ctx context.Context, ran map[string]result, run bool) (
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		path := filepath.Join(k.cfg.Dir, e.Name())
+		path := filepath.Join(c.cfg.Dir, e.Name())
 		present[path] = true
-		own, err := k.fromFile(ctx, path, ran, run)
+		own, err := c.fromFile(ctx, path, ran, run)
 		if err != nil {
 			faults = append(faults, err)
 		}
@@ -77,13 +77,13 @@ func (k *Keeper) owner(ctx context.Context, ran map[string]result, run bool) (
 		for _, name := range names[mostFacts:] {
 			delete(facts, name)
 		}
-		faults = append(faults, fmt.Errorf("%s has %d facts: expected at most %d", k.cfg.Dir, len(names), mostFacts))
+		faults = append(faults, fmt.Errorf("%s has %d facts: expected at most %d", c.cfg.Dir, len(names), mostFacts))
 	}
 	return facts, faults
 }
 
 // fromFile returns the facts of one file: a JSON file, or an executable that prints JSON.
-func (k *Keeper) fromFile(ctx context.Context, path string, ran map[string]result, run bool,
+func (c *Collector) fromFile(ctx context.Context, path string, ran map[string]result, run bool,
 ) (map[string]string, error) {
 	if err := trusted(path); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (k *Keeper) fromFile(ctx context.Context, path string, ran map[string]resul
 	}
 	last, known := ran[path]
 	if run || !known {
-		last.facts, last.err = k.execute(ctx, path)
+		last.facts, last.err = c.execute(ctx, path)
 		ran[path] = last
 	}
 	return last.facts, last.err
@@ -145,8 +145,8 @@ func readFile(path string) ([]byte, error) {
 func tooLarge(path string) error { return fmt.Errorf("%s gives more than %d bytes", path, maxSize) }
 
 // execute runs an executable and returns the facts that it prints.
-func (k *Keeper) execute(ctx context.Context, path string) (map[string]string, error) {
-	out, err := launch.Capture(ctx, path, k.runTime, maxSize)
+func (c *Collector) execute(ctx context.Context, path string) (map[string]string, error) {
+	out, err := launch.Capture(ctx, path, c.runTime, maxSize)
 	switch {
 	case errors.Is(err, launch.ErrTooMuchOutput):
 		return nil, tooLarge(path)

@@ -107,9 +107,10 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesOfAKeeper: the process that a supervisord has started may run another program and as another account than
-// the spec says, if drover starts it as root. That holds for no other process, also for one of a child of supervisord.
-func TestCopiesOfAKeeper(t *testing.T) {
+// TestCopiesOfASupervisor: the process that a supervisord has started may run another program and as another account
+// than the spec says, if drover starts it as root. That holds for no other process, also for one of a child of
+// supervisord.
+func TestCopiesOfASupervisor(t *testing.T) {
 	dir := t.TempDir()
 	other := harness.Sleeper(t, dir, "other")
 	// A child tells its pid, and becomes the program.
@@ -150,8 +151,8 @@ func TestCopiesOfAKeeper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k := h.Keeper(id); k == nil || k.Program != "g:one" || h.Keeping(*k) != id.PID {
-		t.Errorf("keeper %+v of pid %d", k, id.PID)
+	if k := h.ForeignSupervisor(id); k == nil || k.Program != "g:one" || h.SupervisedPID(*k) != id.PID {
+		t.Errorf("supervisor %+v of pid %d", k, id.PID)
 	}
 	if os.Getuid() != 0 {
 		return
@@ -195,8 +196,8 @@ func TestCopiesByName(t *testing.T) {
 	}
 }
 
-// TestCopiesOfOwnRuns: what this drover has started is a copy if no process that it knows keeps its run. Without control
-// groups nothing proves that it was this drover.
+// TestCopiesOfOwnRuns: what this drover has started is a copy if no process that it knows keeps its run. Without
+// control groups nothing proves that it was this drover.
 func TestCopiesOfOwnRuns(t *testing.T) {
 	for _, grouped := range []bool{true, false} {
 		h := open(t, t.TempDir())

@@ -45,10 +45,10 @@ type Host struct {
 	find    func(procfs.FS, locate.Query) locate.Result
 	outputs string
 	proofs  *launch.Proofs
-	logs    *logs.Keeper
+	logs    *logs.Store
 	signals string
 	// notices is nil if processes cannot notify drover, because of deaf.
-	notices *notify.Keeper
+	notices *notify.Listener
 	deaf    error
 	urgent  func(func() error) error
 	may     func(path string) error
@@ -80,7 +80,7 @@ type Config struct {
 	// both.
 	Outputs, Proofs string
 	// Logs has the output of foreground processes; nil if it is an output like any other.
-	Logs *logs.Keeper
+	Logs *logs.Store
 	// Signals is the directory of the files that processes with notify_fd write to; empty is beside Proofs. Notify is
 	// the path of the socket for notifications; empty is a path that every account of the host can reach.
 	Signals, Notify string

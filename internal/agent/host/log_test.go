@@ -16,15 +16,15 @@ import (
 	"drover/internal/wire"
 )
 
-// TestOutputOfAProcess: the two streams of a foreground process go to its log, and the commands around it have an output
-// of their own. The agent holds no descriptor of the log.
+// TestOutputOfAProcess: the two streams of a foreground process go to its log, and the commands around it have an
+// output of their own. The agent holds no descriptor of the log.
 func TestOutputOfAProcess(t *testing.T) {
 	dir := t.TempDir()
-	keeper, err := logs.Open(filepath.Join(dir, "log"), slog.New(slog.DiscardHandler))
+	store, err := logs.Open(filepath.Join(dir, "log"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := open(t, filepath.Join(dir, "output"), func(c *host.Config) { c.Logs = keeper })
+	h := open(t, filepath.Join(dir, "output"), func(c *host.Config) { c.Logs = store })
 	id := process.ID{Namespace: "shop", Name: "api"}
 	s := spec("/", "", "")
 	s.Commands.Run = "echo to stdout; echo to stderr >&2; (read -r line <&1) 2>/dev/null && echo read"
@@ -51,7 +51,7 @@ func TestOutputOfAProcess(t *testing.T) {
 	if got := h.Output(run + "1"); got != "stopping" {
 		t.Errorf("the command wrote %q", got)
 	}
-	a := keeper.Answer(context.Background(), wire.LogQuestion{Process: id, Stream: "stderr"})
+	a := store.Answer(context.Background(), wire.LogQuestion{Process: id, Stream: "stderr"})
 	if len(a.Blocks) != 1 || string(a.Blocks[0].Text) != "to stderr" {
 		t.Errorf("the log has %+v", a)
 	}
@@ -65,11 +65,11 @@ func TestOutputOfAProcess(t *testing.T) {
 // written is missing.
 func TestOutputToPipes(t *testing.T) {
 	dir := t.TempDir()
-	keeper, err := logs.Open(filepath.Join(dir, "log"), slog.New(slog.NewTextHandler(t.Output(), nil)))
+	store, err := logs.Open(filepath.Join(dir, "log"), slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := open(t, filepath.Join(dir, "output"), func(c *host.Config) { c.Logs = keeper })
+	h := open(t, filepath.Join(dir, "output"), func(c *host.Config) { c.Logs = store })
 	id := process.ID{Namespace: "shop", Name: "api"}
 	for n, account := range []string{"root", "nobody"} {
 		s := spec("/", account, "")

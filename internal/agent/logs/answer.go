@@ -44,20 +44,20 @@ type view struct {
 
 // Answer returns a piece of the log of a process. It blocks while other questions read, and at most for some seconds
 // if the question waits for text. It ends early with ctx.
-func (k *Keeper) Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer {
+func (store *Store) Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer {
 	match, err := expression(&q)
 	if err != nil {
 		return failed(err)
 	}
-	l := k.of(process.Hash(q.Process))
+	l := store.of(process.Hash(q.Process))
 	if l == nil {
 		return wire.LogAnswer{}
 	}
-	read := func(whole bool) (wire.LogAnswer, error) { return k.read(ctx, l, &q, match, whole) }
+	read := func(whole bool) (wire.LogAnswer, error) { return store.read(ctx, l, &q, match, whole) }
 	a, err := read(!q.Follow)
 	if err == nil && q.Follow && len(a.Blocks) == 0 && !a.More {
 		q.Cursor = a.Cursor
-		quiet := k.await(ctx, l)
+		quiet := store.await(ctx, l)
 		a, err = read(quiet)
 	}
 	if err != nil {
@@ -94,13 +94,13 @@ func expression(q *wire.LogQuestion) (*pattern.Pattern, error) {
 
 // await waits until the process writes something. It reports whether it waited in vain. If too many questions wait, it
 // returns at once.
-func (k *Keeper) await(ctx context.Context, l *processLog) (quiet bool) {
+func (store *Store) await(ctx context.Context, l *processLog) (quiet bool) {
 	select {
-	case k.waiting <- struct{}{}:
+	case store.waiting <- struct{}{}:
 	default:
 		return false
 	}
-	defer func() { <-k.waiting }()
+	defer func() { <-store.waiting }()
 	before := l.ends()
 	over, tick := time.NewTimer(waitFor), time.NewTicker(lookAgain)
 	defer over.Stop()
@@ -120,15 +120,15 @@ func (k *Keeper) await(ctx context.Context, l *processLog) (quiet bool) {
 }
 
 // read returns the piece at the cursor of a question; whole says that a last line without a newline counts.
-func (k *Keeper) read(ctx context.Context, l *processLog, q *wire.LogQuestion, match *pattern.Pattern, whole bool) (
+func (store *Store) read(ctx context.Context, l *processLog, q *wire.LogQuestion, match *pattern.Pattern, whole bool) (
 	a wire.LogAnswer, err error,
 ) {
-	places, soon := k.reading, ctx
+	places, soon := store.reading, ctx
 	if match != nil {
 		var stop context.CancelFunc
 		soon, stop = context.WithTimeout(ctx, patience)
 		defer stop()
-		places = k.searching
+		places = store.searching
 	}
 	select {
 	case places <- struct{}{}:
@@ -139,7 +139,7 @@ func (k *Keeper) read(ctx context.Context, l *processLog, q *wire.LogQuestion, m
 		return a, ctx.Err()
 	}
 	defer func() { <-places }()
-	ctx, cancel := context.WithTimeout(ctx, k.searchFor)
+	ctx, cancel := context.WithTimeout(ctx, store.searchFor)
 	defer cancel()
 	v, err := l.view(q, match, whole)
 	if err != nil {

@@ -79,12 +79,12 @@ func (f *file) first(at int64) int64 { return at }
 
 // AnswerFile returns a piece of the log file of a process: of path, or of the newest file in it if it is a directory.
 // It blocks for some seconds at most, even if the file system hangs.
-func (k *Keeper) AnswerFile(ctx context.Context, q wire.LogQuestion, path string, visit trail.Visit) wire.LogAnswer {
+func (store *Store) AnswerFile(ctx context.Context, q wire.LogQuestion, path string, visit trail.Visit) wire.LogAnswer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	places := k.files
+	places := store.files
 	if q.Grep != "" {
-		places = k.searching
+		places = store.searching
 	}
 	select {
 	case places <- struct{}{}:
@@ -94,7 +94,7 @@ func (k *Keeper) AnswerFile(ctx context.Context, q wire.LogQuestion, path string
 	answered := make(chan wire.LogAnswer, 1)
 	go func() {
 		defer func() { <-places }()
-		over, cancel := context.WithTimeout(ctx, k.searchFor)
+		over, cancel := context.WithTimeout(ctx, store.searchFor)
 		defer cancel()
 		a, err := readFile(over, &q, path, visit)
 		if err != nil {

@@ -94,8 +94,8 @@ func (b bound) all() int64 {
 	return b.MaxSize * int64(1+b.Keep)
 }
 
-// Keeper keeps the logs of a host. It is safe for concurrent use.
-type Keeper struct {
+// Store keeps the logs of a host. It is safe for concurrent use.
+type Store struct {
 	dir    string
 	log    *slog.Logger
 	events *inotify.Events // nil if the kernel cannot report writes
@@ -148,11 +148,11 @@ type processLog struct {
 
 // Open takes over the logs in a directory, which it makes. It cuts at once a file that holds more than a log with all
 // its rotated files: its process wrote while no agent was running. Logs are bounded only during Run.
-func Open(dir string, log *slog.Logger) (*Keeper, error) {
+func Open(dir string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create directory for logs: %w", err)
 	}
-	k := &Keeper{
+	k := &Store{
 		dir: dir, log: log, logs: map[string]*processLog{}, watched: map[int]*stream{},
 		punch: punch, splice: splice, reading: make(chan struct{}, maxReading),
 		searching: make(chan struct{}, 1), searchFor: searchFor,
@@ -227,10 +227,10 @@ func newLog(dir string, b bound) *processLog {
 }
 
 // adopt cuts a log that grew while no agent was running to what Run can rotate and keep.
-func (k *Keeper) adopt(l *processLog) {
+func (store *Store) adopt(l *processLog) {
 	limits := l.limits()
 	for _, s := range l.streams {
-		k.drop(s, s.size.Load()-limits.all())
+		store.drop(s, s.size.Load()-limits.all())
 		s.room.Store(limits.all() - limits.MaxSize)
 		s.stamped = s.size.Load()
 	}
@@ -238,16 +238,16 @@ func (k *Keeper) adopt(l *processLog) {
 
 // Begin notes that a run of a process begins, and returns the files for its output: files open for appending only, or
 // pipes if the spec wants them. The caller closes them.
-func (k *Keeper) Begin(id process.ID, run string, spec *process.Spec) (out, errs *os.File, err error) {
-	l, err := k.logFor(process.Hash(id), boundOf(id, spec.Log, spec.Execution.RLimits.FileSize))
+func (store *Store) Begin(id process.ID, run string, spec *process.Spec) (out, errs *os.File, err error) {
+	l, err := store.logFor(process.Hash(id), boundOf(id, spec.Log, spec.Execution.RLimits.FileSize))
 	if err != nil {
 		return nil, nil, err
 	}
 	var files [streams]*os.File
-	k.drain(l) // before the marks of the run
-	open := k.open
+	store.drain(l) // before the marks of the run
+	open := store.open
 	if spec.Log.Pipe {
-		open = func(s *stream) (*os.File, error) { return k.pipeTo(s, run) }
+		open = func(s *stream) (*os.File, error) { return store.pipeTo(s, run) }
 	}
 	for i, s := range l.streams {
 		if files[i], err = open(s); err != nil {
@@ -258,29 +258,29 @@ func (k *Keeper) Begin(id process.ID, run string, spec *process.Spec) (out, errs
 		}
 	}
 	if err := l.begin(run, time.Now()); err != nil {
-		k.log.Warn("cannot note the begin of a run", "run", run, "error", err)
+		store.log.Warn("cannot note the begin of a run", "run", run, "error", err)
 	}
 	for _, s := range l.streams {
-		k.arm(s)
+		store.arm(s)
 	}
 	return files[stdout], files[stderr], nil
 }
 
 // logFor returns the log of a process with this bound.
-func (k *Keeper) logFor(hash string, b bound) (*processLog, error) {
-	k.mu.Lock()
-	l := k.logs[prefix(hash)]
+func (store *Store) logFor(hash string, b bound) (*processLog, error) {
+	store.mu.Lock()
+	l := store.logs[prefix(hash)]
 	if l == nil {
-		l = newLog(filepath.Join(k.dir, hash), b)
+		l = newLog(filepath.Join(store.dir, hash), b)
 		if err := makeDirectory(l.dir); err != nil {
-			k.mu.Unlock()
+			store.mu.Unlock()
 			return nil, err
 		}
-		k.logs[prefix(hash)] = l
-		k.mu.Unlock()
+		store.logs[prefix(hash)] = l
+		store.mu.Unlock()
 		return l, l.store(b, true)
 	}
-	k.mu.Unlock()
+	store.mu.Unlock()
 	if err := makeDirectory(l.dir); err != nil {
 		return nil, err
 	}
@@ -299,24 +299,24 @@ func makeDirectory(dir string) error {
 }
 
 // of returns the log that has a run, or nil.
-func (k *Keeper) of(run string) *processLog {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.logs[prefix(run)]
+func (store *Store) of(run string) *processLog {
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	return store.logs[prefix(run)]
 }
 
 // Bound sets how much the log of a process may hold, if it has a log. It costs nothing if that is so already.
-func (k *Keeper) Bound(id process.ID, spec *process.Spec) {
-	l := k.of(process.Hash(id))
+func (store *Store) Bound(id process.ID, spec *process.Spec) {
+	l := store.of(process.Hash(id))
 	if l == nil {
 		return
 	}
 	if err := l.store(boundOf(id, spec.Log, spec.Execution.RLimits.FileSize), false); err != nil {
-		k.log.Warn("cannot store the bound of a log", "process", id, "error", err)
+		store.log.Warn("cannot store the bound of a log", "process", id, "error", err)
 	}
 	for _, s := range l.streams { // the process may write nothing more
 		if s.size.Load()-s.freed.Load() > l.limits().MaxSize {
-			k.rotate(s)
+			store.rotate(s)
 		}
 	}
 }
@@ -356,68 +356,68 @@ func (l *processLog) limits() bound {
 }
 
 // Discard forgets a run that has not begun. It does nothing for a run that has written something.
-func (k *Keeper) Discard(run string) {
-	l := k.of(run)
+func (store *Store) Discard(run string) {
+	l := store.of(run)
 	if l == nil {
 		return
 	}
 	if err := l.discard(run); err != nil {
-		k.log.Warn("cannot forget a run", "run", run, "error", err)
+		store.log.Warn("cannot forget a run", "run", run, "error", err)
 	}
 }
 
 // Run bounds the logs until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (store *Store) Run(ctx context.Context) error {
 	events, err := inotify.Open()
 	if err != nil {
-		k.log.Warn("looking at logs at intervals only", "interval", slowest, "error", err)
+		store.log.Warn("looking at logs at intervals only", "interval", slowest, "error", err)
 	} else {
 		defer events.Close()
 		stop := context.AfterFunc(ctx, events.Stop)
 		defer stop()
 	}
-	defer k.rotating.Wait()
-	stop := context.AfterFunc(ctx, func() { k.stopping.Store(true) })
+	defer store.rotating.Wait()
+	stop := context.AfterFunc(ctx, func() { store.stopping.Store(true) })
 	defer stop()
-	k.mu.Lock()
-	k.events, k.running, k.during = events, true, ctx
-	for _, l := range k.logs {
-		k.woken = append(k.woken, l.streams[:]...)
+	store.mu.Lock()
+	store.events, store.running, store.during = events, true, ctx
+	for _, l := range store.logs {
+		store.woken = append(store.woken, l.streams[:]...)
 	}
-	k.mu.Unlock()
-	k.everyPipe(k.startPump)
+	store.mu.Unlock()
+	store.everyPipe(store.startPump)
 	defer func() {
-		k.mu.Lock()
-		k.events, k.running = nil, false
-		k.mu.Unlock()
-		k.haltPumps()
+		store.mu.Lock()
+		store.events, store.running = nil, false
+		store.mu.Unlock()
+		store.haltPumps()
 	}()
 	ended := make(chan error, 1)
-	go func() { ended <- k.watch(ctx, events) }()
+	go func() { ended <- store.watch(ctx, events) }()
 	return <-ended
 }
 
 // Sweep removes the logs of processes that nobody knows and nobody writes to, and rotated files that are too old.
-func (k *Keeper) Sweep(known []process.ID) {
+func (store *Store) Sweep(known []process.ID) {
 	hashes := make(map[string]bool, len(known))
 	for _, id := range known {
 		hashes[prefix(process.Hash(id))] = true
 	}
-	tidy := time.Since(k.tidied) >= tidyEvery
+	tidy := time.Since(store.tidied) >= tidyEvery
 	if tidy {
-		k.tidied = time.Now()
+		store.tidied = time.Now()
 	}
-	k.mu.Lock()
-	all := make(map[string]*processLog, len(k.logs))
-	maps.Copy(all, k.logs)
-	k.mu.Unlock()
+	store.mu.Lock()
+	all := make(map[string]*processLog, len(store.logs))
+	maps.Copy(all, store.logs)
+	store.mu.Unlock()
 	for name, l := range all {
 		switch {
 		case !hashes[name] && l.unused():
-			k.remove(name, l)
+			store.remove(name, l)
 		case tidy:
 			for _, s := range l.streams {
-				k.prune(s)
+				store.prune(s)
 			}
 		}
 	}
@@ -438,12 +438,12 @@ func (l *processLog) unused() bool {
 	return err != nil || time.Since(info.ModTime()) >= unusedFor
 }
 
-func (k *Keeper) remove(name string, l *processLog) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.logs, name)
+func (store *Store) remove(name string, l *processLog) {
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	delete(store.logs, name)
 	if err := os.RemoveAll(l.dir); err != nil {
-		k.log.Warn("cannot remove log", "log", name, "error", err)
+		store.log.Warn("cannot remove log", "log", name, "error", err)
 	}
 }
 

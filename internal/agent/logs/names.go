@@ -44,7 +44,7 @@ func (s *stream) named(st *unix.Stat_t) bool { return st.Nlink > 1 || s.oneName.
 
 // secure makes sure that a file has its two names. A file that was removed, moved or replaced gets its name back. It
 // reports false if both names are gone, or the log itself.
-func (k *Keeper) secure(s *stream) bool {
+func (store *Store) secure(s *stream) bool {
 	s.log.names.Lock()
 	defer s.log.names.Unlock()
 	var st unix.Stat_t
@@ -65,43 +65,43 @@ func (k *Keeper) secure(s *stream) bool {
 		}
 	}
 	if s.restore() {
-		k.log.Warn("a log file was removed or replaced while drover keeps it: it has its name back", "log", s.path)
+		store.log.Warn("a log file was removed or replaced while drover keeps it: it has its name back", "log", s.path)
 		return true
 	}
-	k.miss(s)
+	store.miss(s)
 	return false
 }
 
 // miss notes that the file of a stream is gone. A process that still writes to it writes to nobody, and the next run
 // begins a file. It does nothing before the first run. The caller holds l.names.
-func (k *Keeper) miss(s *stream) {
+func (store *Store) miss(s *stream) {
 	l := s.log
 	l.mu.Lock()
 	err := l.know()
 	fresh, end := err == nil && l.run == "", max(s.size.Load(), l.marked[s.index])
 	l.mu.Unlock()
 	if err != nil {
-		k.log.Warn("cannot read the marks of a log", "log", s.path, "error", err)
+		store.log.Warn("cannot read the marks of a log", "log", s.path, "error", err)
 	}
-	if fresh || k.of(filepath.Base(l.dir)) != l || !s.missing.CompareAndSwap(0, time.Now().UnixMilli()) {
+	if fresh || store.of(filepath.Base(l.dir)) != l || !s.missing.CompareAndSwap(0, time.Now().UnixMilli()) {
 		return // there was no file, or the log was removed with its process
 	}
-	k.log.Warn("a log file was removed while drover keeps it: a process that writes to it does so unseen and unbounded "+
+	store.log.Warn("a log file was removed while drover keeps it: a process that writes to it does so unseen and unbounded "+
 		"until its restart", "log", s.path)
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
-		k.log.Warn("cannot create log", "log", l.dir, "error", err)
+		store.log.Warn("cannot create log", "log", l.dir, "error", err)
 	}
 	from := s.freed.Load()
 	if all := segmentsOf(l.dir, s.name); len(all) > 0 {
 		from = max(from, all[len(all)-1].to)
 	}
-	k.lost(s, from, end)
-	k.rebase(s, end)
+	store.lost(s, from, end)
+	store.rebase(s, end)
 }
 
 // open opens the file of a stream for a new run.
-func (k *Keeper) open(s *stream) (*os.File, error) {
-	k.secure(s)
+func (store *Store) open(s *stream) (*os.File, error) {
+	store.secure(s)
 	s.log.names.Lock()
 	file, err := os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err == nil {
@@ -111,14 +111,14 @@ func (k *Keeper) open(s *stream) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.secure(s)
+	store.secure(s)
 	return file, nil
 }
 
 // Removed returns since when drover does not see what a process writes, because somebody has removed its log files, in
 // Unix milliseconds; 0 if they are there.
-func (k *Keeper) Removed(id process.ID) (since int64) {
-	l := k.of(process.Hash(id))
+func (store *Store) Removed(id process.ID) (since int64) {
+	l := store.of(process.Hash(id))
 	if l == nil {
 		return 0
 	}

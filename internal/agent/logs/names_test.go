@@ -19,7 +19,8 @@ import (
 	"drover/internal/wire"
 )
 
-// TestDirectoryOfALogComesBack: what somebody puts in the place of a log ends with the next run, and so does the note of it.
+// TestDirectoryOfALogComesBack: what somebody puts in the place of a log ends with the next run, and so does the note
+// of it.
 func TestDirectoryOfALogComesBack(t *testing.T) {
 	r := newRig(t)
 	r.run()
@@ -30,7 +31,7 @@ func TestDirectoryOfALogComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := unix.Renameat2(unix.AT_FDCWD, dir+"-file", unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE); err != nil {
-		t.Fatal(err) // at once, because the keeper makes a missing directory anew
+		t.Fatal(err) // at once, because the store makes a missing directory anew
 	}
 	write(t, out, numbered(11, 20))
 	harness.Eventually(t, "the loss to be noted", func() bool { return r.Removed(api()) != 0 })
@@ -91,7 +92,7 @@ func TestRemovedFileComesBack(t *testing.T) {
 	}
 }
 
-// TestLooksWhileARunBegins: a log whose first run has no files yet does not count as removed, whenever the keeper looks.
+// TestLooksWhileARunBegins: a log whose first run has no files yet does not count as removed, whenever the store looks.
 func TestLooksWhileARunBegins(t *testing.T) {
 	var said bytes.Buffer
 	k, err := logs.Open(t.TempDir(), slog.New(slog.NewTextHandler(&said, nil)))
@@ -120,7 +121,7 @@ func TestLooksWhileARunBegins(t *testing.T) {
 		}
 	}
 	if said.Len() > 0 {
-		t.Errorf("the keeper says %s", &said)
+		t.Errorf("the store says %s", &said)
 	}
 }
 

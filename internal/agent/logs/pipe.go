@@ -37,7 +37,7 @@ type pipe struct {
 	// file and raw are the end of the agent, which never blocks.
 	file *os.File
 	raw  syscall.RawConn
-	// pumped says that a goroutine moves the text; the lock of the Keeper protects it.
+	// pumped says that a goroutine moves the text; the lock of the Store protects it.
 	pumped bool
 	// draining says that a drain is under way, or hangs.
 	draining, warned atomic.Bool
@@ -61,8 +61,8 @@ func bounded(do func()) bool {
 }
 
 // pipeTo makes a pipe to a stream, and returns the end for the run.
-func (k *Keeper) pipeTo(s *stream, run string) (end *os.File, err error) {
-	file, err := k.open(s)
+func (store *Store) pipeTo(s *stream, run string) (end *os.File, err error) {
+	file, err := store.open(s)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (k *Keeper) pipeTo(s *stream, run string) (end *os.File, err error) {
 	//nolint:errcheck,gosec // a smaller pipe works, too; descriptors are small
 	unix.FcntlInt(end.Fd(), unix.F_SETPIPE_SZ, pipeSize)
 	s.log.addPipe(p)
-	k.startPump(p)
+	store.startPump(p)
 	return end, nil
 }
 
@@ -152,24 +152,24 @@ func (l *processLog) openPipes() []*pipe {
 }
 
 // startPump moves the text of a pipe from now on. Before Run it does nothing: Run begins with all pipes.
-func (k *Keeper) startPump(p *pipe) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.running && !p.pumped {
+func (store *Store) startPump(p *pipe) {
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	if store.running && !p.pumped {
 		p.pumped = true
-		ctx := k.during
-		k.pumping.Go(func() { k.pump(ctx, p) })
+		ctx := store.during
+		store.pumping.Go(func() { store.pump(ctx, p) })
 	}
 }
 
 // everyPipe does something with the pipes of all logs.
-func (k *Keeper) everyPipe(do func(*pipe)) {
-	k.mu.Lock()
+func (store *Store) everyPipe(do func(*pipe)) {
+	store.mu.Lock()
 	var all []*processLog
-	for _, l := range k.logs {
+	for _, l := range store.logs {
 		all = append(all, l)
 	}
-	k.mu.Unlock()
+	store.mu.Unlock()
 	for _, l := range all {
 		for _, p := range l.openPipes() {
 			do(p)
@@ -178,27 +178,27 @@ func (k *Keeper) everyPipe(do func(*pipe)) {
 }
 
 // haltPumps ends the goroutines that move text. What is in the pipes waits for the next agent.
-func (k *Keeper) haltPumps() {
-	k.everyPipe(func(p *pipe) { _ = p.file.SetReadDeadline(time.Unix(1, 0)) }) // a closed one has ended
-	if !bounded(k.pumping.Wait) {
-		k.log.Warn("a process holds up the pipe of its log")
+func (store *Store) haltPumps() {
+	store.everyPipe(func(p *pipe) { _ = p.file.SetReadDeadline(time.Unix(1, 0)) }) // a closed one has ended
+	if !bounded(store.pumping.Wait) {
+		store.log.Warn("a process holds up the pipe of its log")
 	}
 }
 
 // pump moves the text of a pipe until nobody can write to it any more, and then removes it.
-func (k *Keeper) pump(ctx context.Context, p *pipe) {
+func (store *Store) pump(ctx context.Context, p *pipe) {
 	for {
 		var n int
 		var err error
 		halted := p.raw.Read(func(fd uintptr) bool {
-			n, err = k.move(p, int(fd)) //nolint:gosec // descriptors are small
+			n, err = store.move(p, int(fd)) //nolint:gosec // descriptors are small
 			return !errors.Is(err, unix.EAGAIN)
 		})
 		switch {
 		case halted != nil:
 			return
 		case err != nil || n == 0:
-			k.endPipe(p)
+			store.endPipe(p)
 			return
 		}
 		idle.Sleep(ctx, max(soonest, time.Duration(n)*time.Second/pipeRate))
@@ -206,34 +206,34 @@ func (k *Keeper) pump(ctx context.Context, p *pipe) {
 }
 
 // endPipe removes a pipe without writers.
-func (k *Keeper) endPipe(p *pipe) {
+func (store *Store) endPipe(p *pipe) {
 	l := p.stream.log
 	l.mu.Lock()
 	l.pipes = slices.DeleteFunc(l.pipes, func(other *pipe) bool { return other == p })
 	l.mu.Unlock()
 	if err := os.Remove(p.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		k.log.Warn("cannot remove the pipe of a log", "pipe", p.path, "error", err)
+		store.log.Warn("cannot remove the pipe of a log", "pipe", p.path, "error", err)
 	}
 	_ = p.file.Close() // nothing was written
 }
 
 // drain moves what is in the pipes of a log at this moment. A writer that goes on cannot hold it up.
-func (k *Keeper) drain(l *processLog) {
+func (store *Store) drain(l *processLog) {
 	for _, p := range l.openPipes() {
 		if !p.draining.CompareAndSwap(false, true) {
 			continue // it hangs
 		}
 		_ = bounded(func() {
-			_ = p.raw.Control(func(fd uintptr) { k.empty(p, int(fd)) }) //nolint:gosec // descriptors are small
+			_ = p.raw.Control(func(fd uintptr) { store.empty(p, int(fd)) }) //nolint:gosec // descriptors are small
 			p.draining.Store(false)
 		})
 	}
 }
 
 // empty moves at most as much as a pipe holds.
-func (k *Keeper) empty(p *pipe, fd int) {
+func (store *Store) empty(p *pipe, fd int) {
 	for left := pipeSize; left > 0; {
-		n, err := k.move(p, fd)
+		n, err := store.move(p, fd)
 		if err != nil || n == 0 {
 			return
 		}
@@ -244,13 +244,13 @@ func (k *Keeper) empty(p *pipe, fd int) {
 // move moves text from a pipe to the file of its stream. It returns EAGAIN if the pipe is empty, and 0 if nobody can
 // write to it any more. The kernel moves the text in one step: if the agent dies, each byte is in one of the two. What
 // the file does not take is lost, as if the run wrote to the file.
-func (k *Keeper) move(p *pipe, from int) (n int, err error) {
+func (store *Store) move(p *pipe, from int) (n int, err error) {
 	s := p.stream
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	to, end := k.end(s)
+	to, end := store.end(s)
 	defer unix.Close(to) //nolint:errcheck // the writes were checked
-	if n, err = k.splice(from, to, end); err == nil || errors.Is(err, unix.EAGAIN) {
+	if n, err = store.splice(from, to, end); err == nil || errors.Is(err, unix.EAGAIN) {
 		return n, err
 	}
 	failed := err // the file system has no splice(2), or takes no text
@@ -262,7 +262,7 @@ func (k *Keeper) move(p *pipe, from int) (n int, err error) {
 		_, failed = unix.Pwrite(to, text[:n], end)
 	}
 	if failed != nil && !errors.Is(failed, unix.ENOSPC) && !p.warned.Swap(true) {
-		k.log.Warn("cannot write to a log: the output of its process is lost", "log", s.path, "error", failed)
+		store.log.Warn("cannot write to a log: the output of its process is lost", "log", s.path, "error", failed)
 	}
 	return n, nil
 }
@@ -278,11 +278,11 @@ func splice(from, to int, at int64) (int, error) {
 }
 
 // end opens the file of a stream at its end; it returns -1 if there is none.
-func (k *Keeper) end(s *stream) (file int, at int64) {
+func (store *Store) end(s *stream) (file int, at int64) {
 	const flags = unix.O_WRONLY | unix.O_CLOEXEC | unix.O_NOFOLLOW
 	file, err := unix.Open(s.path, flags, 0)
 	if errors.Is(err, unix.ENOENT) {
-		if made, err := k.open(s); err == nil {
+		if made, err := store.open(s); err == nil {
 			_ = made.Close() // nothing was written
 		}
 		file, err = unix.Open(s.path, flags, 0)
@@ -298,14 +298,14 @@ func (k *Keeper) end(s *stream) (file int, at int64) {
 }
 
 // emptied notes that somebody has truncated the file of a stream, and makes the log say so.
-func (k *Keeper) emptied(s *stream) {
+func (store *Store) emptied(s *stream) {
 	from, end := s.freed.Load(), s.size.Load()
-	k.lost(s, from, end)
-	k.rebase(s, end)
+	store.lost(s, from, end)
+	store.rebase(s, end)
 	if len(s.log.openPipes()) > 0 {
 		return
 	}
-	k.log.Warn("a log was emptied: if its program opens /dev/stdout or /dev/stderr by name, set log: {pipe: true}",
+	store.log.Warn("a log was emptied: if its program opens /dev/stdout or /dev/stderr by name, set log: {pipe: true}",
 		"log", s.path, "bytes", end-from)
 	file, err := os.OpenFile(s.path, os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -31,9 +31,9 @@ func policy(size int64, keep int) *process.Spec {
 	return &process.Spec{Log: process.LogPolicy{MaxSize: size, Keep: &keep}}
 }
 
-// rig is a Keeper whose directory a test can look at. It does not run yet.
+// rig is a Store whose directory a test can look at. It does not run yet.
 type rig struct {
-	*logs.Keeper
+	*logs.Store
 	t   *testing.T
 	dir string
 	n   int
@@ -62,14 +62,14 @@ func (r *rig) reopen() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.Keeper = k
+	r.Store = k
 }
 
 // run bounds the logs until stop is called, or the test ends.
 func (r *rig) run() (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
-	k := r.Keeper
+	k := r.Store
 	go func() { ended <- k.Run(ctx) }()
 	stopped := false
 	stop = func() {

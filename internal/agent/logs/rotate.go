@@ -17,55 +17,55 @@ import (
 const background = 10
 
 // rotate has the oldest text of a stream rotated, on another thread.
-func (k *Keeper) rotate(s *stream) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s.queued || k.stopping.Load() || !k.running {
+func (store *Store) rotate(s *stream) {
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	if s.queued || store.stopping.Load() || !store.running {
 		return // before Run only cuts count; Run looks at all again
 	}
 	s.queued = true
-	k.queue = append(k.queue, s)
-	if !k.working {
-		k.working = true
-		k.rotating.Go(k.work)
+	store.queue = append(store.queue, s)
+	if !store.working {
+		store.working = true
+		store.rotating.Go(store.work)
 	}
 }
 
 // work rotates until nothing waits.
-func (k *Keeper) work() {
+func (store *Store) work() {
 	runtime.LockOSThread() // the thread ends with its goroutine, and so does its priority
 	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), background)
 	for {
-		k.mu.Lock()
-		if len(k.queue) == 0 || k.stopping.Load() {
-			k.working = false
-			k.queue = nil
-			k.mu.Unlock()
+		store.mu.Lock()
+		if len(store.queue) == 0 || store.stopping.Load() {
+			store.working = false
+			store.queue = nil
+			store.mu.Unlock()
 			return
 		}
-		s := k.queue[0]
-		k.queue = k.queue[1:]
-		k.mu.Unlock()
-		err, cut := k.rotateAll(s), false
+		s := store.queue[0]
+		store.queue = store.queue[1:]
+		store.mu.Unlock()
+		err, cut := store.rotateAll(s), false
 		if err != nil {
-			k.log.Warn("cannot rotate log", "log", s.path, "error", err)
+			store.log.Warn("cannot rotate log", "log", s.path, "error", err)
 			cut = s.room.Swap(0) > 0 || s.size.Load()-s.freed.Load() > 2*s.log.limits().MaxSize
 		}
-		k.mu.Lock()
+		store.mu.Lock()
 		s.queued = false
-		if (err == nil || cut) && k.events != nil {
+		if (err == nil || cut) && store.events != nil {
 			// The watching thread truncates what was rotated whole, and cuts what could not be rotated: by a new agent,
 			// or on a full disk after its bound was lowered. The writer may never write again.
-			k.woken = append(k.woken, s)
-			k.events.Wake()
+			store.woken = append(store.woken, s)
+			store.events.Wake()
 		}
-		k.mu.Unlock()
+		store.mu.Unlock()
 	}
 }
 
 // rotateAll rotates until the file is within its bound.
-func (k *Keeper) rotateAll(s *stream) error {
-	for !k.stopping.Load() {
+func (store *Store) rotateAll(s *stream) error {
+	for !store.stopping.Load() {
 		info, err := os.Stat(s.path)
 		if err != nil {
 			return fmt.Errorf("cannot look at log: %w", err)
@@ -80,7 +80,7 @@ func (k *Keeper) rotateAll(s *stream) error {
 		if whole {
 			most += held // to the end of the file
 		}
-		if err := k.rotateOnce(s, most, whole, limits); err != nil {
+		if err := store.rotateOnce(s, most, whole, limits); err != nil {
 			if errors.Is(err, unix.ENOSPC) && s.removeOldest() {
 				continue // newer text counts more
 			}
@@ -92,11 +92,11 @@ func (k *Keeper) rotateAll(s *stream) error {
 
 // rotateOnce moves the oldest text to a rotated file. It frees the text after the rotated file has its name: whenever
 // the agent dies, each byte is in one of them.
-func (k *Keeper) rotateOnce(s *stream, most int64, whole bool, limits bound) error {
+func (store *Store) rotateOnce(s *stream, most int64, whole bool, limits bound) error {
 	base, from := s.base.Load(), s.freed.Load()
 	path := filepath.Join(s.log.dir, s.name+temporary)
 	to, err := s.copyText(path, base, from, most, limits.Plain)
-	if err != nil || k.stopping.Load() || to == from {
+	if err != nil || store.stopping.Load() || to == from {
 		_ = os.Remove(path)
 		return err
 	}
@@ -106,8 +106,8 @@ func (k *Keeper) rotateOnce(s *stream, most int64, whole bool, limits bound) err
 		return fmt.Errorf("cannot name rotated log: %w", err)
 	}
 	s.room.Add(from - to) // the rotated file takes it
-	k.prune(s)
-	return k.free(s, base, from, to, whole)
+	store.prune(s)
+	return store.free(s, base, from, to, whole)
 }
 
 // copyText copies the oldest text to a file, at most as much as a rotated file may have, to the end of a line. It stops
@@ -164,7 +164,7 @@ func (s *stream) copyText(path string, base, from, most int64, plain bool) (to i
 }
 
 // free gives back the text that was rotated. The watching thread then truncates a file that was rotated whole.
-func (k *Keeper) free(s *stream, base, from, to int64, whole bool) error {
+func (store *Store) free(s *stream, base, from, to int64, whole bool) error {
 	if s.base.Load() != base {
 		return nil // it was truncated
 	}
@@ -174,7 +174,7 @@ func (k *Keeper) free(s *stream, base, from, to int64, whole bool) error {
 			break
 		}
 	}
-	if err := k.punchFile(s, from-base, to-base); err != nil {
+	if err := store.punchFile(s, from-base, to-base); err != nil {
 		return fmt.Errorf("cannot free rotated log: %w", err)
 	}
 	if whole {
@@ -185,11 +185,11 @@ func (k *Keeper) free(s *stream, base, from, to int64, whole bool) error {
 
 // prune removes rotated files beyond the number to keep, those that are too old, and an old directory that was moved
 // aside.
-func (k *Keeper) prune(s *stream) {
+func (store *Store) prune(s *stream) {
 	limits := s.log.limits()
 	if info, err := os.Lstat(s.aside()); err == nil && time.Since(info.ModTime()) >= limits.MaxAge {
 		if err := os.RemoveAll(s.aside()); err != nil {
-			k.log.Warn("cannot remove a directory in the place of a log", "log", s.aside(), "error", err)
+			store.log.Warn("cannot remove a directory in the place of a log", "log", s.aside(), "error", err)
 		}
 	}
 	all := segmentsOf(s.log.dir, s.name)
@@ -198,7 +198,7 @@ func (k *Keeper) prune(s *stream) {
 			continue
 		}
 		if err := os.Remove(old.path); err != nil {
-			k.log.Warn("cannot remove rotated log", "log", old.path, "error", err)
+			store.log.Warn("cannot remove rotated log", "log", old.path, "error", err)
 		}
 	}
 }

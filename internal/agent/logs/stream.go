@@ -52,7 +52,7 @@ type stream struct {
 	looked, due time.Time
 	active      bool
 
-	queued bool // to rotate; the lock of the Keeper protects it
+	queued bool // to rotate; the lock of the Store protects it
 }
 
 // resume finds where the text of a file begins that an earlier agent has cut. A rotated file counts from the moment it
@@ -131,10 +131,10 @@ func (s *stream) held(st *unix.Stat_t) int64 {
 }
 
 // keepWithin looks at a file, and cuts it if it holds too much.
-func (k *Keeper) keepWithin(s *stream, st *unix.Stat_t) {
+func (store *Store) keepWithin(s *stream, st *unix.Stat_t) {
 	limits := s.log.limits()
 	if now := s.base.Load() + st.Size; now < s.size.Load() { // the process has truncated it
-		k.emptied(s)
+		store.emptied(s)
 		_ = unix.Stat(s.path, st) // it has a line more; if it is gone, the next look finds that
 	}
 	s.size.Store(s.base.Load() + st.Size)
@@ -143,16 +143,16 @@ func (k *Keeper) keepWithin(s *stream, st *unix.Stat_t) {
 	whole := s.whole(st.Size, limits)
 	switch {
 	case whole && s.rotated.Load():
-		k.truncate(s)
+		store.truncate(s)
 	case st.Size > limits.Longest/4*3, s.noHoles.Load() && held > most:
-		k.truncate(s)
+		store.truncate(s)
 	case held > most:
-		k.drop(s, s.size.Load()-limits.MaxSize-room)
+		store.drop(s, s.size.Load()-limits.MaxSize-room)
 		if unix.Stat(s.path, st) == nil && s.held(st) > 3*limits.MaxSize+room { // space that no text takes
-			k.truncate(s)
+			store.truncate(s)
 		}
 	case held > limits.MaxSize || whole && st.Size > limits.MaxSize:
-		k.rotate(s)
+		store.rotate(s)
 	default:
 		s.room.Store(0)
 	}
@@ -164,27 +164,27 @@ func (s *stream) whole(length int64, limits bound) bool {
 }
 
 // drop frees the text before to, and notes it as lost. A rotation under way notices: it keeps what it has read.
-func (k *Keeper) drop(s *stream, to int64) {
+func (store *Store) drop(s *stream, to int64) {
 	base, from := s.base.Load(), s.freed.Load()
 	to -= (to - base) % block
 	if to <= from {
 		return
 	}
-	k.lost(s, from, to)
+	store.lost(s, from, to)
 	s.freed.Store(to)
-	if err := k.punchFile(s, from-base, to-base); err != nil {
-		k.log.Warn("cannot cut log", "log", s.path, "error", err)
+	if err := store.punchFile(s, from-base, to-base); err != nil {
+		store.log.Warn("cannot cut log", "log", s.path, "error", err)
 	}
 }
 
 // punchFile frees a part of the file of a stream, if the file system can do that.
-func (k *Keeper) punchFile(s *stream, from, to int64) error {
+func (store *Store) punchFile(s *stream, from, to int64) error {
 	file, err := os.OpenFile(s.path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // nothing was written
-	err = k.punch(file, from, to)
+	err = store.punch(file, from, to)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		s.noHoles.Store(true)
 		return nil
@@ -193,7 +193,7 @@ func (k *Keeper) punchFile(s *stream, from, to int64) error {
 }
 
 // truncate empties a file. A write at that very moment is lost, too, and not counted.
-func (k *Keeper) truncate(s *stream) {
+func (store *Store) truncate(s *stream) {
 	if !s.writing.TryLock() {
 		return // the next look truncates it: text arrives, or its process holds up the pipe
 	}
@@ -202,15 +202,15 @@ func (k *Keeper) truncate(s *stream) {
 	if info, err := os.Stat(s.path); err == nil {
 		end += info.Size()
 	}
-	k.lost(s, s.freed.Load(), end)
-	k.rebase(s, end)
+	store.lost(s, s.freed.Load(), end)
+	store.rebase(s, end)
 	if err := os.Truncate(s.path, 0); err != nil {
-		k.log.Warn("cannot truncate log", "log", s.path, "error", err)
+		store.log.Warn("cannot truncate log", "log", s.path, "error", err)
 	}
 }
 
 // rebase stores that the file begins at an offset, before it does: the next agent must not take new text for old.
-func (k *Keeper) rebase(s *stream, at int64) {
+func (store *Store) rebase(s *stream, at int64) {
 	l := s.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,18 +220,18 @@ func (k *Keeper) rebase(s *stream, at int64) {
 	s.rotated.Store(false)
 	l.bound.Base[s.index] = at
 	if err := l.write(); err != nil {
-		k.log.Warn("cannot store the bound of a log", "log", s.path, "error", err)
+		store.log.Warn("cannot store the bound of a log", "log", s.path, "error", err)
 	}
 }
 
 // lost notes that text is gone that nobody has rotated.
-func (k *Keeper) lost(s *stream, from, to int64) {
+func (store *Store) lost(s *stream, from, to int64) {
 	if to <= from {
 		return
 	}
 	m := mark{kind: markLost, at: time.Now().UnixMilli(), stream: s.index, from: from, to: to}
 	if err := s.log.note(&m); err != nil {
-		k.log.Warn("cannot note a loss", "log", s.path, "bytes", to-from, "error", err)
+		store.log.Warn("cannot note a loss", "log", s.path, "bytes", to-from, "error", err)
 	}
 }
 

@@ -35,17 +35,17 @@ const (
 // watch is the body of the watching thread, until ctx ends. Like the thread for outputs it runs before the writers. It
 // waits for the first write to a quiet file in the kernel. It looks at a file that grows at intervals, so many short
 // lines cost few looks.
-func (k *Keeper) watch(ctx context.Context, events *inotify.Events) error {
+func (store *Store) watch(ctx context.Context, events *inotify.Events) error {
 	if events == nil {
-		return k.watchAtIntervals(ctx)
+		return store.watchAtIntervals(ctx)
 	}
 	runtime.LockOSThread() // the thread ends with its goroutine, and so does its priority
 	inotify.PreferThread()
 	buffer := make([]byte, inotify.BufferSize)
-	space := newSpaceGuard(k.dir)
+	space := newSpaceGuard(store.dir)
 	var active []*stream
 	for {
-		active = k.join(active, nil)
+		active = store.join(active, nil)
 		limit := time.Duration(-1)
 		if len(active) > 0 {
 			limit = max(time.Until(earliest(active)), soonest)
@@ -58,13 +58,13 @@ func (k *Keeper) watch(ctx context.Context, events *inotify.Events) error {
 		if err != nil || !open {
 			return err
 		}
-		active = k.join(active, inotify.Parse(buffer[:n]))
+		active = store.join(active, inotify.Parse(buffer[:n]))
 		if watched && space.fell() {
 			for _, s := range active {
 				s.due = time.Time{}
 			}
 		}
-		active = k.lookAt(active, time.Now(), watched)
+		active = store.lookAt(active, time.Now(), watched)
 	}
 }
 
@@ -103,18 +103,18 @@ func (g *spaceGuard) fell() bool {
 }
 
 // watchAtIntervals is watch for a kernel that cannot report writes.
-func (k *Keeper) watchAtIntervals(ctx context.Context) error {
+func (store *Store) watchAtIntervals(ctx context.Context) error {
 	tick := time.NewTicker(slowest)
 	defer tick.Stop()
 	for {
-		k.mu.Lock()
+		store.mu.Lock()
 		var all []*stream
-		for _, l := range k.logs {
+		for _, l := range store.logs {
 			all = append(all, l.streams[:]...)
 		}
-		k.mu.Unlock()
+		store.mu.Unlock()
 		for _, s := range all {
-			k.look(s, time.Now(), latestPause)
+			store.look(s, time.Now(), latestPause)
 		}
 		select {
 		case <-tick.C:
@@ -135,9 +135,9 @@ func earliest(active []*stream) time.Time {
 }
 
 // join adds the streams that were written to, and those that Begin and Run name.
-func (k *Keeper) join(active []*stream, events []inotify.Event) []*stream {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (store *Store) join(active []*stream, events []inotify.Event) []*stream {
+	store.mu.Lock()
+	defer store.mu.Unlock()
 	add := func(s *stream) {
 		s.due = time.Time{}
 		if !s.active {
@@ -147,38 +147,38 @@ func (k *Keeper) join(active []*stream, events []inotify.Event) []*stream {
 	}
 	for _, e := range events {
 		if e.Overflow { // one event for each stream: it is not reached
-			for _, s := range k.watched {
+			for _, s := range store.watched {
 				add(s)
 			}
 		}
-		if s := k.watched[e.Watch]; s != nil {
-			delete(k.watched, e.Watch)
+		if s := store.watched[e.Watch]; s != nil {
+			delete(store.watched, e.Watch)
 			add(s)
 		}
 	}
-	for _, s := range k.woken {
+	for _, s := range store.woken {
 		add(s)
 	}
-	k.woken = k.woken[:0]
+	store.woken = store.woken[:0]
 	return active
 }
 
 // arm makes the thread look at a stream after its next write, or the loss of a name.
-func (k *Keeper) arm(s *stream) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.events == nil {
+func (store *Store) arm(s *stream) {
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	if store.events == nil {
 		return // Run begins with all streams
 	}
-	if watch, err := k.events.AddNextWrite(s.path); err == nil {
-		k.watched[watch] = s
+	if watch, err := store.events.AddNextWrite(s.path); err == nil {
+		store.watched[watch] = s
 	} else {
-		k.log.Warn("cannot wait for writes to a log", "log", s.path, "error", err)
+		store.log.Warn("cannot wait for writes to a log", "log", s.path, "error", err)
 	}
 }
 
 // lookAt looks at the streams that are due, and returns those that stay active. With guard it looks less often.
-func (k *Keeper) lookAt(active []*stream, now time.Time, guard bool) []*stream {
+func (store *Store) lookAt(active []*stream, now time.Time, guard bool) []*stream {
 	pause := min(max(time.Duration(len(active))*pauseFor, soonestPause), latestPause)
 	left := active[:0]
 	for _, s := range active {
@@ -186,7 +186,7 @@ func (k *Keeper) lookAt(active []*stream, now time.Time, guard bool) []*stream {
 			left = append(left, s)
 			continue
 		}
-		grown, again := k.look(s, now, pause)
+		grown, again := store.look(s, now, pause)
 		if !again {
 			s.active = false
 			continue
@@ -215,11 +215,11 @@ func (s *stream) pauseAfter(grown int64, now time.Time, guard bool) time.Duratio
 
 // look bounds a stream and marks its time, if the last mark is older than pause. It returns how much the stream has
 // grown, and whether to look again without another write.
-func (k *Keeper) look(s *stream, now time.Time, pause time.Duration) (grown int64, again bool) {
+func (store *Store) look(s *stream, now time.Time, pause time.Duration) (grown int64, again bool) {
 	var st unix.Stat_t
 	err := unix.Stat(s.path, &st)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || err == nil && (!regular(&st) || !s.named(&st)) {
-		if !k.secure(s) {
+		if !store.secure(s) {
 			return 0, false
 		}
 		err = unix.Stat(s.path, &st)
@@ -228,20 +228,20 @@ func (k *Keeper) look(s *stream, now time.Time, pause time.Duration) (grown int6
 		return 0, true
 	}
 	before := s.size.Load()
-	k.keepWithin(s, &st)
+	store.keepWithin(s, &st)
 	size := s.size.Load()
 	if size != before || s.grown.IsZero() {
 		s.grown = now
 	}
 	quiet := now.Sub(s.grown) >= pause
 	if size > s.stamped && (quiet || now.Sub(s.marked) >= pause) {
-		k.stamp(s, now)
+		store.stamp(s, now)
 	}
-	return max(size-before, 0), !quiet || !k.rest(s, &st)
+	return max(size-before, 0), !quiet || !store.rest(s, &st)
 }
 
 // stamp marks when the text arrived that the last looks have found.
-func (k *Keeper) stamp(s *stream, now time.Time) {
+func (store *Store) stamp(s *stream, now time.Time) {
 	l := s.log
 	m := mark{kind: markTime, at: s.grown.UnixMilli()}
 	for i, other := range l.streams {
@@ -256,24 +256,24 @@ func (k *Keeper) stamp(s *stream, now time.Time) {
 	}
 	l.mu.Unlock()
 	if err != nil && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.ENOENT) {
-		k.log.Warn("cannot mark the time of a log", "log", s.path, "error", err)
+		store.log.Warn("cannot mark the time of a log", "log", s.path, "error", err)
 	}
 	s.stamped, s.marked = size, now
 }
 
 // rest makes the thread wait for the next write. It reports false if there was one meanwhile, or if the kernel has no
 // room for another watch.
-func (k *Keeper) rest(s *stream, seen *unix.Stat_t) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.events == nil {
+func (store *Store) rest(s *stream, seen *unix.Stat_t) bool {
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	if store.events == nil {
 		return false
 	}
-	watch, err := k.events.AddNextWrite(s.path)
+	watch, err := store.events.AddNextWrite(s.path)
 	if err != nil {
 		return false
 	}
-	k.watched[watch] = s
+	store.watched[watch] = s
 	var st unix.Stat_t
 	return unix.Stat(s.path, &st) == nil && st.Ino == seen.Ino && st.Size == seen.Size
 }

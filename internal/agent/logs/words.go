@@ -14,24 +14,24 @@ const keepOfEnd = 32 << 10
 
 // Text returns what a run wrote: stdout, then stderr, each shortened to its first and last 32 KiB. It is valid UTF-8,
 // without NULs and without newlines at its end. It is empty for an unknown run and an unreadable log.
-func (k *Keeper) Text(run string) string {
-	l := k.of(run)
+func (store *Store) Text(run string) string {
+	l := store.of(run)
 	if l == nil {
 		return ""
 	}
-	k.drain(l)
+	store.drain(l)
 	l.mu.Lock()
 	all, err := readMarks(l.dir)
 	l.mu.Unlock()
 	if err != nil {
-		k.log.Warn("cannot read log", "run", run, "error", err)
+		store.log.Warn("cannot read log", "run", run, "error", err)
 		return ""
 	}
 	var parts []string
 	for i, s := range l.streams {
 		r, err := s.reader(all)
 		if err != nil {
-			k.log.Warn("cannot read log", "run", run, "error", err)
+			store.log.Warn("cannot read log", "run", run, "error", err)
 			continue
 		}
 		from, to := span(all, run, i, r.end())

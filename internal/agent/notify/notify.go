@@ -22,7 +22,7 @@ import (
 	"drover/internal/idle"
 )
 
-// Config is what a Keeper needs.
+// Config is what a Listener needs.
 type Config struct {
 	// Path is where the socket is made, in a directory that every account of the host can enter; at most 103 bytes.
 	Path string
@@ -85,8 +85,8 @@ const (
 	burst, perSecond = 100, 50
 )
 
-// Keeper listens. It is safe for concurrent use.
-type Keeper struct {
+// Listener listens. It is safe for concurrent use.
+type Listener struct {
 	cfg Config
 	// conn is the socket at the path, file the path's file.
 	conn  *net.UnixConn
@@ -134,14 +134,14 @@ type sender struct {
 // Open takes the socket of an earlier agent over from its stand-in, or makes another in its place. It takes in what
 // processes have said meanwhile. Until Run, the kernel keeps a few messages, and the other senders wait. Open blocks
 // for at most five seconds.
-func Open(cfg Config) (*Keeper, error) {
-	k := &Keeper{
+func Open(cfg Config) (*Listener, error) {
+	k := &Listener{
 		cfg: cfg, began: cfg.Clock(), wake: make(chan struct{}, 1), runs: map[string]*talk{},
 		senders: map[int]sender{}, news: map[string]bool{}, barriers: map[string]chan struct{}{},
 		busySince: map[*net.UnixConn]time.Duration{},
 		closing:   make(chan struct{}, maxClosing),
 	}
-	failed := func(err error) (*Keeper, error) {
+	failed := func(err error) (*Listener, error) {
 		return nil, fmt.Errorf("cannot listen for notifications: %w", err)
 	}
 	if err := makeRoom(cfg.Path); err != nil {
@@ -178,38 +178,38 @@ func Open(cfg Config) (*Keeper, error) {
 }
 
 // Path is the value of NOTIFY_SOCKET.
-func (k *Keeper) Path() string { return k.cfg.Path }
+func (l *Listener) Path() string { return l.cfg.Path }
 
 // Close removes the socket, unless there is a stand-in: it then listens.
-func (k *Keeper) Close() error {
-	k.standIn.Lock()
-	defer k.standIn.Unlock()
-	if k.agent != nil {
-		return errors.Join(k.conn.Close(), k.agent.Close())
+func (l *Listener) Close() error {
+	l.standIn.Lock()
+	defer l.standIn.Unlock()
+	if l.agent != nil {
+		return errors.Join(l.conn.Close(), l.agent.Close())
 	}
 	var err error
-	if file, gone := os.Lstat(k.cfg.Path); gone == nil && os.SameFile(file, k.file) {
-		err = os.Remove(k.cfg.Path)
+	if file, gone := os.Lstat(l.cfg.Path); gone == nil && os.SameFile(file, l.file) {
+		err = os.Remove(l.cfg.Path)
 	}
-	return errors.Join(k.conn.Close(), err)
+	return errors.Join(l.conn.Close(), err)
 }
 
 // Expect says that a run begins with a process. So the last words of that process count even if it has ended before
 // they are read.
-func (k *Keeper) Expect(run string, first instance.Identity) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.remember(sender{first, run})
+func (l *Listener) Expect(run string, first instance.Identity) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remember(sender{first, run})
 }
 
 // Said returns what a run has said so far; changed is closed when it says more.
-func (k *Keeper) Said(run string) (said Said, changed <-chan struct{}) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	deaf := k.deaf(k.cfg.Clock())
-	t := k.talkOf(run)
+func (l *Listener) Said(run string) (said Said, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	deaf := l.deaf(l.cfg.Clock())
+	t := l.talkOf(run)
 	if t == nil {
-		return Said{Watchdog: max(k.began, deaf)}, nil
+		return Said{Watchdog: max(l.began, deaf)}, nil
 	}
 	said = t.said
 	said.Watchdog = max(said.Watchdog, deaf)
@@ -217,17 +217,17 @@ func (k *Keeper) Said(run string) (said Said, changed <-chan struct{}) {
 }
 
 // Heard waits for a run that has said something new, beside WATCHDOG=1, since it was returned last; false if ctx ends.
-func (k *Keeper) Heard(ctx context.Context) (run string, ok bool) {
+func (l *Listener) Heard(ctx context.Context) (run string, ok bool) {
 	for {
-		k.mu.Lock()
-		for run := range k.news {
-			delete(k.news, run)
-			k.mu.Unlock()
+		l.mu.Lock()
+		for run := range l.news {
+			delete(l.news, run)
+			l.mu.Unlock()
 			return run, true
 		}
-		k.mu.Unlock()
+		l.mu.Unlock()
 		select {
-		case <-k.wake:
+		case <-l.wake:
 		case <-ctx.Done():
 			return "", false
 		}
@@ -235,21 +235,21 @@ func (k *Keeper) Heard(ctx context.Context) (run string, ok bool) {
 }
 
 // Keep forgets the runs that are over, and what an earlier agent did not hear: the caller has recorded it.
-func (k *Keeper) Keep(lasts func(run string) bool) {
-	if err := k.dropKept(); err != nil {
-		k.cfg.Log.Warn("cannot drop old notifications", "error", err)
+func (l *Listener) Keep(lasts func(run string) bool) {
+	if err := l.dropKept(); err != nil {
+		l.cfg.Log.Warn("cannot drop old notifications", "error", err)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for run := range k.runs {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for run := range l.runs {
 		if !lasts(run) {
-			delete(k.runs, run)
-			delete(k.news, run)
+			delete(l.runs, run)
+			delete(l.news, run)
 		}
 	}
-	for pid, s := range k.senders {
+	for pid, s := range l.senders {
 		if s.run == "" || !lasts(s.run) {
-			delete(k.senders, pid)
+			delete(l.senders, pid)
 		}
 	}
 }
@@ -260,18 +260,18 @@ const barrier = "DROVER_BARRIER="
 func newBarrier() string { return barrier + rand.Text() }
 
 // Settle waits until everything that was sent before is read, at most for the limit. It needs Run to be running.
-func (k *Keeper) Settle(limit time.Duration) {
+func (l *Listener) Settle(limit time.Duration) {
 	passed, name := make(chan struct{}), newBarrier()
-	k.mu.Lock()
-	k.barriers[name] = passed
-	k.mu.Unlock()
+	l.mu.Lock()
+	l.barriers[name] = passed
+	l.mu.Unlock()
 	defer func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		delete(k.barriers, name)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.barriers, name)
 	}()
 	end := time.Now().Add(limit)
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: k.cfg.Path, Net: "unixgram"})
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: l.cfg.Path, Net: "unixgram"})
 	if err != nil {
 		return
 	}
@@ -291,56 +291,56 @@ func (k *Keeper) Settle(limit time.Duration) {
 }
 
 // Ignored counts the messages that belong to no run, or are none.
-func (k *Keeper) Ignored() int64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.ignored
+func (l *Listener) Ignored() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ignored
 }
 
 // talkOf returns the entry of a run, which it makes; nil if there are too many. The caller holds the lock.
-func (k *Keeper) talkOf(run string) *talk {
-	t := k.runs[run]
-	if t == nil && len(k.runs) < maxRuns {
+func (l *Listener) talkOf(run string) *talk {
+	t := l.runs[run]
+	if t == nil && len(l.runs) < maxRuns {
 		t = &talk{
-			said: Said{Watchdog: k.began}, changed: make(chan struct{}), left: burst, at: k.cfg.Clock(),
+			said: Said{Watchdog: l.began}, changed: make(chan struct{}), left: burst, at: l.cfg.Clock(),
 		}
-		k.runs[run] = t
+		l.runs[run] = t
 	}
 	return t
 }
 
 // remember notes the run of a sender. The caller holds the lock.
-func (k *Keeper) remember(s sender) {
-	if len(k.senders) >= maxSenders {
-		clear(k.senders) // they are found again
+func (l *Listener) remember(s sender) {
+	if len(l.senders) >= maxSenders {
+		clear(l.senders) // they are found again
 	}
-	k.senders[s.id.PID] = s
+	l.senders[s.id.PID] = s
 }
 
 // receive takes in one message. It reports whether the agent needs the message: a run may say only so much.
-func (k *Keeper) receive(message, control []byte, flags int) (needed bool) {
+func (l *Listener) receive(message, control []byte, flags int) (needed bool) {
 	pid, fds, _ := told(control)
-	defer k.discard(fds)
-	if pid == os.Getpid() && k.pass(string(message)) {
+	defer l.discard(fds)
+	if pid == os.Getpid() && l.pass(string(message)) {
 		return true
 	}
 	if flags&unix.MSG_TRUNC != 0 || len(message) > maxMessage {
 		pid = 0
 	}
-	s, ok := k.find(pid)
-	return k.take(s, ok, message, k.cfg.Clock())
+	s, ok := l.find(pid)
+	return l.take(s, ok, message, l.cfg.Clock())
 }
 
 // discard closes the descriptors of a stranger, after their message is taken in: a sender with BARRIER=1 waits for
 // that. To close a file may take as long as the stranger likes, so the reader waits for none of them until maxClosing
 // do.
-func (k *Keeper) discard(fds []int) {
+func (l *Listener) discard(fds []int) {
 	if len(fds) == 0 {
 		return
 	}
-	k.closing <- struct{}{}
+	l.closing <- struct{}{}
 	go func() { // nothing waits for it: it ends with this process at the latest
-		defer func() { <-k.closing }()
+		defer func() { <-l.closing }()
 		for _, fd := range fds {
 			// A socket waits until its data is sent (SO_LINGER in socket(7)), unless it is told not to.
 			_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
@@ -356,8 +356,8 @@ const maxClosing = 64
 const maxWaiting = 1000
 
 // drain takes in the messages that wait in the socket.
-func (k *Keeper) drain() error {
-	raw, err := k.conn.SyscallConn()
+func (l *Listener) drain() error {
+	raw, err := l.conn.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -368,7 +368,7 @@ func (k *Keeper) drain() error {
 			if err != nil {
 				break // there is none
 			}
-			k.receive(message[:n], control[:c], flags)
+			l.receive(message[:n], control[:c], flags)
 		}
 		return true
 	})
@@ -376,24 +376,24 @@ func (k *Keeper) drain() error {
 
 // take takes in a message that was sent at a time since boot; known says that its sender belongs to a run. It reports
 // whether the agent needs the message.
-func (k *Keeper) take(s sender, known bool, message []byte, at time.Duration) (needed bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (l *Listener) take(s sender, known bool, message []byte, at time.Duration) (needed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var t *talk
 	if known {
-		t = k.talkOf(s.run)
+		t = l.talkOf(s.run)
 	}
 	if t == nil {
-		k.ignored++
+		l.ignored++
 		return false
 	}
 	words := read(message, at)
 	if words.mainPID != 0 {
-		main, err := k.cfg.FS.Identify(words.mainPID)
-		if err == nil && main.StartedAfterBoot() <= at && k.cfg.RunOf(main.PID) == s.run && k.cfg.FS.Same(main) {
+		main, err := l.cfg.FS.Identify(words.mainPID)
+		if err == nil && main.StartedAfterBoot() <= at && l.cfg.RunOf(main.PID) == s.run && l.cfg.FS.Same(main) {
 			words.main = main
 		} else {
-			k.ignored++
+			l.ignored++
 		}
 	}
 	before := t.said
@@ -402,21 +402,21 @@ func (k *Keeper) take(s sender, known bool, message []byte, at time.Duration) (n
 		close(t.changed)
 		t.changed = make(chan struct{})
 		if after := t.said; after.Triggered || !sameButWatchdog(before, after) {
-			k.news[s.run] = true
-			idle.Wake(k.wake)
+			l.news[s.run] = true
+			idle.Wake(l.wake)
 		}
 	}
-	return t.spend(k.cfg.Clock())
+	return t.spend(l.cfg.Clock())
 }
 
 // pass lets the caller of Settle go on that has sent this message.
-func (k *Keeper) pass(message string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	passed, ok := k.barriers[message]
+func (l *Listener) pass(message string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	passed, ok := l.barriers[message]
 	if ok {
 		close(passed)
-		delete(k.barriers, message)
+		delete(l.barriers, message)
 	}
 	return ok
 }
@@ -438,33 +438,33 @@ func sameButWatchdog(a, b Said) bool {
 }
 
 // find returns the sender at a pid, if it belongs to a run. The pid is the kernel's word.
-func (k *Keeper) find(pid int) (sender, bool) {
+func (l *Listener) find(pid int) (sender, bool) {
 	if pid <= 1 {
 		return sender{}, false
 	}
-	k.mu.Lock()
-	s, known := k.senders[pid]
-	k.mu.Unlock()
-	id, err := k.identify(pid)
+	l.mu.Lock()
+	s, known := l.senders[pid]
+	l.mu.Unlock()
+	id, err := l.identify(pid)
 	if err != nil || known && s.id == id {
 		return s, s.run != "" // after an error: it has ended since, and no other process has its pid
 	}
-	s = sender{id, k.cfg.RunOf(pid)}
-	if after, err := k.identify(pid); err != nil || after != id {
+	s = sender{id, l.cfg.RunOf(pid)}
+	if after, err := l.identify(pid); err != nil || after != id {
 		return sender{}, false
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.remember(s)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remember(s)
 	return s, s.run != ""
 }
 
 // identify returns the identity of the process at a pid. A sender may be a zombie already.
-func (k *Keeper) identify(pid int) (instance.Identity, error) {
-	boot, err := k.cfg.FS.BootID()
+func (l *Listener) identify(pid int) (instance.Identity, error) {
+	boot, err := l.cfg.FS.BootID()
 	if err != nil {
 		return instance.Identity{}, err
 	}
-	st, err := k.cfg.FS.Stat(pid)
+	st, err := l.cfg.FS.Stat(pid)
 	return instance.Identity{BootID: boot, PID: pid, StartTicks: st.StartTicks}, err
 }

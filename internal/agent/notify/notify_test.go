@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(pidns.Run(m)) // a stand-in outlives its keeper
+	os.Exit(pidns.Run(m)) // a stand-in outlives its listener
 }
 
 func send(mode string, texts []string) error {
@@ -110,7 +110,7 @@ func linger(to *net.UnixConn) error {
 func TestDescriptorsOfStrangers(t *testing.T) {
 	r := &rig{t: t, path: newRig(t).path + "2", runs: map[int]string{}}
 	run := r.openIdle()
-	for range 3 { // in the socket before anybody reads, so that the keeper has the last descriptors
+	for range 3 { // in the socket before anybody reads, so that the listener has the last descriptors
 		r.sender("", "linger")
 	}
 	run()
@@ -118,7 +118,7 @@ func TestDescriptorsOfStrangers(t *testing.T) {
 	r.said("a", ready)
 }
 
-// TestDeaf: while more is said than the keeper can hear, silence is no evidence; afterwards it is.
+// TestDeaf: while more is said than the listener can hear, silence is no evidence; afterwards it is.
 func TestDeaf(t *testing.T) {
 	r := newRig(t)
 	var flood []*exec.Cmd
@@ -143,9 +143,9 @@ func TestDeaf(t *testing.T) {
 	})
 }
 
-// rig is a keeper whose runs are what a test says.
+// rig is a listener whose runs are what a test says.
 type rig struct {
-	*notify.Keeper
+	*notify.Listener
 	t    *testing.T
 	path string
 	kept string
@@ -179,7 +179,7 @@ func (r *rig) open() {
 	r.openIdle()()
 }
 
-// openIdle opens the keeper, which hears nothing before run is called.
+// openIdle opens the listener, which hears nothing before run is called.
 func (r *rig) openIdle() (run func()) {
 	r.t.Helper()
 	k, err := notify.Open(notify.Config{
@@ -193,7 +193,7 @@ func (r *rig) openIdle() (run func()) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.Keeper = k
+	r.Listener = k
 	return func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)

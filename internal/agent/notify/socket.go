@@ -81,22 +81,22 @@ const (
 
 // Run receives until ctx ends. It listens again if somebody has removed or replaced the file of the socket. A process
 // that is connected to a former socket is heard there while this agent lives and keeps the socket.
-func (k *Keeper) Run(ctx context.Context) error {
+func (l *Listener) Run(ctx context.Context) error {
 	ears, ctx := errgroup.WithContext(ctx)
-	first := k.conn
+	first := l.conn
 	open := []*net.UnixConn{first}
-	ears.Go(func() error { return k.hear(ctx, first) })
+	ears.Go(func() error { return l.hear(ctx, first) })
 	ears.Go(func() error {
 		for told := false; idle.Sleep(ctx, lookEvery); {
-			next, err := k.listenAgain()
+			next, err := l.listenAgain()
 			if err != nil && !told {
-				k.cfg.Log.Error("cannot listen for notifications", "error", err)
+				l.cfg.Log.Error("cannot listen for notifications", "error", err)
 			}
 			told = err != nil
 			if next == nil {
 				continue
 			}
-			ears.Go(func() error { return k.hear(ctx, next) })
+			ears.Go(func() error { return l.hear(ctx, next) })
 			if open = append(open, next); len(open) > maxFormer {
 				_ = open[0].Close() // who speaks there has to connect again
 				open = open[1:]
@@ -113,32 +113,32 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // listenAgain returns a new socket at the path if somebody has removed or replaced the file of the last one; nil if
 // not.
-func (k *Keeper) listenAgain() (next *net.UnixConn, err error) {
-	k.standIn.Lock()
-	defer k.standIn.Unlock()
-	if file, err := os.Lstat(k.cfg.Path); err == nil && os.SameFile(file, k.file) {
+func (l *Listener) listenAgain() (next *net.UnixConn, err error) {
+	l.standIn.Lock()
+	defer l.standIn.Unlock()
+	if file, err := os.Lstat(l.cfg.Path); err == nil && os.SameFile(file, l.file) {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	if err := makeRoom(k.cfg.Path); err != nil {
+	if err := makeRoom(l.cfg.Path); err != nil {
 		return nil, err
 	}
-	if next, err = listen(k.cfg.Path); err != nil {
+	if next, err = listen(l.cfg.Path); err != nil {
 		return nil, err
 	}
-	file, err := os.Lstat(k.cfg.Path)
+	file, err := os.Lstat(l.cfg.Path)
 	if err != nil {
 		return nil, errors.Join(err, next.Close())
 	}
-	k.cfg.Log.Warn("somebody has removed the socket for notifications: listening again", "path", k.cfg.Path)
-	k.conn, k.file = next, file
-	return next, k.moveStandIn()
+	l.cfg.Log.Warn("somebody has removed the socket for notifications: listening again", "path", l.cfg.Path)
+	l.conn, l.file = next, file
+	return next, l.moveStandIn()
 }
 
 // hear receives from a socket until ctx ends, or until the socket is closed.
-func (k *Keeper) hear(ctx context.Context, conn *net.UnixConn) error {
+func (l *Listener) hear(ctx context.Context, conn *net.UnixConn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	defer k.waits(conn, false)
+	defer l.waits(conn, false)
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (k *Keeper) hear(ctx context.Context, conn *net.UnixConn) error {
 		err := raw.Read(func(fd uintptr) bool {
 			n, c, flags, _, failed = syscall.Recvmsg(int(fd), message, control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC) //nolint:gosec // descriptors are small
 			waits := !errors.Is(failed, unix.EAGAIN)
-			k.waits(conn, waits)
+			l.waits(conn, waits)
 			return waits
 		})
 		switch {
@@ -164,7 +164,7 @@ func (k *Keeper) hear(ctx context.Context, conn *net.UnixConn) error {
 		case err != nil || failed != nil:
 			return fmt.Errorf("cannot receive notifications: %w", errors.Join(err, failed))
 		}
-		if k.receive(message[:n], control[:c], flags) {
+		if l.receive(message[:n], control[:c], flags) {
 			tired, needless = rest, 0
 			continue
 		}
@@ -182,24 +182,24 @@ func (k *Keeper) hear(ctx context.Context, conn *net.UnixConn) error {
 }
 
 // deaf returns until when silence is no evidence. The caller holds the lock.
-func (k *Keeper) deaf(now time.Duration) time.Duration {
-	for _, since := range k.busySince {
+func (l *Listener) deaf(now time.Duration) time.Duration {
+	for _, since := range l.busySince {
 		if now-since >= deafAfter {
-			k.deafUntil = now
+			l.deafUntil = now
 		}
 	}
-	return k.deafUntil
+	return l.deafUntil
 }
 
 // waits notes whether a message waits at a socket.
-func (k *Keeper) waits(conn *net.UnixConn, waits bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := k.cfg.Clock()
+func (l *Listener) waits(conn *net.UnixConn, waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.cfg.Clock()
 	if !waits {
-		k.deaf(now)
-		delete(k.busySince, conn)
-	} else if _, busy := k.busySince[conn]; !busy {
-		k.busySince[conn] = now
+		l.deaf(now)
+		delete(l.busySince, conn)
+	} else if _, busy := l.busySince[conn]; !busy {
+		l.busySince[conn] = now
 	}
 }

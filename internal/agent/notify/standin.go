@@ -48,45 +48,45 @@ const (
 
 // StandIn makes sure that somebody listens while no agent runs: a process that waits for the end of this one, and then
 // writes what it hears to the file of Config.Kept. It does nothing if there is such a process already.
-func (k *Keeper) StandIn() error {
-	k.standIn.Lock()
-	defer k.standIn.Unlock()
-	return k.standInLocked()
+func (l *Listener) StandIn() error {
+	l.standIn.Lock()
+	defer l.standIn.Unlock()
+	return l.standInLocked()
 }
 
 // moveStandIn has the stand-in, if there is one, listen at the new socket. The caller holds the lock.
-func (k *Keeper) moveStandIn() error {
-	if k.agent == nil {
+func (l *Listener) moveStandIn() error {
+	if l.agent == nil {
 		return nil
 	}
-	kept, err := k.openOld()
+	kept, err := l.openOld()
 	if kept != nil {
 		defer kept.Close() //nolint:errcheck // nothing was written
 		if pid := standsIn(kept); pid != 0 {
-			err = k.relieve(kept, nil, pid)
+			err = l.relieve(kept, nil, pid)
 		}
 	}
-	err = errors.Join(err, k.agent.Close())
-	k.agent = nil
-	return errors.Join(err, k.standInLocked())
+	err = errors.Join(err, l.agent.Close())
+	l.agent = nil
+	return errors.Join(err, l.standInLocked())
 }
 
 // standInLocked is StandIn for a caller who holds the lock.
-func (k *Keeper) standInLocked() error {
-	if k.agent != nil || k.cfg.Kept == "" {
+func (l *Listener) standInLocked() error {
+	if l.agent != nil || l.cfg.Kept == "" {
 		return nil
 	}
-	agent, err := k.fork()
+	agent, err := l.fork()
 	if err != nil {
 		return fmt.Errorf("cannot keep notifications while no agent runs: %w", err)
 	}
-	k.agent = agent
+	l.agent = agent
 	return nil
 }
 
 // fork starts the stand-in. It returns the end of a pipe that the stand-in waits for.
-func (k *Keeper) fork() (agent *os.File, err error) {
-	kept, err := openKept(k.cfg.Kept)
+func (l *Listener) fork() (agent *os.File, err error) {
+	kept, err := openKept(l.cfg.Kept)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (k *Keeper) fork() (agent *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := k.cfg.Gate()
+	program, err := l.cfg.Gate()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (k *Keeper) fork() (agent *os.File, err error) {
 	files := []uintptr{
 		scriptAt: script.Fd(), keptAt: kept.Fd(), 2: ^uintptr(0), agentAt: wait.Fd(), programAt: program.Fd(),
 	}
-	raw, err := k.conn.SyscallConn()
+	raw, err := l.conn.SyscallConn()
 	if err == nil {
 		err = errors.Join(raw.Control(func(fd uintptr) {
 			files[socketAt] = fd
@@ -204,14 +204,14 @@ func standsIn(kept *os.File) int {
 
 // inherit takes the socket of an earlier agent from its stand-in, and ends the stand-in. So a process keeps its
 // connection to the socket. inherited is false if there is no stand-in, or if the path leads nowhere.
-func (k *Keeper) inherit() (inherited bool, err error) {
-	kept, err := k.openOld()
+func (l *Listener) inherit() (inherited bool, err error) {
+	kept, err := l.openOld()
 	if kept == nil || err != nil {
 		return false, err
 	}
 	defer kept.Close() //nolint:errcheck // nothing was written
 	pid := standsIn(kept)
-	if _, err := os.Lstat(k.cfg.Path); pid == 0 || err != nil {
+	if _, err := os.Lstat(l.cfg.Path); pid == 0 || err != nil {
 		return false, nil //nolint:nilerr // no sender finds the socket
 	}
 	holder, err := pidfd.Open(pid)
@@ -226,23 +226,23 @@ func (k *Keeper) inherit() (inherited bool, err error) {
 	if err != nil {
 		return false, os.NewSyscallError("pidfd_getfd", err)
 	}
-	socket := os.NewFile(uintptr(fd), k.cfg.Path)
+	socket := os.NewFile(uintptr(fd), l.cfg.Path)
 	defer socket.Close() //nolint:errcheck // the connection has a descriptor of its own
-	if err := k.relieve(kept, nil, pid); err != nil {
+	if err := l.relieve(kept, nil, pid); err != nil {
 		return false, err
 	}
-	if k.conn, err = connection(socket); err != nil {
+	if l.conn, err = connection(socket); err != nil {
 		return false, err
 	}
 	return true, nil
 }
 
 // openOld opens the file of an earlier stand-in; nil if there is none.
-func (k *Keeper) openOld() (*os.File, error) {
-	if k.cfg.Kept == "" {
+func (l *Listener) openOld() (*os.File, error) {
+	if l.cfg.Kept == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	kept, err := os.OpenFile(k.cfg.Kept, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	kept, err := os.OpenFile(l.cfg.Kept, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil //nolint:nilnil // as above
 	}
@@ -252,15 +252,15 @@ func (k *Keeper) openOld() (*os.File, error) {
 // takeOver takes in all that is kept. If an earlier stand-in still listens at the old socket, which nobody finds any
 // more, takeOver ends the stand-in once it has written what was sent there. It starts a stand-in of its own in place of
 // the other, which may have been relieved before.
-func (k *Keeper) takeOver(old *net.UnixConn, relieved bool) error {
-	kept, err := k.openOld()
+func (l *Listener) takeOver(old *net.UnixConn, relieved bool) error {
+	kept, err := l.openOld()
 	if kept == nil || err != nil {
 		return err
 	}
 	defer kept.Close() //nolint:errcheck // every write was checked
 	pid := standsIn(kept)
 	if pid != 0 {
-		err = k.relieve(kept, old, pid)
+		err = l.relieve(kept, old, pid)
 	}
 	text, readErr := io.ReadAll(io.NewSectionReader(kept, 0, maxKept))
 	if err := errors.Join(err, readErr); err != nil {
@@ -268,18 +268,18 @@ func (k *Keeper) takeOver(old *net.UnixConn, relieved bool) error {
 	}
 	for record := range slices.Chunk(text, recordLength) {
 		if len(record) == recordLength {
-			k.recall(record)
+			l.recall(record)
 		}
 	}
-	k.stale = len(text) > 0
+	l.stale = len(text) > 0
 	if pid == 0 && !relieved {
 		return nil
 	}
-	return k.StandIn()
+	return l.StandIn()
 }
 
 // relieve ends a stand-in. With a connection to the old socket it first waits until all that was sent there is kept.
-func (k *Keeper) relieve(kept *os.File, old *net.UnixConn, pid int) error {
+func (l *Listener) relieve(kept *os.File, old *net.UnixConn, pid int) error {
 	if old != nil {
 		last := []byte(newBarrier())
 		err := old.SetWriteDeadline(time.Now().Add(takeoverTime))
@@ -298,7 +298,7 @@ func (k *Keeper) relieve(kept *os.File, old *net.UnixConn, pid int) error {
 			})
 		}
 		if err != nil {
-			k.cfg.Log.Warn("some notifications may be lost", "error", err)
+			l.cfg.Log.Warn("some notifications may be lost", "error", err)
 		}
 	}
 	err := pidfd.Signal(pid, syscall.SIGKILL, func() bool { return standsIn(kept) == pid })
@@ -327,7 +327,7 @@ func await(holds func() bool) error {
 }
 
 // recall takes in a message that the stand-in has written.
-func (k *Keeper) recall(record []byte) {
+func (l *Listener) recall(record []byte) {
 	pid, _, sent := told(record[:controlLength])
 	message := bytes.TrimRight(record[controlLength:], "\x00")
 	if len(message) == textLength { // it was longer, and its last line may not be whole
@@ -337,19 +337,19 @@ func (k *Keeper) recall(record []byte) {
 		return
 	}
 	// The wall clock may have been set since. Then the time is wrong by as much.
-	at := time.Until(sent) + k.cfg.Clock()
-	s, ok := k.find(pid)
+	at := time.Until(sent) + l.cfg.Clock()
+	s, ok := l.find(pid)
 	// A process that began later has the pid of the sender, and no more.
-	k.take(s, ok && s.id.StartedAfterBoot() <= at, message, at)
+	l.take(s, ok && s.id.StartedAfterBoot() <= at, message, at)
 }
 
 // dropKept empties the file of the stand-in, whose words the caller has recorded.
-func (k *Keeper) dropKept() error {
-	k.standIn.Lock()
-	defer k.standIn.Unlock()
-	if !k.stale {
+func (l *Listener) dropKept() error {
+	l.standIn.Lock()
+	defer l.standIn.Unlock()
+	if !l.stale {
 		return nil
 	}
-	k.stale = false
-	return os.Truncate(k.cfg.Kept, 0)
+	l.stale = false
+	return os.Truncate(l.cfg.Kept, 0)
 }

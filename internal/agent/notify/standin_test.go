@@ -92,8 +92,8 @@ func (r *rig) isKept(text string) {
 	})
 }
 
-// TestSocketThatACleanerRemoves: the keeper listens again, hears those that are connected to the former socket, and the
-// stand-in hears what comes to the new one.
+// TestSocketThatACleanerRemoves: the listener listens again, hears those that are connected to the former socket, and
+// the stand-in hears what comes to the new one.
 func TestSocketThatACleanerRemoves(t *testing.T) {
 	r := gap(t)
 	run := r.openIdle()

@@ -118,12 +118,13 @@ type Claims interface {
 	// Rival returns the pid of another drover that holds the claim; 0 if none does.
 	Rival(claim string) int
 	Drop(claim string)
-	// Keeper returns the other supervisor of a process that drover did not start; nil if there is none. Keeps reports
-	// whether a keeper still acts: for a program, whether it lives. Keeping names to Copies what it keeps now; 0 if
-	// that is not known. Keeps and Keeping may take some seconds if systemd is slow.
-	Keeper(id instance.Identity) *instance.Keeper
-	Keeps(k instance.Keeper) bool
-	Keeping(k instance.Keeper) int
+	// ForeignSupervisor returns the other supervisor of a process that drover did not start; nil if there is none.
+	// Supervises reports whether that supervisor still acts: for a program, whether the program lives. SupervisedPID
+	// returns the pid of the process that it supervises now, or minus its own pid if that may be any of its children;
+	// 0 if nobody knows. Supervises and SupervisedPID may take some seconds if systemd is slow.
+	ForeignSupervisor(id instance.Identity) *instance.ForeignSupervisor
+	Supervises(k instance.ForeignSupervisor) bool
+	SupervisedPID(k instance.ForeignSupervisor) int
 }
 
 // Config is what an Operator needs.
@@ -440,12 +441,12 @@ func (o *Operator) rivalry(claim string) error {
 // mayAct rejects an end of a process that another supervisor keeps, because it would start the process again. It also
 // rejects a start after the end of such a process until the supervisor has let go, because the process could run twice.
 func (n *session) mayAct(waits process.Waits, storesSpec bool) error {
-	k, runs := n.runtime.Keeper, n.runtime.Process != nil
+	k, runs := n.runtime.ForeignSupervisor, n.runtime.Process != nil
 	acts := waits >= process.WaitsForEnd
 	if !runs { // with a wish, the caller has decided
 		acts = n.wish == "" && storesSpec && waits != process.WaitsForNothing
 	}
-	if k == nil || !acts || n.Claims == nil || !n.Claims.Keeps(*k) {
+	if k == nil || !acts || n.Claims == nil || !n.Claims.Supervises(*k) {
 		return nil
 	}
 	text := k.Text(true)

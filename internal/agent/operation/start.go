@@ -196,8 +196,8 @@ func (n *session) keep() {
 		return
 	}
 	if n.runtime.Adopted = true; n.Claims != nil {
-		if n.runtime.Keeper = n.Claims.Keeper(*n.runtime.Process); n.runtime.Keeper != nil {
-			n.runtime.Keeper.Since = time.Now().UnixMilli()
+		if n.runtime.ForeignSupervisor = n.Claims.ForeignSupervisor(*n.runtime.Process); n.runtime.ForeignSupervisor != nil {
+			n.runtime.ForeignSupervisor.Since = time.Now().UnixMilli()
 		}
 	}
 	if n.AdoptPlaces != nil {
@@ -458,7 +458,7 @@ func (n *session) started(seen instance.Sighting, run string) {
 	n.runtime.Run, n.runtime.Outside = run, false
 	n.ranWith()
 	n.runtime.Said.Socket = n.spec.Notifies()
-	n.runtime.Keeper = nil
+	n.runtime.ForeignSupervisor = nil
 	n.runtime.LastStartAt = time.Now().Add(seen.ID.StartedAfterBoot() - n.Clock()).Unix()
 	if i, _, err := n.Processes.Instance(*seen.ID); err == nil { // it may have ended already
 		n.runtime.LastStartAt = i.StartedAt

@@ -16,10 +16,10 @@ import (
 // DefaultFile is the default path of the policy.
 const DefaultFile = "/etc/drover/policy.conf"
 
-// Keeper answers by the current content of the file. Without a file everything is allowed. If the file is unreadable,
+// Checker answers by the current content of the file. Without a file everything is allowed. If the file is unreadable,
 // invalid or not trusted, nothing is allowed. Its methods are safe for concurrent use; each costs one stat of the
 // file.
-type Keeper struct {
+type Checker struct {
 	path string
 	log  *slog.Logger
 
@@ -30,14 +30,14 @@ type Keeper struct {
 	known  bool   // the file was checked before
 }
 
-// New returns the keeper of the policy in a file, which is read at the first question.
-func New(path string, log *slog.Logger) *Keeper { return &Keeper{path: path, log: log} }
+// New returns the checker of the policy in a file, which is read at the first question.
+func New(path string, log *slog.Logger) *Checker { return &Checker{path: path, log: log} }
 
 // Allow returns nil if the operation is allowed, else a *process.Error that names the line that denies it. spec is the
 // spec that the operation would use; an operation that neither runs nor stores any of it ignores spec. A relaunch and
 // a periodic run are a process.Start. An end for a limit or for bad health is a process.Stop.
-func (k *Keeper) Allow(id process.ID, op process.Op, spec *process.Spec) error {
-	return k.ask(func(r *rules) *refusal {
+func (c *Checker) Allow(id process.ID, op process.Op, spec *process.Spec) error {
+	return c.ask(func(r *rules) *refusal {
 		if no := r.operation(op); no != nil {
 			return no
 		}
@@ -52,8 +52,8 @@ func (k *Keeper) Allow(id process.ID, op process.Op, spec *process.Spec) error {
 }
 
 // MayAsk returns nil if the commands of a spec may be run that only ask a process how it is, else as Allow.
-func (k *Keeper) MayAsk(id process.ID, spec *process.Spec) error {
-	return k.ask(func(r *rules) *refusal {
+func (c *Checker) MayAsk(id process.ID, spec *process.Spec) error {
+	return c.ask(func(r *rules) *refusal {
 		if r.observe != 0 {
 			return &refusal{r.observe, "drover only observes here, and runs no command"}
 		}
@@ -66,8 +66,8 @@ func (k *Keeper) MayAsk(id process.ID, spec *process.Spec) error {
 
 // MayLook returns nil if drover may look for a process and report it, as the spec says; else an error as Allow.
 // observe-only also allows that.
-func (k *Keeper) MayLook(id process.ID, spec *process.Spec) error {
-	return k.ask(func(r *rules) *refusal {
+func (c *Checker) MayLook(id process.ID, spec *process.Spec) error {
+	return c.ask(func(r *rules) *refusal {
 		if no := r.namespace(id.Namespace); no != nil {
 			return no
 		}
@@ -77,8 +77,8 @@ func (k *Keeper) MayLook(id process.ID, spec *process.Spec) error {
 
 // MayRead returns nil if the policy allows a file to be read for a spec, else an error as Allow. Its path has no
 // links.
-func (k *Keeper) MayRead(path string) error {
-	return k.ask(func(r *rules) *refusal {
+func (c *Checker) MayRead(path string) error {
+	return c.ask(func(r *rules) *refusal {
 		if len(r.paths) == 0 || r.below(path, true) {
 			return nil
 		}
@@ -86,8 +86,8 @@ func (k *Keeper) MayRead(path string) error {
 	})
 }
 
-func (k *Keeper) ask(judge func(*rules) *refusal) error {
-	r, err := k.current()
+func (c *Checker) ask(judge func(*rules) *refusal) error {
+	r, err := c.current()
 	if err != nil {
 		return process.Errorf(process.Failed,
 			"refused: the policy of this host cannot be used, so nothing is allowed: %v",
@@ -97,15 +97,15 @@ func (k *Keeper) ask(judge func(*rules) *refusal) error {
 		return nil
 	}
 	if no := judge(r); no != nil {
-		return process.Errorf(process.Failed, "refused by the policy of this host, %s line %d: %s", k.path, no.line,
+		return process.Errorf(process.Failed, "refused by the policy of this host, %s line %d: %s", c.path, no.line,
 			no.why).Because(process.CausePolicy)
 	}
 	return nil
 }
 
 // Summary describes the policy in one line, for lists of hosts; empty if there is none.
-func (k *Keeper) Summary() string {
-	r, err := k.current()
+func (c *Checker) Summary() string {
+	r, err := c.current()
 	switch {
 	case err != nil:
 		return "nothing is allowed: " + err.Error()
@@ -116,48 +116,48 @@ func (k *Keeper) Summary() string {
 }
 
 // Err returns why nothing is allowed; nil if the file is valid or missing.
-func (k *Keeper) Err() error {
-	_, err := k.current()
+func (c *Checker) Err() error {
+	_, err := c.current()
 	return err
 }
 
 // current returns the rules in force. It reads the file if the file has changed.
-func (k *Keeper) current() (*rules, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	seen, err := stampOf(k.path)
-	if k.known && err == nil && k.broken == nil && seen == k.seen {
-		return k.rules, nil
+func (c *Checker) current() (*rules, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen, err := stampOf(c.path)
+	if c.known && err == nil && c.broken == nil && seen == c.seen {
+		return c.rules, nil
 	}
-	before, first := k.describe(), !k.known
-	k.known, k.seen, k.rules, k.broken = true, seen, nil, err
+	before, first := c.describe(), !c.known
+	c.known, c.seen, c.rules, c.broken = true, seen, nil, err
 	if err == nil && seen.there {
-		k.rules, k.seen, k.broken = read(k.path)
+		c.rules, c.seen, c.broken = read(c.path)
 	}
-	if now := k.describe(); now != before || first && now != "" {
-		k.tell(now)
+	if now := c.describe(); now != before || first && now != "" {
+		c.tell(now)
 	}
-	return k.rules, k.broken
+	return c.rules, c.broken
 }
 
-func (k *Keeper) describe() string {
+func (c *Checker) describe() string {
 	switch {
-	case k.broken != nil:
-		return k.broken.Error()
-	case k.rules != nil:
-		return k.rules.summary()
+	case c.broken != nil:
+		return c.broken.Error()
+	case c.rules != nil:
+		return c.rules.summary()
 	}
 	return ""
 }
 
-func (k *Keeper) tell(now string) {
+func (c *Checker) tell(now string) {
 	switch {
-	case k.broken != nil:
-		k.log.Error("policy of this host is invalid, nothing is allowed", "file", k.path, "error", k.broken)
-	case k.rules == nil:
-		k.log.Info("policy of this host was removed, everything is allowed", "file", k.path)
+	case c.broken != nil:
+		c.log.Error("policy of this host is invalid, nothing is allowed", "file", c.path, "error", c.broken)
+	case c.rules == nil:
+		c.log.Info("policy of this host was removed, everything is allowed", "file", c.path)
 	default:
-		k.log.Info("loaded policy of this host", "file", k.path, "policy", now)
+		c.log.Info("loaded policy of this host", "file", c.path, "policy", now)
 	}
 }
 

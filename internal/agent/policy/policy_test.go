@@ -12,7 +12,7 @@ import (
 	"drover/internal/process"
 )
 
-func keeper(t *testing.T, text string) (*policy.Keeper, string) {
+func checker(t *testing.T, text string) (*policy.Checker, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.conf")
 	write(t, path, text)
@@ -64,10 +64,10 @@ func TestWithoutAFileEverythingIsAllowed(t *testing.T) {
 // A file that says nothing at all was not meant to: its disk was full, or it is still being written.
 func TestAnEmptyFileAllowsNothing(t *testing.T) {
 	for _, text := range []string{"", " \n\n"} {
-		k, _ := keeper(t, text)
+		k, _ := checker(t, text)
 		refused(t, k.Allow(id("a"), process.Start, spec("root", "/", "x")), "is empty")
 	}
-	k, _ := keeper(t, "# nothing is narrowed\n")
+	k, _ := checker(t, "# nothing is narrowed\n")
 	if err := k.Allow(id("a"), process.Start, spec("root", "/", "x")); err != nil {
 		t.Error(err)
 	}
@@ -195,7 +195,7 @@ func TestEachLineNarrows(t *testing.T) {
 		{"a quoted program", "paths " + dir, "n", process.Start, spec("a", dir, `"`+dir+`/../x"`), "begins with"},
 		{"everywhere", "paths /", "n", process.Start, spec("a", "/usr", "/bin/true"), ""},
 	} {
-		k, path := keeper(t, c.text)
+		k, path := checker(t, c.text)
 		err := k.Allow(id(c.ns), c.op, c.spec)
 		if c.refusal == "" {
 			if err != nil {
@@ -213,7 +213,7 @@ func TestEachLineNarrows(t *testing.T) {
 // TestEveryCommandIsJudged: one that is run later, or only asks, is no way around.
 func TestEveryCommandIsJudged(t *testing.T) {
 	dir := t.TempDir()
-	k, _ := keeper(t, "paths "+dir)
+	k, _ := checker(t, "paths "+dir)
 	for field, change := range map[string]func(*process.Spec){
 		"run":               func(s *process.Spec) { s.Commands.Run = "kill 1" },
 		"before_start":      func(s *process.Spec) { s.BeforeStart = &process.Hook{Run: "kill 1"} },
@@ -237,7 +237,7 @@ func TestEveryCommandIsJudged(t *testing.T) {
 	if err := k.MayAsk(id("n"), spec("a", dir, "./run")); err != nil {
 		t.Error(err)
 	}
-	k, _ = keeper(t, "observe-only")
+	k, _ = checker(t, "observe-only")
 	refused(t, k.MayAsk(id("n"), spec("a", dir, "./run")), "runs no command")
 }
 
@@ -254,7 +254,7 @@ func TestVariables(t *testing.T) {
 		{"variables APP_*", "APP_", ""},
 		{"users a", "PS4", ""},
 	} {
-		k, _ := keeper(t, c.policy)
+		k, _ := checker(t, c.policy)
 		s := spec("a", dir, "./run")
 		s.Execution.Environment = map[string]string{c.name: "x"}
 		for _, err := range []error{k.Allow(id("n"), process.Start, s), k.MayAsk(id("n"), s)} {
@@ -269,7 +269,7 @@ func TestVariables(t *testing.T) {
 
 // TestNoMoreThanTheAccount: where accounts are given, a spec gives them no further rights.
 func TestNoMoreThanTheAccount(t *testing.T) {
-	k, _ := keeper(t, "users a")
+	k, _ := checker(t, "users a")
 	below := -1
 	for field, e := range map[string]process.Execution{
 		"group":            {Group: "docker"},
@@ -308,7 +308,7 @@ func TestALinkLeadsOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	k, _ := keeper(t, "paths "+allowed)
+	k, _ := checker(t, "paths "+allowed)
 	refused(t, k.Allow(id("n"), process.Start, spec("a", allowed, "./sh")), "which is not below")
 	refused(t, k.Allow(id("n"), process.Start, spec("a", allowed, "out/x")), "which is not below")
 	refused(t, k.Allow(id("n"), process.Start, spec("a", filepath.Join(base, "alias"), "./x")), "setup_path")
@@ -324,7 +324,7 @@ func TestALinkLeadsOut(t *testing.T) {
 	}
 	refused(t, k.Allow(id("n"), process.Start, spec("a", allowed, "far/x")), "which is not below")
 	refused(t, k.Allow(id("n"), process.Start, spec("a", filepath.Join(allowed, "far"), "")), "setup_path")
-	k, _ = keeper(t, "paths "+filepath.Join(base, "alias"))
+	k, _ = checker(t, "paths "+filepath.Join(base, "alias"))
 	if err := k.Allow(id("n"), process.Start, spec("a", filepath.Join(base, "alias"), "./x")); err != nil {
 		t.Error(err)
 	}
@@ -340,14 +340,14 @@ func TestABrokenFileAllowsNothing(t *testing.T) {
 		"observe-only really": `unexpected "really" after observe-only`,
 		"# " + strings.Repeat("x", 65<<10) + "\n": "larger than",
 	} {
-		k, _ := keeper(t, text)
+		k, _ := checker(t, text)
 		refused(t, k.Allow(id("n"), process.Query, nil), words)
 		refused(t, k.MayAsk(id("n"), nil), "nothing is allowed")
 		if k.Err() == nil || !strings.HasPrefix(k.Summary(), "nothing is allowed: ") {
 			t.Errorf("%.20q: it says %q, %v", text, k.Summary(), k.Err())
 		}
 	}
-	k, path := keeper(t, "users app")
+	k, path := checker(t, "users app")
 	if err := os.Chmod(path, 0o622); err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func TestABrokenFileAllowsNothing(t *testing.T) {
 
 // TestAChangeCountsAtOnce: nobody has to restart or signal the agent.
 func TestAChangeCountsAtOnce(t *testing.T) {
-	k, path := keeper(t, "operations read")
+	k, path := checker(t, "operations read")
 	refused(t, k.Allow(id("n"), process.Start, spec("a", "/", "x")), "not among the operations")
 	if got := k.Summary(); got != "operations query" {
 		t.Errorf("it says %q", got)
@@ -401,7 +401,7 @@ func TestPatterns(t *testing.T) {
 		{"ü?", "üß", true},
 		{"**", "x", true},
 	} {
-		k, _ := keeper(t, "namespaces x"+c.pattern)
+		k, _ := checker(t, "namespaces x"+c.pattern)
 		if got := k.Allow(id("x"+c.text), process.Query, nil) == nil; got != c.want {
 			t.Errorf("%q matches %q: %v, want %v", c.pattern, c.text, got, c.want)
 		}

@@ -22,9 +22,9 @@ import (
 // ground is a directory of which "in" is allowed. Whoever is at work there may change "in" and "mine" as he likes, and
 // nothing in "out".
 type ground struct {
-	dir    string
-	keeper *policy.Keeper
-	random *rand.Rand
+	dir     string
+	checker *policy.Checker
+	random  *rand.Rand
 }
 
 const secret = "not for you"
@@ -49,7 +49,7 @@ func newGround(t *testing.T, random *rand.Rand) *ground {
 	if err = errors.Join(err, os.WriteFile(file, []byte("paths "+dir+"/in\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	g.keeper = policy.New(file, slog.New(slog.DiscardHandler))
+	g.checker = policy.New(file, slog.New(slog.DiscardHandler))
 	return g
 }
 
@@ -128,7 +128,7 @@ func FuzzWalk(f *testing.F) {
 		})
 		for range 50 {
 			path := reader.path("in")
-			_ = account.Visit(reader.keeper.MayRead, path, func(way *trail.Trail) error {
+			_ = account.Visit(reader.checker.MayRead, path, func(way *trail.Trail) error {
 				file, err := way.Open()
 				if err != nil {
 					return err
@@ -149,7 +149,7 @@ func FuzzWalk(f *testing.F) {
 				Identity: process.Identity{SetupPath: reader.dir + "/in"},
 				Commands: process.Commands{Start: path},
 			}
-			if reader.keeper.Allow(process.ID{}, process.Start, spec) != nil {
+			if reader.checker.Allow(process.ID{}, process.Start, spec) != nil {
 				continue
 			}
 			if real, err := filepath.EvalSymlinks(path); err == nil && real != reader.dir+"/in" &&

@@ -19,20 +19,20 @@ const (
 // is under way or begins at once. If several callers ask at the same time, they share the same answers. Ask blocks for
 // at most six seconds, or until ctx ends, and then returns the previous answer, which may be nil. It needs Run to be
 // running. It changes neither the schedule nor the count of failures, except that a success resets the count.
-func (k *Keeper) Ask(ctx context.Context, id process.ID, s Subject) (health, version *process.Answer) {
+func (pr *Prober) Ask(ctx context.Context, id process.ID, s Subject) (health, version *process.Answer) {
 	if !asks(s.Spec) {
 		return nil, nil
 	}
 	limit := time.NewTimer(askLimit)
 	defer limit.Stop()
-	e := k.want(id, s)
+	e := pr.want(id, s)
 	for {
-		k.mu.Lock()
+		pr.mu.Lock()
 		told, over := e.changed, !e.wanted()
 		if health, version = e.answers(); e.subject.Instance != s.Instance {
 			health, version, over = nil, nil, true // another instance has replaced this one
 		}
-		k.mu.Unlock()
+		pr.mu.Unlock()
 		if over {
 			return health, version
 		}
@@ -47,10 +47,10 @@ func (k *Keeper) Ask(ctx context.Context, id process.ID, s Subject) (health, ver
 }
 
 // want marks the commands of a process that have no fresh answer as wanted.
-func (k *Keeper) want(id process.ID, s Subject) *entry {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e := k.entries[id]
+func (pr *Prober) want(id process.ID, s Subject) *entry {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	e := pr.entries[id]
 	switch {
 	case e != nil && e.watched && e.subject.Instance == s.Instance && e.subject.Revision >= s.Revision:
 		// The entry is up to date: the caller may know an older spec than the schedule.
@@ -58,16 +58,16 @@ func (k *Keeper) want(id process.ID, s Subject) *entry {
 		if e != nil && e.subject.Instance == s.Instance {
 			s.StartedAt = e.subject.StartedAt
 		}
-		e = k.subject(id, e, s)
+		e = pr.subject(id, e, s)
 	}
-	now := k.cfg.Clock()
+	now := pr.cfg.Clock()
 	for i := range e.parts {
 		p := &e.parts[i]
 		if p.line != "" && (p.answer == nil || now-p.at >= askAgain) {
 			p.wanted = true
 		}
 	}
-	k.arrange(e)
+	pr.arrange(e)
 	return e
 }
 
@@ -75,8 +75,8 @@ func (k *Keeper) want(id process.ID, s Subject) *entry {
 // exits with status 0 within the limit; otherwise the error describes the result in one line. Try always ends the
 // command with every process that it started. It blocks at most for the limit and the moment that this takes. If ctx
 // ends first, the error is that of ctx. It does not need Run.
-func (k *Keeper) Try(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) error {
-	r := k.question(ctx, id, spec, line, limit)
+func (pr *Prober) Try(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) error {
+	r := pr.question(ctx, id, spec, line, limit)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -32,7 +32,7 @@ const (
 	rest = time.Second
 )
 
-// entry is one process. Its keeper's lock protects it.
+// entry is one process. Its prober's lock protects it.
 type entry struct {
 	id      process.ID
 	subject Subject

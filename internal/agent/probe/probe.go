@@ -46,7 +46,7 @@ type Sink interface {
 	Answered(id process.ID, instance instance.Identity, revision uint64, health bool, a process.Answer)
 }
 
-// Config is what a Keeper needs.
+// Config is what a Prober needs.
 type Config struct {
 	Host Host
 	// Clock is the time since boot.
@@ -65,8 +65,8 @@ type Config struct {
 // their process or for a timeout. Other commands that are due wait in the queue, longest due first.
 const defaultAtOnce = 16
 
-// Keeper asks. It is safe for concurrent use.
-type Keeper struct {
+// Prober asks. It is safe for concurrent use.
+type Prober struct {
 	cfg  Config
 	wake chan struct{}
 
@@ -76,18 +76,18 @@ type Keeper struct {
 	running int
 }
 
-// New returns a keeper that asks nothing until Run.
-func New(cfg Config) *Keeper {
+// New returns a prober that asks nothing until Run.
+func New(cfg Config) *Prober {
 	if cfg.AtOnce <= 0 {
 		cfg.AtOnce = defaultAtOnce
 	}
-	return &Keeper{
+	return &Prober{
 		cfg: cfg, wake: make(chan struct{}, 1), entries: map[process.ID]*entry{},
 		queues: map[string]*namespaceQueue{},
 	}
 }
 
-// Subject is a running process whose commands the keeper runs.
+// Subject is a running process whose commands the prober runs.
 type Subject struct {
 	Instance instance.Identity
 	// StartedAt is when the instance started, since boot: its grace runs from there.
@@ -107,44 +107,44 @@ type Subject struct {
 // Set runs the commands of a running process from now on. It does nothing if the instance and the revision are
 // unchanged. An answer stays valid while the instance and the command stay the same. Set drops a process whose spec
 // has no command to run.
-func (k *Keeper) Set(id process.ID, s Subject) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (pr *Prober) Set(id process.ID, s Subject) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
 	if !asks(s.Spec) {
-		k.drop(id)
+		pr.drop(id)
 		return
 	}
-	e := k.entries[id]
+	e := pr.entries[id]
 	if e != nil && e.watched && e.is(s) {
 		return
 	}
-	e = k.subject(id, e, s)
+	e = pr.subject(id, e, s)
 	e.watched = true
-	k.arrange(e)
+	pr.arrange(e)
 }
 
 // Drop forgets a process that no longer runs or that nobody knows. It ends the command under way.
-func (k *Keeper) Drop(id process.ID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.drop(id)
+func (pr *Prober) Drop(id process.ID) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	pr.drop(id)
 }
 
 // Hurry asks for the health of a process at once.
-func (k *Keeper) Hurry(id process.ID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if e := k.entries[id]; e != nil && e.parts[health].line != "" {
-		e.parts[health].due = k.cfg.Clock()
-		k.arrange(e)
+func (pr *Prober) Hurry(id process.ID) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	if e := pr.entries[id]; e != nil && e.parts[health].line != "" {
+		e.parts[health].due = pr.cfg.Clock()
+		pr.arrange(e)
 	}
 }
 
 // Told returns the last answers of an instance; nil if there are none. It does not block.
-func (k *Keeper) Told(id process.ID, instance instance.Identity) (health, version *process.Answer) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if e := k.entries[id]; e != nil && e.subject.Instance == instance {
+func (pr *Prober) Told(id process.ID, instance instance.Identity) (health, version *process.Answer) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	if e := pr.entries[id]; e != nil && e.subject.Instance == instance {
 		return e.answers()
 	}
 	return nil, nil
@@ -152,16 +152,16 @@ func (k *Keeper) Told(id process.ID, instance instance.Identity) (health, versio
 
 // Run runs commands until ctx ends. It then ends the commands under way, ignores their results and waits for them. It
 // wakes up only when a command is due.
-func (k *Keeper) Run(ctx context.Context, sink Sink) error {
+func (pr *Prober) Run(ctx context.Context, sink Sink) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	defer timer.Stop()
 	for {
-		jobs, wait := k.begin(ctx)
+		jobs, wait := pr.begin(ctx)
 		for _, j := range jobs {
-			work.Go(func() { k.carryOut(j, sink) })
+			work.Go(func() { pr.carryOut(j, sink) })
 		}
 		if wait >= 0 {
 			timer.Reset(wait)
@@ -170,7 +170,7 @@ func (k *Keeper) Run(ctx context.Context, sink Sink) error {
 		}
 		select {
 		case <-timer.C:
-		case <-k.wake:
+		case <-pr.wake:
 		case <-ctx.Done():
 			return nil
 		}
@@ -196,12 +196,12 @@ type job struct {
 
 // begin returns the commands to run now, and the time until the next one; negative if only a call or the end of a
 // command can start more.
-func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := k.cfg.Clock()
-	for k.running < k.cfg.AtOnce {
-		l := k.first()
+func (pr *Prober) begin(ctx context.Context) (jobs []job, wait time.Duration) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	now := pr.cfg.Clock()
+	for pr.running < pr.cfg.AtOnce {
+		l := pr.first()
 		if l == nil {
 			return jobs, -1
 		}
@@ -219,7 +219,7 @@ func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
 		}
 		j.ctx, j.cancel = context.WithCancel(ctx)
 		e.cancel = j.cancel
-		k.running++
+		pr.running++
 		jobs = append(jobs, j)
 	}
 	return jobs, -1
@@ -233,9 +233,9 @@ type namespaceQueue struct {
 
 // first returns the queue whose turn is next; nil if nothing waits. A namespace cannot have all slots, because its
 // commands may hang for as long as its specs allow.
-func (k *Keeper) first() (next *namespaceQueue) {
-	for _, l := range k.queues {
-		if len(l.queue) > 0 && l.running < k.cfg.AtOnce-k.cfg.AtOnce/8 &&
+func (pr *Prober) first() (next *namespaceQueue) {
+	for _, l := range pr.queues {
+		if len(l.queue) > 0 && l.running < pr.cfg.AtOnce-pr.cfg.AtOnce/8 &&
 			(next == nil || l.queue[0].before(next.queue[0])) {
 			next = l
 		}
@@ -244,63 +244,63 @@ func (k *Keeper) first() (next *namespaceQueue) {
 }
 
 // queueOf returns the queue of a process's namespace.
-func (k *Keeper) queueOf(id process.ID) *namespaceQueue {
-	l := k.queues[id.Namespace]
+func (pr *Prober) queueOf(id process.ID) *namespaceQueue {
+	l := pr.queues[id.Namespace]
 	if l == nil {
 		l = &namespaceQueue{}
-		k.queues[id.Namespace] = l
+		pr.queues[id.Namespace] = l
 	}
 	return l
 }
 
 // carryOut runs one command and reports the answer.
-func (k *Keeper) carryOut(j job, sink Sink) {
+func (pr *Prober) carryOut(j job, sink Sink) {
 	defer j.cancel()
 	var r reply
 	switch {
 	case j.kind == health && j.spec.Probes.Watchdog:
-		r = k.watchdog(j)
+		r = pr.watchdog(j)
 	case j.kind == health && j.spec.Commands.Health == "":
 		r = reach(j.ctx, j.spec.Probes, j.limit)
 	default:
-		r = k.question(j.ctx, j.entry.id, j.spec, j.line, j.limit)
+		r = pr.question(j.ctx, j.entry.id, j.spec, j.line, j.limit)
 	}
-	a, about, ok := k.note(j, r)
+	a, about, ok := pr.note(j, r)
 	if ok && sink != nil {
 		sink.Answered(j.entry.id, about.Instance, about.Revision, j.kind == health, a)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.running--
-	k.queueOf(j.entry.id).running--
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	pr.running--
+	pr.queueOf(j.entry.id).running--
 	j.entry.cancel = nil
 	if j.entry.dropped {
-		delete(k.entries, j.entry.id)
+		delete(pr.entries, j.entry.id)
 	}
 	j.entry.tell()
-	k.arrange(j.entry)
+	pr.arrange(j.entry)
 }
 
 // note stores an answer and returns its subject. ok is false if the answer no longer counts: the process was dropped
 // or replaced, or the agent stops.
-func (k *Keeper) note(j job, r reply) (a process.Answer, about Subject, ok bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (pr *Prober) note(j job, r reply) (a process.Answer, about Subject, ok bool) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
 	e := j.entry
 	if e.generation != j.generation || j.ctx.Err() != nil {
 		return process.Answer{}, Subject{}, false
 	}
-	now := k.cfg.Clock()
+	now := pr.cfg.Clock()
 	a = e.answered(j, r, now)
 	if j.kind == health && j.spec.Probes.Watchdog {
-		e.parts[health].due = k.watchdogDue(e, now)
+		e.parts[health].due = pr.watchdogDue(e, now)
 	}
 	return a, e.subject, true
 }
 
 // drop forgets a process; the caller holds the lock.
-func (k *Keeper) drop(id process.ID) {
-	e := k.entries[id]
+func (pr *Prober) drop(id process.ID) {
+	e := pr.entries[id]
 	if e == nil {
 		return
 	}
@@ -308,31 +308,31 @@ func (k *Keeper) drop(id process.ID) {
 	e.watched, e.subject, e.parts = false, Subject{}, [kinds]commandState{}
 	// Keep the entry while its command is ending, so that no second command begins beside it.
 	if e.dropped = true; e.cancel == nil {
-		delete(k.entries, id)
+		delete(pr.entries, id)
 	}
 	e.tell()
-	k.arrange(e)
+	pr.arrange(e)
 }
 
 // subject switches e, or a new entry, to s; the caller holds the lock.
-func (k *Keeper) subject(id process.ID, e *entry, s Subject) *entry {
+func (pr *Prober) subject(id process.ID, e *entry, s Subject) *entry {
 	if e == nil {
 		e = &entry{id: id, index: unqueued, changed: make(chan struct{})}
-		k.entries[id] = e
+		pr.entries[id] = e
 	}
 	e.dropped = false
-	now := k.cfg.Clock()
+	now := pr.cfg.Clock()
 	e.about(s, now)
 	if s.Spec.Probes.Watchdog {
-		e.parts[health].due = k.watchdogDue(e, now)
+		e.parts[health].due = pr.watchdogDue(e, now)
 	}
 	return e
 }
 
 // arrange updates the position of an entry in the queue and wakes Run; the caller holds the lock.
-func (k *Keeper) arrange(e *entry) {
+func (pr *Prober) arrange(e *entry) {
 	_, due, ok := e.next()
-	l := k.queueOf(e.id)
+	l := pr.queueOf(e.id)
 	switch {
 	case !ok || e.cancel != nil:
 		if e.index != unqueued {
@@ -346,7 +346,7 @@ func (k *Keeper) arrange(e *entry) {
 		heap.Fix(&l.queue, e.index)
 	}
 	if len(l.queue) == 0 && l.running == 0 {
-		delete(k.queues, e.id.Namespace)
+		delete(pr.queues, e.id.Namespace)
 	}
-	idle.Wake(k.wake)
+	idle.Wake(pr.wake)
 }

@@ -73,7 +73,7 @@ func TestTheSchedule(t *testing.T) {
 	}
 }
 
-// TestNobodyWakesUpForNothing: while there is nobody to ask the keeper sleeps.
+// TestNobodyWakesUpForNothing: while there is nobody to ask the prober sleeps.
 func TestNobodyWakesUpForNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("h", operationtest.Script{})

@@ -30,19 +30,19 @@ type reply struct {
 
 // question runs a command that changes nothing. It ends the command with every process that it started. It does so
 // early if the time is up, if the output is too large, or if ctx ends.
-func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec, line string,
+func (pr *Prober) question(ctx context.Context, id process.ID, spec *process.Spec, line string,
 	limit time.Duration,
 ) reply {
-	q, err := k.cfg.Host.Question(id, k.cfg.NewRun(id), line, spec)
+	q, err := pr.cfg.Host.Question(id, pr.cfg.NewRun(id), line, spec)
 	if err != nil {
 		return reply{failure: err.Error()}
 	}
-	r := k.hear(ctx, q, limit)
+	r := pr.hear(ctx, q, limit)
 	// End it also after a success, and when the agent stops: a question leaves nothing behind.
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	if left, err := q.End(endCtx); err != nil || len(left) > 0 {
-		k.cfg.Log.Warn("cannot end the processes of a probe", "process", id, "left", left, "error", err)
+		pr.cfg.Log.Warn("cannot end the processes of a probe", "process", id, "left", left, "error", err)
 	}
 	r.output = q.Output()
 	return r
@@ -64,24 +64,24 @@ func reach(ctx context.Context, p process.Probes, limit time.Duration) reply {
 
 // heardLast is the last sign of life of a process to its watchdog: its last word, its start, or the start of this
 // agent.
-func (k *Keeper) heardLast(s Subject) (last time.Duration, trouble bool) {
-	if k.cfg.Watchdog != nil && s.Run != "" {
-		last, trouble = k.cfg.Watchdog(s.Run)
+func (pr *Prober) heardLast(s Subject) (last time.Duration, trouble bool) {
+	if pr.cfg.Watchdog != nil && s.Run != "" {
+		last, trouble = pr.cfg.Watchdog(s.Run)
 	}
 	return max(last, s.StartedAt), trouble
 }
 
 // watchdog judges how long the process has said nothing.
-func (k *Keeper) watchdog(j job) reply {
+func (pr *Prober) watchdog(j job) reply {
 	if j.subject.Run == "" {
 		return reply{output: "the watchdog begins with the next start: this one has no NOTIFY_SOCKET"}
 	}
-	last, trouble := k.heardLast(j.subject)
+	last, trouble := pr.heardLast(j.subject)
 	every := j.spec.WatchdogTime()
 	switch {
 	case trouble:
 		return reply{failure: "the process itself said WATCHDOG=trigger", final: true}
-	case k.cfg.Clock()-last >= every:
+	case pr.cfg.Clock()-last >= every:
 		return reply{failure: fmt.Sprintf("no WATCHDOG=1 for %v", every)}
 	}
 	return reply{}
@@ -89,9 +89,9 @@ func (k *Keeper) watchdog(j job) reply {
 
 // watchdogDue is when the watchdog looks next: when the silence has lasted too long, and after a failure one time
 // later.
-func (k *Keeper) watchdogDue(e *entry, now time.Duration) time.Duration {
+func (pr *Prober) watchdogDue(e *entry, now time.Duration) time.Duration {
 	every := e.subject.Spec.WatchdogTime()
-	last, _ := k.heardLast(e.subject)
+	last, _ := pr.heardLast(e.subject)
 	if e.subject.Run == "" || last+every <= now {
 		return now + every
 	}
@@ -101,9 +101,9 @@ func (k *Keeper) watchdogDue(e *entry, now time.Duration) time.Duration {
 const wroteTooMuch = "ended because it wrote too much"
 
 // hear releases a question and waits for its end.
-func (k *Keeper) hear(ctx context.Context, q Question, limit time.Duration) reply {
+func (pr *Prober) hear(ctx context.Context, q Question, limit time.Duration) reply {
 	exits := make(chan liveness.Exit, 1)
-	stop, err := k.cfg.Host.Watch(q.Identity(), func(e liveness.Exit) { exits <- e })
+	stop, err := pr.cfg.Host.Watch(q.Identity(), func(e liveness.Exit) { exits <- e })
 	if err != nil {
 		return reply{failure: fmt.Sprintf("cannot watch the command: %v", err)}
 	}

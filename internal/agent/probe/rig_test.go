@@ -14,16 +14,16 @@ import (
 	"drover/internal/process"
 )
 
-// rig is a keeper on a made-up host.
+// rig is a prober on a made-up host.
 type rig struct {
 	*operationtest.World
-	*probe.Keeper
+	*probe.Prober
 	*sink
 	runs int
 	stop func()
 }
 
-// bubble runs fn with a rig whose keeper runs, in virtual time.
+// bubble runs fn with a rig whose prober runs, in virtual time.
 func bubble(t *testing.T, fn func(t *testing.T, r *rig), set ...func(*probe.Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -58,7 +58,7 @@ func newRig(t *testing.T, set ...func(*probe.Config)) *rig {
 	for _, s := range set {
 		s(&cfg)
 	}
-	r.Keeper = probe.New(cfg)
+	r.Prober = probe.New(cfg)
 	return r
 }
 

@@ -192,10 +192,10 @@ func (p *Process) causes(s *process.Status, v *View) (all []process.Cause) {
 		all = append(all, process.Cause{ID: process.CauseRival, Text: instance.RivalText(p.Rival) +
 			"; this drover only watches it", Since: p.RivalSince})
 	}
-	if p.Runtime.Keeper != nil {
+	if p.Runtime.ForeignSupervisor != nil {
 		all = append(all, process.Cause{
-			ID: process.CauseKept, Since: p.Runtime.Keeper.Since,
-			Text: p.Runtime.Keeper.Text(p.Runtime.Process == nil && p.Record.Hosted),
+			ID: process.CauseKept, Since: p.Runtime.ForeignSupervisor.Since,
+			Text: p.Runtime.ForeignSupervisor.Text(p.Runtime.Process == nil && p.Record.Hosted),
 		})
 	}
 	if p.Machine.State != lifecycle.Running {
@@ -250,7 +250,7 @@ func (p *Process) causes(s *process.Status, v *View) (all []process.Cause) {
 			Since: p.Runtime.Few,
 		})
 	}
-	if why.ID == process.CauseOutside && p.Runtime.Keeper == nil || why.ID == process.CauseRelaunched && !s.Flapping {
+	if why.ID == process.CauseOutside && p.Runtime.ForeignSupervisor == nil || why.ID == process.CauseRelaunched && !s.Flapping {
 		all = append(all, why)
 	}
 	return all

@@ -385,8 +385,8 @@ func TestCauseOfFlapping(t *testing.T) {
 	}
 }
 
-// TestFlappingEnds: it lasts until a run has lasted, or until drover does not relaunch the process any more. A pause that
-// has grown ends nothing.
+// TestFlappingEnds: it lasts until a run has lasted, or until drover does not relaunch the process any more. A pause
+// that has grown ends nothing.
 func TestFlappingEnds(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -469,7 +469,7 @@ func TestCausesOfAStatus(t *testing.T) {
 func TestOtherSupervisors(t *testing.T) {
 	p := running(process.Resident)
 	p.Rival, p.RivalSince = 81, 5_000
-	p.Runtime.Keeper = &instance.Keeper{Name: "nginx.service", Since: 4_000}
+	p.Runtime.ForeignSupervisor = &instance.ForeignSupervisor{Name: "nginx.service", Since: 4_000}
 	s := p.Status(story.View{Now: now, Uptime: time.Minute, Instance: &process.Instance{PID: 7}})
 	if s.Cause.ID != process.CauseRival || s.Cause.Since != 5_000 || len(s.Further) != 1 ||
 		s.Further[0].ID != process.CauseKept || s.Further[0].Since != 4_000 {
@@ -477,8 +477,8 @@ func TestOtherSupervisors(t *testing.T) {
 	}
 }
 
-// TestTheEndOfACommandIsNotYetThatOfItsRun: while drover looks for the process that the command has left behind, nothing
-// is wrong.
+// TestTheEndOfACommandIsNotYetThatOfItsRun: while drover looks for the process that the command has left behind,
+// nothing is wrong.
 func TestTheEndOfACommandIsNotYetThatOfItsRun(t *testing.T) {
 	p := running(process.Periodic)
 	p.BlameExit(now, 7, &process.Exit{Known: true}, "exit status 0", "")

@@ -117,7 +117,7 @@ func (r *runner) stepped(ctx context.Context, before lifecycle.Machine) {
 	r.follow(ctx)
 	r.limitRun()
 	r.awaitKept(before.State == lifecycle.Running && r.proc.Runtime.Cause.ID != process.CauseUnseen)
-	kept := r.proc.Runtime.Keeper != nil // the other supervisor may start it again
+	kept := r.proc.Runtime.ForeignSupervisor != nil // the other supervisor may start it again
 	if r.sup.cfg.Remains != nil && next.AtRest() && r.proc.Runtime.Process == nil && !kept {
 		r.sup.cfg.Remains.AtRest(r.id)
 	}

@@ -80,14 +80,14 @@ type keptEnd struct {
 
 // kept reports whether another supervisor still keeps the process that drover has taken over.
 func (r *runner) kept() bool {
-	k, c := r.proc.Runtime.Keeper, r.sup.operator.Claims
-	return k != nil && c != nil && c.Keeps(*k) && (r.keptEnd.at == 0 || r.now() < r.keptEnd.at+keptTime)
+	k, c := r.proc.Runtime.ForeignSupervisor, r.sup.operator.Claims
+	return k != nil && c != nil && c.Supervises(*k) && (r.keptEnd.at == 0 || r.now() < r.keptEnd.at+keptTime)
 }
 
 // awaitKept looks for the next instance after the end of a process that a program keeps; seen says that this agent saw
 // the end.
 func (r *runner) awaitKept(seen bool) {
-	k, e := r.proc.Runtime.Keeper, &r.keptEnd
+	k, e := r.proc.Runtime.ForeignSupervisor, &r.keptEnd
 	switch {
 	case k == nil || k.Parent == nil || r.proc.Runtime.Process != nil:
 		e.at = 0
@@ -103,9 +103,10 @@ func (r *runner) awaitKept(seen bool) {
 	}
 }
 
-// reclaim checks whether the rival or the keeper has gone. If so, this drover keeps the process running from now on.
+// reclaim checks whether the rival or the other supervisor has gone. If so, this drover keeps the process running from
+// now on.
 func reclaim(ctx context.Context, r *runner) {
-	if r.claims.rival == 0 && r.proc.Runtime.Keeper == nil || r.proc.Machine.Busy() {
+	if r.claims.rival == 0 && r.proc.Runtime.ForeignSupervisor == nil || r.proc.Machine.Busy() {
 		return
 	}
 	if r.claim(); r.claims.rival != 0 {
@@ -116,8 +117,8 @@ func reclaim(ctx context.Context, r *runner) {
 	}
 	// After the wait, the process has been down for longer than a delay.
 	now := r.keptEnd.at != 0 && r.proc.Record.Spec.Restarts().When != process.Never
-	if r.proc.Runtime.Keeper != nil {
-		r.proc.Runtime.Keeper = nil
+	if r.proc.Runtime.ForeignSupervisor != nil {
+		r.proc.Runtime.ForeignSupervisor = nil
 		r.storeRuntime(r.proc.Runtime)
 	}
 	r.schedule()
@@ -154,7 +155,7 @@ func (r *runner) obstructed() bool {
 		return c != nil && (r.claims.rival != 0 || c.Rival(instance.ClaimOfPlace(r.id, &r.proc.Record.Spec)) != 0 ||
 			rt.Process != nil && c.Rival(instance.ClaimOfInstance(*rt.Process)) != 0)
 	case process.CauseKept:
-		return c != nil && rt.Keeper != nil && c.Keeps(*rt.Keeper)
+		return c != nil && rt.ForeignSupervisor != nil && c.Supervises(*rt.ForeignSupervisor)
 	default:
 		return true
 	}
@@ -173,20 +174,21 @@ func (r *runner) hasCopy() bool {
 	return len(r.sup.Claimed(r.id, all)) < len(all)
 }
 
-// findKept reports whether it finds the instance that the keeper has started in place of the one that drover took over.
-// When the keeper seems to have let go, the command line need not be that of the spec: a program may have changed it.
+// findKept reports whether it finds the instance that the other supervisor has started in place of the one that drover
+// took over. When that supervisor seems to have let go, the command line need not be that of the spec: a program may
+// have changed it.
 func (r *runner) findKept(ctx context.Context, kept bool) bool {
-	keeper := r.proc.Runtime.Keeper
-	if keeper == nil || !kept && keeper.Parent == nil || r.proc.Record == nil || r.proc.Runtime.Process != nil ||
+	other := r.proc.Runtime.ForeignSupervisor
+	if other == nil || !kept && other.Parent == nil || r.proc.Record == nil || r.proc.Runtime.Process != nil ||
 		!r.proc.Record.Spec.Foreground() && !r.proc.Record.Spec.ByName() {
 		return false
 	}
 	spec, o := &r.proc.Record.Spec, r.sup.operator
-	pid := o.Claims.Keeping(*keeper)
-	started := func(string) bool { return true } // a keeper's process is born in no run of drover
+	pid := o.Claims.SupervisedPID(*other)
+	started := func(string) bool { return true } // the process of such a supervisor is born in no run of drover
 	for _, c := range o.Trees.Copies(spec, pid, started) {
-		k := o.Claims.Keeper(c.ID)
-		if k == nil || !k.Same(*keeper) || pid <= 0 && kept && !c.SameLine && !spec.ByName() ||
+		k := o.Claims.ForeignSupervisor(c.ID)
+		if k == nil || !k.Same(*other) || pid <= 0 && kept && !c.SameLine && !spec.ByName() ||
 			pid < 0 && c.ID.StartedAfterBoot() < r.keptEnd.from || !o.Reserve(r.id, c.ID) {
 			continue
 		}

@@ -47,9 +47,9 @@ func (r *rig) keptAs(who instance.Identity) {
 	}
 }
 
-// TestKeeperLetsGo: a process that its supervisord has ended and does not start again is relaunched, although the
-// supervisord lives on. Until then drover says what it waits for.
-func TestKeeperLetsGo(t *testing.T) {
+// TestOtherSupervisorLetsGo: a process that its supervisord has ended and does not start again is relaunched, although
+// the supervisord lives on. Until then drover says what it waits for.
+func TestOtherSupervisorLetsGo(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		kept(t, func(t *testing.T, r *rig, _ *operationtest.Supervisord, who instance.Identity) {
 			r.Exit(who, 0)
@@ -73,8 +73,8 @@ func TestKeeperLetsGo(t *testing.T) {
 	}
 }
 
-// TestKeeperStartsAgain: drover watches what the supervisord starts instead, and starts nothing beside it.
-func TestKeeperStartsAgain(t *testing.T) {
+// TestOtherSupervisorStartsAgain: drover watches what the supervisord starts instead, and starts nothing beside it.
+func TestOtherSupervisorStartsAgain(t *testing.T) {
 	for name, sameLine := range map[string]bool{"same line": true, "a program that changes its command line": false} {
 		t.Run(name, func(t *testing.T) {
 			kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity) {
@@ -93,8 +93,8 @@ func TestKeeperStartsAgain(t *testing.T) {
 	}
 }
 
-// TestKeeperHasAnother: a process that supervisord has started earlier is not the next instance.
-func TestKeeperHasAnother(t *testing.T) {
+// TestOtherSupervisorHasAnother: a process that supervisord has started earlier is not the next instance.
+func TestOtherSupervisorHasAnother(t *testing.T) {
 	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity) {
 		r.pass(time.Minute)
 		r.child(s, true)
@@ -105,8 +105,8 @@ func TestKeeperHasAnother(t *testing.T) {
 	})
 }
 
-// TestKeeperRestartsWhileNoAgentRuns: the next agent finds what has been started meanwhile.
-func TestKeeperRestartsWhileNoAgentRuns(t *testing.T) {
+// TestOtherSupervisorRestartsWhileNoAgentRuns: the next agent finds what has been started meanwhile.
+func TestOtherSupervisorRestartsWhileNoAgentRuns(t *testing.T) {
 	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity) {
 		r.kill()
 		r.Exit(who, 0)
@@ -119,8 +119,8 @@ func TestKeeperRestartsWhileNoAgentRuns(t *testing.T) {
 	})
 }
 
-// TestKeeperDies: drover keeps the process from then on.
-func TestKeeperDies(t *testing.T) {
+// TestOtherSupervisorDies: drover keeps the process from then on.
+func TestOtherSupervisorDies(t *testing.T) {
 	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, who instance.Identity) {
 		r.Exit(s.ID, 0)
 		r.pass(30 * time.Second)

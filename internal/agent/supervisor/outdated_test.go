@@ -46,9 +46,9 @@ func TestCauseEndsWithItsCopy(t *testing.T) {
 	})
 }
 
-// TestCauseEndsWithItsKeeper: an operation that was refused because of another supervisor is no cause once that one has
-// gone.
-func TestCauseEndsWithItsKeeper(t *testing.T) {
+// TestCauseEndsWithTheOtherSupervisor: an operation that was refused because of another supervisor is no cause once
+// that supervisor has gone.
+func TestCauseEndsWithTheOtherSupervisor(t *testing.T) {
 	kept(t, func(_ *testing.T, r *rig, s *operationtest.Supervisord, _ instance.Identity) {
 		r.fails(process.Restart, "a")
 		r.pass(time.Minute)
@@ -98,8 +98,8 @@ func TestCauseEndsWithAPreflight(t *testing.T) {
 	})
 }
 
-// TestCauseEndsWithASuccessor: the end of an instance is no cause of one of the same run that has its place, as after an
-// upgrade of the program.
+// TestCauseEndsWithASuccessor: the end of an instance is no cause of one of the same run that has its place, as after
+// an upgrade of the program.
 func TestCauseEndsWithASuccessor(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.do(process.Start, "web", r.spec("web"))

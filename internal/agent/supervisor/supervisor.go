@@ -316,7 +316,7 @@ func (s *Supervisor) relist(n int) {
 			r.post(func(ctx context.Context, r *runner) { r.relist(ctx) })
 		}
 		f := r.shared.load()
-		if f.Rival != 0 || f.Runtime.Keeper != nil {
+		if f.Rival != 0 || f.Runtime.ForeignSupervisor != nil {
 			r.post(reclaim)
 		}
 		if rechecked(f.Runtime.Cause.ID) {

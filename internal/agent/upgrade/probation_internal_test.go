@@ -73,11 +73,11 @@ func TestAVersionThatNeverLasts(t *testing.T) {
 	}
 }
 
-// run runs a keeper for some time.
+// run runs an upgrader for some time.
 func (o *office) run(t *testing.T, dir string, length time.Duration) (told []process.Event) {
 	t.Helper()
 	d, s := newDepot(t, t.TempDir())
-	k, _ := o.keeper(dir, d, s)
+	k, _ := o.upgrader(dir, d, s)
 	k.cfg.Changed = func(e process.Event) { told = append(told, e) }
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 )
 
 // joined starts a broker that others may join, which knows some.
-func joined(t *testing.T, dir string, between *tls.Config, k *pki.Keeper, known ...*broker.Broker) *broker.Broker {
+func joined(t *testing.T, dir string, between *tls.Config, k *pki.Manager, known ...*broker.Broker) *broker.Broker {
 	t.Helper()
 	c := &broker.Cluster{Listen: "127.0.0.1:0", TLS: between}
 	for _, b := range known {
@@ -27,7 +27,7 @@ func joined(t *testing.T, dir string, between *tls.Config, k *pki.Keeper, known 
 	return startWith(t, broker.Config{Dir: dir, TLS: k.ServerTLS(), Cluster: c})
 }
 
-func peerTLS(t *testing.T, k *pki.Keeper) *tls.Config {
+func peerTLS(t *testing.T, k *pki.Manager) *tls.Config {
 	t.Helper()
 	c, err := k.PeerTLS()
 	if err != nil {
@@ -37,7 +37,7 @@ func peerTLS(t *testing.T, k *pki.Keeper) *tls.Config {
 }
 
 // answered asks for an agent once.
-func answered(t *testing.T, b *broker.Broker, k *pki.Keeper, key string) bool {
+func answered(t *testing.T, b *broker.Broker, k *pki.Manager, key string) bool {
 	t.Helper()
 	s := dialTLS(t, b, b.ServerIdentity(), trusting(t, k))
 	defer s.Close()

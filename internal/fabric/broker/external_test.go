@@ -27,7 +27,7 @@ import (
 // outside is a cluster of brokers with the configuration that ConfigureNode makes, as somebody else runs them.
 type outside struct {
 	t     *testing.T
-	k     *pki.Keeper
+	k     *pki.Manager
 	keys  broker.ExternalConfig
 	nodes []*server.Server
 	of    []broker.Node

@@ -16,7 +16,7 @@ func (n *network) leaf(id credential, name string) *fabrictest.Leaf {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	return fabrictest.DialLeaf(n.t, n.config.Leaves, trusting(n.t, n.keeper), id.Identity, name, account)
+	return fabrictest.DialLeaf(n.t, n.config.Leaves, trusting(n.t, n.manager), id.Identity, name, account)
 }
 
 // TestWildcardsPretendNobody: a subscription with wildcards has no agent seem to be connected, also where the broker

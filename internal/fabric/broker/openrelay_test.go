@@ -12,7 +12,7 @@ func (n *network) openRelay(id credential) string {
 	n.t.Helper()
 	hub := &url.URL{Scheme: "tls", Host: n.config.Leaves}
 	remote := &server.RemoteLeafOpts{
-		URLs: []*url.URL{hub}, TLS: true, TLSConfig: trusting(n.t, n.keeper), TLSHandshakeFirst: true,
+		URLs: []*url.URL{hub}, TLS: true, TLSConfig: trusting(n.t, n.manager), TLSHandshakeFirst: true,
 		SignatureCB: func(nonce []byte) (string, []byte, error) {
 			signature, err := id.Key.Sign(nonce)
 			return id.JWT, signature, err
@@ -20,7 +20,7 @@ func (n *network) openRelay(id credential) string {
 	}
 	opts := &server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, ServerName: "open", TLS: true,
-		TLSConfig: n.keeper.ServerTLS(), TLSHandshakeFirst: true,
+		TLSConfig: n.manager.ServerTLS(), TLSHandshakeFirst: true,
 	}
 	opts.LeafNode.Remotes = []*server.RemoteLeafOpts{remote}
 	srv, err := server.NewServer(opts)

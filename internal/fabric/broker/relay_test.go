@@ -38,18 +38,18 @@ func areaPieces(area int, agent string) string {
 // network is a broker that takes proxies.
 type network struct {
 	*broker.Broker
-	t      *testing.T
-	keeper *pki.Keeper
-	dir    string
-	config broker.Config
-	server *fabric.Conn
+	t       *testing.T
+	manager *pki.Manager
+	dir     string
+	config  broker.Config
+	server  *fabric.Conn
 }
 
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	n := &network{t: t, keeper: pkitest.New(t), dir: filepath.Join(t.TempDir(), "hub")}
+	n := &network{t: t, manager: pkitest.New(t), dir: filepath.Join(t.TempDir(), "hub")}
 	n.config = broker.Config{
-		Dir: n.dir, Listen: anyPort, Leaves: anyPort, TLS: n.keeper.ServerTLS(), Log: testLog(t),
+		Dir: n.dir, Listen: anyPort, Leaves: anyPort, TLS: n.manager.ServerTLS(), Log: testLog(t),
 		Agents: broker.Rights{
 			Publish:   []string{"test.{{tag(area)}}.server.{{subject()}}.>"},
 			Subscribe: []string{"test.{{tag(area)}}.agent.{{subject()}}.>"},
@@ -79,7 +79,7 @@ func (n *network) dial(url string, id fabric.Identity) *fabric.Conn {
 	n.t.Helper()
 	c, err := fabric.Dial(n.t.Context(), fabric.DialConfig{
 		URLs: []string{url}, Identity: id,
-		TLS: trusting(n.t, n.keeper), Name: n.t.Name(), Log: testLog(n.t),
+		TLS: trusting(n.t, n.manager), Name: n.t.Name(), Log: testLog(n.t),
 	})
 	if err != nil {
 		n.t.Fatal(err)
@@ -120,8 +120,8 @@ func (n *network) relayAs(id credential) *broker.Relay {
 		n.t.Fatal(err)
 	}
 	r, err := broker.StartRelay(n.t.Context(), broker.RelayConfig{
-		Dir: filepath.Join(n.t.TempDir(), "relay"), Listen: "127.0.0.1:0", TLS: n.keeper.ServerTLS(), Account: account,
-		Hubs: []string{n.config.Leaves}, HubTLS: trusting(n.t, n.keeper), Identity: id.Identity, Log: testLog(n.t),
+		Dir: filepath.Join(n.t.TempDir(), "relay"), Listen: "127.0.0.1:0", TLS: n.manager.ServerTLS(), Account: account,
+		Hubs: []string{n.config.Leaves}, HubTLS: trusting(n.t, n.manager), Identity: id.Identity, Log: testLog(n.t),
 	})
 	if err != nil {
 		n.t.Fatal(err)
@@ -284,8 +284,8 @@ func TestAReportReachesOneServer(t *testing.T) {
 	}
 }
 
-// TestAProxyAnswersItsOwnAgents: what it answers in the place of the servers, it answers to the agents of its relay only.
-// Without it the servers answer.
+// TestAProxyAnswersItsOwnAgents: what it answers in the place of the servers, it answers to the agents of its relay
+// only. Without it the servers answer.
 func TestAProxyAnswersItsOwnAgents(t *testing.T) {
 	n := newNetwork(t)
 	says := func(word string) fabric.Handler {
@@ -393,7 +393,7 @@ func TestAProxyIsWorthOneArea(t *testing.T) {
 
 	// As a leaf node that lets everybody in, and so asks for all there is.
 	r := n.openRelay(thief)
-	insider, err := nats.Connect(r, nats.Secure(trusting(t, n.keeper)), nats.TLSHandshakeFirst())
+	insider, err := nats.Connect(r, nats.Secure(trusting(t, n.manager)), nats.TLSHandshakeFirst())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -523,7 +523,7 @@ func TestSendAway(t *testing.T) {
 	own := n.dial(one.URL(), proxy.Identity)
 	who := n.user(3, n.IssueAgent)
 	agent, err := fabric.Dial(t.Context(), fabric.DialConfig{
-		URLs: []string{one.URL(), two.URL()}, Identity: who.Identity, TLS: trusting(t, n.keeper), Name: t.Name(),
+		URLs: []string{one.URL(), two.URL()}, Identity: who.Identity, TLS: trusting(t, n.manager), Name: t.Name(),
 		Log: testLog(t),
 	})
 	if err != nil {
@@ -556,12 +556,12 @@ func TestAHubOfAnotherAuthorityIsNotJoined(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := n.user(3, n.IssueProxy)
-	for name, verified := range map[string]*pki.Keeper{
-		"another certificate": n.keeper,
-		"another account":     other.keeper,
+	for name, verified := range map[string]*pki.Manager{
+		"another certificate": n.manager,
+		"another account":     other.manager,
 	} {
 		r, err := broker.StartRelay(t.Context(), broker.RelayConfig{
-			Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: n.keeper.ServerTLS(), Account: account,
+			Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: n.manager.ServerTLS(), Account: account,
 			Hubs:   []string{other.config.Leaves},
 			HubTLS: trusting(t, verified), Identity: id.Identity, Log: testLog(t),
 		})

@@ -15,7 +15,7 @@ import (
 )
 
 // ticketed is the TLS of a broker that has a ticket key.
-func ticketed(k *pki.Keeper, key byte) *tls.Config {
+func ticketed(k *pki.Manager, key byte) *tls.Config {
 	keys := &tls.Config{MinVersion: tls.VersionTLS13}
 	keys.SetSessionTicketKeys([][32]byte{{key}})
 	cfg := k.ServerTLS()

@@ -17,7 +17,7 @@ import (
 	"drover/internal/pki/pkitest"
 )
 
-func startTLS(t *testing.T, k *pki.Keeper) *broker.Broker {
+func startTLS(t *testing.T, k *pki.Manager) *broker.Broker {
 	t.Helper()
 	return startWith(t, broker.Config{Dir: filepath.Join(t.TempDir(), "fabric"), TLS: k.ServerTLS()})
 }
@@ -35,7 +35,7 @@ func dialTLS(t *testing.T, b *broker.Broker, id fabric.Identity, client *tls.Con
 	return c
 }
 
-func trusting(t *testing.T, k *pki.Keeper) *tls.Config {
+func trusting(t *testing.T, k *pki.Manager) *tls.Config {
 	t.Helper()
 	c, err := pki.Trusting(k.CA())
 	if err != nil {

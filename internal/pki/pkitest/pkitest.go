@@ -16,8 +16,8 @@ import (
 	"drover/internal/pki"
 )
 
-// Open opens a keeper. By default it uses the given clock and logs nothing.
-func Open(t testing.TB, cfg pki.Config) *pki.Keeper {
+// Open opens a manager. By default it uses the given clock and logs nothing.
+func Open(t testing.TB, cfg pki.Config) *pki.Manager {
 	t.Helper()
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -33,13 +33,13 @@ func Open(t testing.TB, cfg pki.Config) *pki.Keeper {
 }
 
 // New makes a new authority for a server with the names.
-func New(t testing.TB, names ...string) *pki.Keeper {
+func New(t testing.TB, names ...string) *pki.Manager {
 	t.Helper()
 	return Open(t, pki.Config{Dir: t.TempDir(), Names: names})
 }
 
 // ProxyCertificate has a proxy of an area certified.
-func ProxyCertificate(t testing.TB, k *pki.Keeper, area int) *tls.Certificate {
+func ProxyCertificate(t testing.TB, k *pki.Manager, area int) *tls.Certificate {
 	t.Helper()
 	key, err := pki.ProxyKey(filepath.Join(t.TempDir(), "tls.key"))
 	if err != nil {
@@ -64,7 +64,7 @@ func ProxyCertificate(t testing.TB, k *pki.Keeper, area int) *tls.Certificate {
 }
 
 // WritePair writes the certificate that an authority issues for a server, with its key.
-func WritePair(t testing.TB, issuer *pki.Keeper, certFile, keyFile string) {
+func WritePair(t testing.TB, issuer *pki.Manager, certFile, keyFile string) {
 	t.Helper()
 	cert, err := issuer.ServerTLS().GetCertificate(nil)
 	if err != nil {

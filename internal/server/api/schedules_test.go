@@ -21,7 +21,7 @@ func restart(processes ...string) map[string]any {
 	return map[string]any{"op": "restart", "processes": processes}
 }
 
-// begin begins a run of a schedule as its keeper does.
+// begin begins a run of a schedule as its runner does.
 func (r *rig) begin(name string, due time.Time, who access.Principal) (state store.RunState, text string) {
 	r.t.Helper()
 	s, err := r.store.GetSchedule(r.t.Context(), name, "")

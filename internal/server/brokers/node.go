@@ -27,7 +27,7 @@ type Node struct {
 // ConfigureNode writes the configuration of a broker to out, with the keys in a server's directory. If n.Out is set,
 // it also writes the broker's files: configuration, certificate, key, and the authority of the other brokers. It
 // replaces existing files, so it can also renew a certificate.
-func ConfigureNode(dir string, keys *keyring.Ring, authority *pki.Keeper, n Node, out io.Writer) error {
+func ConfigureNode(dir string, keys *keyring.Ring, authority *pki.Manager, n Node, out io.Writer) error {
 	var text bytes.Buffer
 	if err := broker.ConfigureNode(&text, externalKeys(dir, keys), n.Node); err != nil {
 		return err

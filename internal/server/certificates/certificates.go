@@ -33,8 +33,8 @@ type Config struct {
 type Certificates struct {
 	// Fabric keeps the certificate of the fabric, and api that of the API; both are the same unless a certificate was
 	// given.
-	Fabric *pki.Keeper
-	api    *pki.Keeper
+	Fabric *pki.Manager
+	api    *pki.Manager
 	// trust verifies the fabric for the server itself.
 	trust *pki.Trust
 	cfg   Config

@@ -59,7 +59,7 @@ type Config struct {
 	Broker Broker
 	Keys   *keyring.Ring
 	// Authority certifies proxies, and proves to hosts that an answer is the server's.
-	Authority *pki.Keeper
+	Authority *pki.Manager
 	// Fleet is the name of the fleet.
 	Fleet string
 	// Addresses returns the addresses of this server for proxies, host:port; none if it accepts no proxies.

@@ -1,4 +1,4 @@
 package schedule
 
-// Failures returns how many schedules have a run that the keeper could not begin.
-func (k *Keeper) Failures() int { return len(k.failures) }
+// Failures returns how many schedules have a run that the runner could not begin.
+func (rn *Runner) Failures() int { return len(rn.failures) }

@@ -27,11 +27,11 @@ type result struct {
 func (f *result) over() bool { return f.state != "" && f.state != store.RunRunning }
 
 // result reads what became of a run.
-func (k *Keeper) result(ctx context.Context, r *store.ScheduleRun) (found result, err error) {
+func (rn *Runner) result(ctx context.Context, r *store.ScheduleRun) (found result, err error) {
 	if r.Rollout != "" {
-		found, err = k.ofRollout(ctx, r.Rollout)
+		found, err = rn.ofRollout(ctx, r.Rollout)
 	} else {
-		found, err = k.ofTask(ctx, r.Task)
+		found, err = rn.ofTask(ctx, r.Task)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return result{state: store.RunFailed, text: "its result is not kept any more"}, nil
@@ -45,8 +45,8 @@ type beginning struct {
 	host string
 }
 
-func (k *Keeper) ofTask(ctx context.Context, id string) (found result, err error) {
-	t, err := k.Store.GetTask(ctx, id, "")
+func (rn *Runner) ofTask(ctx context.Context, id string) (found result, err error) {
+	t, err := rn.Store.GetTask(ctx, id, "")
 	switch {
 	case err != nil:
 		return found, err
@@ -55,11 +55,11 @@ func (k *Keeper) ofTask(ctx context.Context, id string) (found result, err error
 	}
 	var begun []beginning
 	failed, first, why := 0, store.ItemView{}, ""
-	err = k.Store.TaskItems(ctx, id, "", func(v store.ItemView) error {
+	err = rn.Store.TaskItems(ctx, id, "", func(v store.ItemView) error {
 		if v.Outcome == nil {
 			return nil
 		}
-		a, known := k.Hosts.LookupID(v.Asked)
+		a, known := rn.Hosts.LookupID(v.Asked)
 		if _, already := process.Already(v.Op, v.Outcome.Fault); v.Outcome.Fault == process.None || already {
 			if known && begins(v.Op) {
 				begun = append(begun, beginning{store.ObservedKey{Agent: a.Key, Process: v.Process}, v.Asked})
@@ -81,14 +81,14 @@ func (k *Keeper) ofTask(ctx context.Context, id string) (found result, err error
 		found.state = store.RunFailed
 		found.text = failedText(failed, t.Keys, "targets", first.Process, first.Asked, why)
 	}
-	return k.withRuns(ctx, found, begun)
+	return rn.withRuns(ctx, found, begun)
 }
 
 // begins reports whether an operation begins the run of a process that runs once.
 func begins(op process.Op) bool { return op == process.Start || op.Name() == process.Restart }
 
-func (k *Keeper) ofRollout(ctx context.Context, id string) (found result, err error) {
-	r, err := k.Store.GetRollout(ctx, id, "")
+func (rn *Runner) ofRollout(ctx context.Context, id string) (found result, err error) {
+	r, err := rn.Store.GetRollout(ctx, id, "")
 	if err != nil {
 		return found, err
 	}
@@ -103,7 +103,7 @@ func (k *Keeper) ofRollout(ctx context.Context, id string) (found result, err er
 	case r.State == rollout.Done && counts[rollout.Succeeded] == 0:
 		found = result{state: store.RunFailed, text: "no host was connected"}
 	case r.State == rollout.Done:
-		return k.withRuns(ctx, result{state: store.RunOK}, begunBy(r))
+		return rn.withRuns(ctx, result{state: store.RunOK}, begunBy(r))
 	default:
 		return result{state: store.RunRunning}, nil
 	}
@@ -139,14 +139,14 @@ func begunBy(r *store.Rollout) (begun []beginning) {
 
 // withRuns adds to the result of a task or a rollout what became of the runs that it has begun: those of processes that
 // run once. Such a run is over when its process has ended, and nobody knows its end if the host went away.
-func (k *Keeper) withRuns(ctx context.Context, found result, begun []beginning) (result, error) {
+func (rn *Runner) withRuns(ctx context.Context, found result, begun []beginning) (result, error) {
 	keys := make([]store.ObservedKey, len(begun))
 	for i := range begun {
 		keys[i] = begun[i].ObservedKey
 	}
 	seen := map[store.ObservedKey]store.Observed{}
 	if len(keys) > 0 {
-		if err := k.Store.ObservedAt(ctx, keys, true, func(o store.Observed) {
+		if err := rn.Store.ObservedAt(ctx, keys, true, func(o store.Observed) {
 			seen[store.ObservedKey{Agent: o.Agent, Process: o.Process}] = o
 		}); err != nil {
 			return result{}, fmt.Errorf("cannot read what became of a run: %w", err)
@@ -159,7 +159,7 @@ func (k *Keeper) withRuns(ctx context.Context, found result, begun []beginning) 
 		if !known || o.Spec == nil || o.Spec.Policy.Kind != process.SingleRun {
 			continue
 		}
-		state, text := k.ofRun(&o)
+		state, text := rn.ofRun(&o)
 		if counts[state]++; counts[state] == 1 {
 			first[state] = result{state: state, text: b.Process.String() + " on " + b.host + ": " +
 				clip.Marked(text, mostText, " …"), agent: b.Agent, id: b.Process}
@@ -181,7 +181,7 @@ func (k *Keeper) withRuns(ctx context.Context, found result, begun []beginning) 
 }
 
 // ofRun returns what became of the last run of a process that runs once.
-func (k *Keeper) ofRun(o *store.Observed) (state store.RunState, text string) {
+func (rn *Runner) ofRun(o *store.Observed) (state store.RunState, text string) {
 	s := &o.Status
 	if text = s.Cause.Text; text == "" {
 		text = s.Message
@@ -189,9 +189,9 @@ func (k *Keeper) ofRun(o *store.Observed) (state store.RunState, text string) {
 	switch s.State {
 	case process.StateFinished, process.StateStopped, process.StateGivenUp:
 	default:
-		_, joined := k.Hosts.ByKey(o.Agent)
-		now := k.Clock()
-		p := k.Hosts.Presence(o.Agent, now)
+		_, joined := rn.Hosts.ByKey(o.Agent)
+		now := rn.Clock()
+		p := rn.Hosts.Presence(o.Agent, now)
 		if away := p.Away && now.Sub(p.Since) >= lost; joined && !away {
 			return store.RunRunning, ""
 		}

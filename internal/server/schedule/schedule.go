@@ -1,5 +1,5 @@
 // Package schedule begins the runs of schedules at their times, and records what became of them. A run is stored in
-// the transaction of its task or rollout, and only from the state that the keeper has read. So two keepers, or a
+// the transaction of its task or rollout, and only from the state that the runner has read. So two runners, or a
 // server that died in between, never begin the run of a time twice. How the runs are resolved and submitted is the
 // caller's.
 package schedule

@@ -23,7 +23,7 @@ const BareServerStage = "bare-server"
 
 // ServeBare is the life of the bare server; args are the directory of its authority.
 func ServeBare(args []string) error {
-	keeper, err := pki.Open(pki.Config{
+	manager, err := pki.Open(pki.Config{
 		Dir: args[0], Names: []string{"127.0.0.1"}, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -33,7 +33,7 @@ func ServeBare(args []string) error {
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, AuthTimeout: 15, PingInterval: 75 * time.Second,
 		MaxPayload: wire.MaxMessage,
-		TLS:        true, TLSConfig: keeper.ServerTLS(), TLSHandshakeFirst: true, TLSTimeout: 15,
+		TLS:        true, TLSConfig: manager.ServerTLS(), TLSHandshakeFirst: true, TLSTimeout: 15,
 	})
 	if err != nil {
 		return err

@@ -279,14 +279,14 @@ func (h *Host) Take(string) int { return 0 }
 // Rival implements operation.Claims.
 func (h *Host) Rival(string) int { return 0 }
 
-// Keeper implements operation.Claims: there is no other supervisor here.
-func (h *Host) Keeper(instance.Identity) *instance.Keeper { return nil }
+// ForeignSupervisor implements operation.Claims: there is no other supervisor here.
+func (h *Host) ForeignSupervisor(instance.Identity) *instance.ForeignSupervisor { return nil }
 
-// Keeps implements operation.Claims.
-func (h *Host) Keeps(instance.Keeper) bool { return false }
+// Supervises implements operation.Claims.
+func (h *Host) Supervises(instance.ForeignSupervisor) bool { return false }
 
-// Keeping implements operation.Claims.
-func (h *Host) Keeping(instance.Keeper) int { return 0 }
+// SupervisedPID implements operation.Claims.
+func (h *Host) SupervisedPID(instance.ForeignSupervisor) int { return 0 }
 
 // Drop implements operation.Claims.
 func (h *Host) Drop(string) {}

@@ -24,21 +24,21 @@ func (s *Supervisord) Rival(string) int { return 0 }
 // Drop implements operation.Claims.
 func (s *Supervisord) Drop(string) {}
 
-// Keeper implements operation.Claims.
-func (s *Supervisord) Keeper(id instance.Identity) *instance.Keeper {
+// ForeignSupervisor implements operation.Claims.
+func (s *Supervisord) ForeignSupervisor(id instance.Identity) *instance.ForeignSupervisor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.procs[id]; p == nil || p.parent != s.ID || s.procs[s.ID] == nil {
 		return nil
 	}
-	return &instance.Keeper{Name: "supervisord", Parent: &s.ID}
+	return &instance.ForeignSupervisor{Name: "supervisord", Parent: &s.ID}
 }
 
-// Keeps implements operation.Claims.
-func (s *Supervisord) Keeps(k instance.Keeper) bool {
+// Supervises implements operation.Claims.
+func (s *Supervisord) Supervises(k instance.ForeignSupervisor) bool {
 	alive, _ := s.Glance(*k.Parent)
 	return alive
 }
 
-// Keeping implements operation.Claims.
-func (s *Supervisord) Keeping(k instance.Keeper) int { return -k.Parent.PID }
+// SupervisedPID implements operation.Claims.
+func (s *Supervisord) SupervisedPID(k instance.ForeignSupervisor) int { return -k.Parent.PID }

@@ -115,15 +115,15 @@ func (w *World) Operator(peers operation.Peers) *operation.Operator {
 // Operations returns the operator's configuration for this host. Its probes run until the test ends.
 func (w *World) Operations() operation.Config {
 	log := slog.New(slog.DiscardHandler)
-	keeper := probe.New(probe.Config{Host: w, Clock: w.Clock, NewRun: w.newRun, Log: log})
+	prober := probe.New(probe.Config{Host: w, Clock: w.Clock, NewRun: w.newRun, Log: log})
 	ctx := w.t.Context()
 	go func() {
-		if err := keeper.Run(ctx, nil); err != nil {
+		if err := prober.Run(ctx, nil); err != nil {
 			w.t.Error(err)
 		}
 	}()
 	return operation.Config{
-		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Prober: keeper, Clock: w.Clock, Notices: w,
+		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Prober: prober, Clock: w.Clock, Notices: w,
 		NewRun: w.newRun, OOM: func(string) int { return 0 }, Log: log,
 		Marks: func(string) instance.Marks { return w.Marks },
 	}

@@ -23,11 +23,11 @@ import (
 	"drover/internal/server/store/storetest"
 )
 
-// rig is a keeper over a real database. It begins each run as a task for one host.
+// rig is a runner over a real database. It begins each run as a task for one host.
 type rig struct {
 	*sqlite.DB
 	t      *testing.T
-	keeper *schedule.Keeper
+	runner *schedule.Runner
 	now    time.Time
 	// refusal rejects the person of the schedule, and state is that of runs that do not begin.
 	refusal error
@@ -53,7 +53,7 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	r := &rig{DB: db, t: t, now: epoch}
-	r.keeper = r.another()
+	r.runner = r.another()
 	r.must(db.CreateSchedule(t.Context(), store.Schedule{
 		Name: "nightly", App: "app", User: "anna", Created: epoch, Cron: "0 3 * * *", Zone: "UTC", Request: []byte("{}"),
 		Looked: epoch,
@@ -61,8 +61,8 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// another returns a keeper as of another server.
-func (r *rig) another() *schedule.Keeper {
+// another returns a runner as of another server.
+func (r *rig) another() *schedule.Runner {
 	return schedule.New(schedule.Config{
 		Store: r, Beginner: r, Rights: r, Hosts: r, Happened: func() { r.events++ },
 		Now: func() time.Time { return r.now }, Clock: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler),
@@ -125,11 +125,11 @@ func (r *rig) BeginRun(ctx context.Context, who access.Principal, s *store.Sched
 	return store.RunRunning, "", err
 }
 
-// to sets the clock, and has keepers look.
-func (r *rig) to(day, hour, minute int, keepers ...*schedule.Keeper) (wait time.Duration) {
+// to sets the clock, and has runners look.
+func (r *rig) to(day, hour, minute int, runners ...*schedule.Runner) (wait time.Duration) {
 	r.t.Helper()
 	r.now = time.Date(2026, 1, day, hour, minute, 0, 0, time.UTC)
-	for _, k := range append(keepers, r.keeper) {
+	for _, k := range append(runners, r.runner) {
 		var err error
 		if wait, err = k.Round(r.t.Context()); err != nil && !r.before && !r.after {
 			r.t.Fatal(err)
@@ -180,7 +180,7 @@ func TestRuns(t *testing.T) {
 		t.Errorf("it looks again after %s", wait)
 	}
 	r.now = time.Date(2026, 1, 2, 2, 59, 57, 0, time.UTC)
-	if wait, err := r.keeper.Round(t.Context()); err != nil || wait != 3*time.Second {
+	if wait, err := r.runner.Round(t.Context()); err != nil || wait != 3*time.Second {
 		t.Errorf("three seconds before a run it looks again after %s, error %v", wait, err)
 	}
 	r.want()
@@ -332,14 +332,14 @@ func TestAlarmOfATimeThatComesAgain(t *testing.T) {
 	}
 }
 
-// TestResultDies: a keeper that dies before the result tells nothing, and the next one tells the event once.
+// TestResultDies: a runner that dies before the result tells nothing, and the next one tells the event once.
 func TestResultDies(t *testing.T) {
 	r := newRig(t)
 	r.to(2, 3, 0)
 	r.finish(process.CheckFailed)
 	r.noResult = true
 	r.now = r.now.Add(time.Minute)
-	if _, err := r.keeper.Round(t.Context()); err == nil {
+	if _, err := r.runner.Round(t.Context()); err == nil {
 		t.Fatal("the loss of a result is no error")
 	}
 	r.noResult = false
@@ -456,23 +456,23 @@ func TestCannotBegin(t *testing.T) {
 	if got := text(t, r, 0); !strings.HasPrefix(got, "no server ran from") {
 		t.Errorf("later the reason is %q", got)
 	}
-	if n := r.keeper.Failures(); n != 0 {
+	if n := r.runner.Failures(); n != 0 {
 		t.Errorf("it remembers %d runs after its decision", n)
 	}
 	r.to(6, 3, 0)
-	if n := r.keeper.Failures(); n != 1 {
+	if n := r.runner.Failures(); n != 1 {
 		t.Errorf("it remembers %d runs that could not begin", n)
 	}
 	_, err := r.RemoveSchedule(t.Context(), "nightly", "", r.now)
 	r.must(err)
 	r.to(6, 3, 1)
-	if n := r.keeper.Failures(); n != 0 {
+	if n := r.runner.Failures(); n != 0 {
 		t.Errorf("it remembers %d runs of no schedule", n)
 	}
 }
 
-// TestKeeperDies: before and after the write of a run. Each run begins once.
-func TestKeeperDies(t *testing.T) {
+// TestRunnerDies: before and after the write of a run. Each run begins once.
+func TestRunnerDies(t *testing.T) {
 	r := newRig(t)
 	r.before = true
 	r.to(2, 3, 0)
@@ -480,7 +480,7 @@ func TestKeeperDies(t *testing.T) {
 	r.before, r.after = false, true
 	r.to(2, 3, 0)
 	r.after = false
-	r.keeper = r.another()
+	r.runner = r.another()
 	r.to(2, 3, 0)
 	r.want("02 03:00 running")
 	r.before = true
@@ -552,7 +552,7 @@ func (r *resting) ListSchedules(context.Context, string) ([]store.Schedule, erro
 	return nil, nil
 }
 
-// TestAtRest: without due runs the keeper waits for a word.
+// TestAtRest: without due runs the runner waits for a word.
 func TestAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, woken := &resting{}, make(chan struct{}, 1)

@@ -34,24 +34,24 @@ func TestKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.SetUnits(units)
-	unit := instance.Keeper{Name: "nginx.service"}
-	if h.Keeps(unit) {
+	unit := instance.ForeignSupervisor{Name: "nginx.service"}
+	if h.Supervises(unit) {
 		t.Error("a unit that is not active keeps its processes")
 	}
 	link := filepath.Join(units, "invocation:nginx.service")
 	if err := os.Symlink("0123456789abcdef", link); err != nil {
 		t.Fatal(err)
 	}
-	if !h.Keeps(unit) {
+	if !h.Supervises(unit) {
 		t.Error("an active unit does not keep its processes")
 	}
 	who := start(t, harness.Sleeper(t, t.TempDir(), "supervisord"))
-	if parent := (instance.Keeper{Name: "supervisord", Parent: &who.Identity}); !h.Keeps(parent) ||
-		h.Keeping(parent) != -who.PID {
+	if parent := (instance.ForeignSupervisor{Name: "supervisord", Parent: &who.Identity}); !h.Supervises(parent) ||
+		h.SupervisedPID(parent) != -who.PID {
 		t.Error("a program that lives does not keep its children")
 	}
 	who.StartTicks++
-	if parent := (instance.Keeper{Name: "supervisord", Parent: &who.Identity}); h.Keeps(parent) {
+	if parent := (instance.ForeignSupervisor{Name: "supervisord", Parent: &who.Identity}); h.Supervises(parent) {
 		t.Error("another program with the same pid keeps the processes")
 	}
 }
@@ -67,8 +67,8 @@ func TestKeepsBetweenRuns(t *testing.T) {
 	}
 	h.SetUnits(units)
 	t.Setenv("PATH", programs)
-	unit := instance.Keeper{Name: "looper.service", Main: true}
-	if !h.Keeps(unit) || h.Keeping(unit) != 0 {
+	unit := instance.ForeignSupervisor{Name: "looper.service", Main: true}
+	if !h.Supervises(unit) || h.SupervisedPID(unit) != 0 {
 		t.Error("a systemd that cannot be asked lets go")
 	}
 	for state, keeps := range map[string]bool{
@@ -78,11 +78,11 @@ func TestKeepsBetweenRuns(t *testing.T) {
 		if err := harness.WriteProgram(filepath.Join(programs, "systemctl"), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if another := (instance.Keeper{Name: unit.Name}); h.Keeping(another) != 0 {
+		if another := (instance.ForeignSupervisor{Name: unit.Name}); h.SupervisedPID(another) != 0 {
 			t.Error("the main process of a unit stands for another one of it")
 		}
-		if h.Keeps(unit) != keeps || h.Keeping(unit) != 4711 {
-			t.Errorf("state %q: keeps %t, want %t; main pid %d", state, h.Keeps(unit), keeps, h.Keeping(unit))
+		if h.Supervises(unit) != keeps || h.SupervisedPID(unit) != 4711 {
+			t.Errorf("state %q: keeps %t, want %t; main pid %d", state, h.Supervises(unit), keeps, h.SupervisedPID(unit))
 		}
 	}
 }

@@ -131,12 +131,12 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// keep runs a keeper in virtual time.
-func keep(t *testing.T, fn func(t *testing.T, h *host, k *limit.Keeper)) {
+// keep runs a monitor in virtual time.
+func keep(t *testing.T, fn func(t *testing.T, h *host, k *limit.Monitor)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{began: time.Now(), cpu: map[int]float64{}, last: map[int]time.Duration{}, book: history.NewBook()}
-		k := limit.NewKeeper(limit.Config{
+		k := limit.NewMonitor(limit.Config{
 			Groups: h, Trees: h, Histories: h.book, Clock: h.clock, Log: slog.New(slog.NewTextHandler(h, nil)),
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -150,8 +150,8 @@ func keep(t *testing.T, fn func(t *testing.T, h *host, k *limit.Keeper)) {
 	})
 }
 
-func TestKeeperMeasures(t *testing.T) {
-	keep(t, func(t *testing.T, h *host, k *limit.Keeper) {
+func TestMonitorMeasures(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, k *limit.Monitor) {
 		pass(20 * time.Second)
 		h.set(func() {
 			h.subjects = []limit.Subject{
@@ -188,9 +188,9 @@ func TestKeeperMeasures(t *testing.T) {
 	})
 }
 
-// TestKeeperTellsWhatMoved: at leisure, however often somebody is measured, and nothing that is much as it was.
-func TestKeeperTellsWhatMoved(t *testing.T) {
-	keep(t, func(t *testing.T, h *host, _ *limit.Keeper) {
+// TestMonitorTellsWhatMoved: at leisure, however often somebody is measured, and nothing that is much as it was.
+func TestMonitorTellsWhatMoved(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, _ *limit.Monitor) {
 		h.set(func() {
 			h.subjects = []limit.Subject{
 				subject("steady", 2, process.Limits{}),
@@ -214,8 +214,8 @@ func TestKeeperTellsWhatMoved(t *testing.T) {
 	})
 }
 
-func TestKeeperTells(t *testing.T) {
-	keep(t, func(t *testing.T, h *host, _ *limit.Keeper) {
+func TestMonitorTells(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, _ *limit.Monitor) {
 		h.set(func() {
 			h.subjects = []limit.Subject{
 				subject("a", 2, process.Limits{CPU: 10}), subject("b", 3, process.Limits{}),
@@ -239,9 +239,9 @@ func TestKeeperTells(t *testing.T) {
 	})
 }
 
-// TestKeeperStartWindow: a hog is told within 20 s of the end of its start window, and not before it.
-func TestKeeperStartWindow(t *testing.T) {
-	keep(t, func(t *testing.T, h *host, _ *limit.Keeper) {
+// TestMonitorStartWindow: a hog is told within 20 s of the end of its start window, and not before it.
+func TestMonitorStartWindow(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, _ *limit.Monitor) {
 		s := subject("hog", 2, process.Limits{CPU: 10})
 		s.StartedAt, s.StartWindow = 2*time.Second, 11*time.Second
 		h.set(func() { h.subjects, h.cpu[2] = []limit.Subject{s}, 99 })
@@ -252,9 +252,9 @@ func TestKeeperStartWindow(t *testing.T) {
 	})
 }
 
-// TestKeeperWithoutAHost: a failure is logged once, ends what was counted, and leaves the groups in force.
-func TestKeeperWithoutAHost(t *testing.T) {
-	keep(t, func(t *testing.T, h *host, _ *limit.Keeper) {
+// TestMonitorWithoutAHost: a failure is logged once, ends what was counted, and leaves the groups in force.
+func TestMonitorWithoutAHost(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, _ *limit.Monitor) {
 		h.set(func() {
 			h.subjects = []limit.Subject{subject("a", 2, process.Limits{})}
 			h.groups = map[string][]process.Group{"ns": {{ID: "g", CPULimit: 1}}}
@@ -278,10 +278,10 @@ func TestKeeperWithoutAHost(t *testing.T) {
 	})
 }
 
-// TestKeeperKeepsHistories: each look is in the history of its process. A question makes the keeper look at its process
-// at every interval for a minute, and at no other; it reports no more than before.
-func TestKeeperKeepsHistories(t *testing.T) {
-	keep(t, func(t *testing.T, h *host, k *limit.Keeper) {
+// TestMonitorKeepsHistories: each look is in the history of its process. A question makes the monitor look at its
+// process at every interval for a minute, and at no other; it reports no more than before.
+func TestMonitorKeepsHistories(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, k *limit.Monitor) {
 		h.set(func() {
 			h.subjects = []limit.Subject{subject("a", 2, process.Limits{}), subject("b", 3, process.Limits{})}
 			h.cpu[2], h.cpu[3] = 20, 30

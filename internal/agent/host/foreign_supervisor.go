@@ -12,8 +12,8 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// keepers are the programs that start their children again.
-func keepers() []string {
+// supervisorPrograms are the programs that start their children again.
+func supervisorPrograms() []string {
 	return []string{"supervisord", "runsv", "s6-supervise", "supervise", "circusd", "process-compose"}
 }
 
@@ -21,8 +21,8 @@ func keepers() []string {
 // removes it when the unit becomes inactive).
 const unitsDirectory = "/run/systemd/units"
 
-// Keeper implements operation.Claims.
-func (h *Host) Keeper(id instance.Identity) *instance.Keeper {
+// ForeignSupervisor implements operation.Claims.
+func (h *Host) ForeignSupervisor(id instance.Identity) *instance.ForeignSupervisor {
 	info, err := h.fs.Info(id.PID)
 	if err != nil || !h.fs.Same(id) {
 		return nil
@@ -31,7 +31,7 @@ func (h *Host) Keeper(id instance.Identity) *instance.Keeper {
 		return k
 	}
 	if unit := h.unitOf(id.PID); unit != "" && unit != h.unitOf(os.Getpid()) {
-		if k := (instance.Keeper{Name: unit}); h.Keeps(k) {
+		if k := (instance.ForeignSupervisor{Name: unit}); h.Supervises(k) {
 			k.Main = h.mainOf(unit) == id.PID
 			return &k
 		}
@@ -40,7 +40,7 @@ func (h *Host) Keeper(id instance.Identity) *instance.Keeper {
 }
 
 // parentOf returns the program that has started a process and keeps it; nil if its parent is no such program.
-func (h *Host) parentOf(info procfs.Info) *instance.Keeper {
+func (h *Host) parentOf(info procfs.Info) *instance.ForeignSupervisor {
 	parent, err := h.fs.Identify(info.PPID)
 	if err != nil || info.PPID <= 1 {
 		return nil
@@ -49,9 +49,9 @@ func (h *Host) parentOf(info procfs.Info) *instance.Keeper {
 	if err != nil {
 		return nil
 	}
-	for _, name := range keepers() {
+	for _, name := range supervisorPrograms() {
 		if locate.MatchName(above, name) {
-			return &instance.Keeper{Name: name, Parent: &parent, Program: h.programOf(info.PID)}
+			return &instance.ForeignSupervisor{Name: name, Parent: &parent, Program: h.programOf(info.PID)}
 		}
 	}
 	return nil
@@ -85,12 +85,12 @@ func (h *Host) keptAsMain(pid int) bool {
 	if err != nil {
 		return false
 	}
-	k := h.Keeper(id)
+	k := h.ForeignSupervisor(id)
 	return k != nil && (k.Main || k.Parent != nil) && h.fs.Same(id)
 }
 
-// Keeps implements operation.Claims.
-func (h *Host) Keeps(k instance.Keeper) bool {
+// Supervises implements operation.Claims.
+func (h *Host) Supervises(k instance.ForeignSupervisor) bool {
 	if k.Parent != nil {
 		return h.fs.Same(*k.Parent)
 	}
@@ -102,8 +102,8 @@ func (h *Host) Keeps(k instance.Keeper) bool {
 	return err != nil || state != "" && state != "inactive" && state != "failed"
 }
 
-// Keeping implements operation.Claims.
-func (h *Host) Keeping(k instance.Keeper) int {
+// SupervisedPID implements operation.Claims.
+func (h *Host) SupervisedPID(k instance.ForeignSupervisor) int {
 	switch {
 	case k.Parent == nil && !k.Main: // it may have started several
 		return 0

@@ -39,10 +39,10 @@ type Subjects interface {
 
 // Sink receives the findings. Its methods do not block.
 type Sink interface {
-	// Exceeded says which instance to end, and why. The keeper may repeat it after a minute or more if the instance is
+	// Exceeded says which instance to end, and why. The monitor may repeat it after a minute or more if the instance is
 	// still listed.
 	Exceeded(id process.ID, instance instance.Identity, b process.Breach)
-	// Moved says that the Usage of a process has changed enough to report it, or is the first. The keeper calls it at
+	// Moved says that the Usage of a process has changed enough to report it, or is the first. The monitor calls it at
 	// most once in each round over all processes.
 	Moved(id process.ID)
 }
@@ -63,7 +63,7 @@ type Histories interface {
 	Watched(id process.ID, now time.Duration) bool
 }
 
-// Config is what a Keeper needs. The fields of the second group have defaults.
+// Config is what a Monitor needs. The fields of the second group have defaults.
 type Config struct {
 	Groups    Groups
 	Trees     Trees
@@ -85,8 +85,8 @@ func (c *Config) setDefaults() {
 	c.Samples = max(cmp.Or(c.Samples, 3), 1)
 }
 
-// Keeper measures and judges. Its methods may be called from any goroutine.
-type Keeper struct {
+// Monitor measures and judges. Its methods may be called from any goroutine.
+type Monitor struct {
 	cfg Config
 
 	mu   sync.Mutex
@@ -116,23 +116,23 @@ func (u *lastUsage) moved() bool {
 // gaps is how many intervals may lie between two consecutive readings.
 const gaps = 2
 
-// NewKeeper returns a keeper that does nothing until Run.
-func NewKeeper(cfg Config) *Keeper {
+// NewMonitor returns a monitor that does nothing until Run.
+func NewMonitor(cfg Config) *Monitor {
 	cfg.setDefaults()
-	return &Keeper{
+	return &Monitor{
 		cfg: cfg, uses: map[process.ID]*lastUsage{}, judge: NewJudge(cfg.Samples, gaps*cfg.Interval), all: -1,
 		failing: map[string]bool{},
 	}
 }
 
 // Run measures and judges until ctx ends. If no process has a limit, it measures at the interval Leisure.
-func (k *Keeper) Run(ctx context.Context, subjects Subjects, sink Sink) error {
-	ticker := time.NewTicker(k.cfg.Interval)
+func (m *Monitor) Run(ctx context.Context, subjects Subjects, sink Sink) error {
+	ticker := time.NewTicker(m.cfg.Interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			k.round(ctx, subjects.Subjects(), sink)
+			m.round(ctx, subjects.Subjects(), sink)
 		case <-ctx.Done():
 			return nil
 		}
@@ -141,10 +141,10 @@ func (k *Keeper) Run(ctx context.Context, subjects Subjects, sink Sink) error {
 
 // Usage returns what a process used at the last look; false if the process was not measured yet, or is no longer among
 // the subjects.
-func (k *Keeper) Usage(id process.ID) (process.Usage, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if u := k.uses[id]; u != nil {
+func (m *Monitor) Usage(id process.ID) (process.Usage, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u := m.uses[id]; u != nil {
 		return u.usage, true
 	}
 	return process.Usage{}, false
@@ -158,112 +158,112 @@ type Use struct {
 }
 
 // Uses returns the use of the measured processes, ordered by namespace and name.
-func (k *Keeper) Uses() []Use {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	list := make([]Use, 0, len(k.uses))
-	ids := slices.Collect(maps.Keys(k.uses))
+func (m *Monitor) Uses() []Use {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := make([]Use, 0, len(m.uses))
+	ids := slices.Collect(maps.Keys(m.uses))
 	process.SortIDs(ids)
 	for _, id := range ids {
-		u := k.uses[id]
+		u := m.uses[id]
 		list = append(list, Use{ID: id, Memory: u.usage.RSS, Usage: u.usage})
 	}
 	return list
 }
 
 // round measures the processes that are due, and judges those with a limit or a pool.
-func (k *Keeper) round(ctx context.Context, present iter.Seq[Subject], sink Sink) {
-	at := k.cfg.Clock()
-	k.readGroups(ctx)
-	everybody := k.all < 0 || at-k.all > k.cfg.Leisure-k.cfg.Interval/2
+func (m *Monitor) round(ctx context.Context, present iter.Seq[Subject], sink Sink) {
+	at := m.cfg.Clock()
+	m.readGroups(ctx)
+	everybody := m.all < 0 || at-m.all > m.cfg.Leisure-m.cfg.Interval/2
 	var subjects []Subject
 	var roots []procfs.Root
-	k.rounds++
+	m.rounds++
 	for s := range present {
-		k.present(&s)
-		if everybody || k.limited(&s) || k.cfg.Histories.Watched(s.ID, at) {
+		m.present(&s)
+		if everybody || m.limited(&s) || m.cfg.Histories.Watched(s.ID, at) {
 			subjects, roots = append(subjects, s), append(roots, procfs.Root{Identity: s.Instance, Run: s.Run})
 		}
 	}
-	k.forget()
+	m.forget()
 	var uses []procfs.TreeUse
 	if len(roots) > 0 {
 		var err error
-		uses, err = k.cfg.Trees.Measure(roots)
-		k.note(ctx, "processes could not be measured", err)
+		uses, err = m.cfg.Trees.Measure(roots)
+		m.note(ctx, "processes could not be measured", err)
 	}
-	readings := k.keep(subjects, uses)
+	readings := m.keep(subjects, uses)
 	if everybody {
-		k.all = at
-		k.tell(subjects, sink)
+		m.all = at
+		m.tell(subjects, sink)
 	}
-	for _, v := range k.judge.Round(at, readings, k.groups) {
+	for _, v := range m.judge.Round(at, readings, m.groups) {
 		sink.Exceeded(v.ID, v.Instance, v.Breach)
 	}
 }
 
 // readGroups reads the groups. If that fails, the previous groups stay in force.
-func (k *Keeper) readGroups(ctx context.Context) {
-	groups, err := k.cfg.Groups.Groups()
+func (m *Monitor) readGroups(ctx context.Context) {
+	groups, err := m.cfg.Groups.Groups()
 	if err == nil {
-		k.groups = groups
+		m.groups = groups
 	}
-	k.note(ctx, "cannot read process groups", err)
+	m.note(ctx, "cannot read process groups", err)
 }
 
 // note logs a failure that was not there in the previous round.
-func (k *Keeper) note(ctx context.Context, message string, err error) {
-	if err != nil && !k.failing[message] {
-		k.cfg.Log.ErrorContext(ctx, message, "error", err) //nolint:sloglint // one of two constants
+func (m *Monitor) note(ctx context.Context, message string, err error) {
+	if err != nil && !m.failing[message] {
+		m.cfg.Log.ErrorContext(ctx, message, "error", err) //nolint:sloglint // one of two constants
 	}
-	k.failing[message] = err != nil
+	m.failing[message] = err != nil
 }
 
 // limited reports whether a process has a limit or shares a pool.
-func (k *Keeper) limited(s *Subject) bool {
-	return s.Limits.CPU > 0 || s.Limits.Mem > 0 || len(k.groups[s.ID.Namespace]) > 0
+func (m *Monitor) limited(s *Subject) bool {
+	return s.Limits.CPU > 0 || s.Limits.Mem > 0 || len(m.groups[s.ID.Namespace]) > 0
 }
 
 // present notes that a process is there in this round. The usage of its former instance no longer counts.
-func (k *Keeper) present(s *Subject) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if u := k.uses[s.ID]; u != nil && u.instance == s.Instance {
-		u.round = k.rounds
+func (m *Monitor) present(s *Subject) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u := m.uses[s.ID]; u != nil && u.instance == s.Instance {
+		u.round = m.rounds
 	}
 }
 
 // forget drops the usage of processes that are not there in this round.
-func (k *Keeper) forget() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	maps.DeleteFunc(k.uses, func(_ process.ID, u *lastUsage) bool { return u.round != k.rounds })
+func (m *Monitor) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.uses, func(_ process.ID, u *lastUsage) bool { return u.round != m.rounds })
 }
 
 // keep stores the measurements, and returns the readings to judge.
-func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (m *Monitor) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	now := time.Now().UnixMilli()
 	var readings []Reading
 	for i := range uses {
 		s, u := &subjects[i], &uses[i]
 		if u.Processes == 0 {
-			delete(k.uses, s.ID)
+			delete(m.uses, s.ID)
 			continue
 		}
-		last := k.uses[s.ID]
+		last := m.uses[s.ID]
 		if last == nil {
-			last = &lastUsage{instance: s.Instance, round: k.rounds}
-			k.uses[s.ID] = last
+			last = &lastUsage{instance: s.Instance, round: m.rounds}
+			m.uses[s.ID] = last
 		}
 		last.usage = process.Usage{
 			CPU: u.CPU, Mem: u.Mem, RSS: u.RSS, Processes: u.Processes, Files: u.Files, At: now,
 		}
-		k.cfg.Histories.Add(s.ID, usage.Look{
+		m.cfg.Histories.Add(s.ID, usage.Look{
 			CPU: u.CPU, Memory: u.RSS, Files: u.Files, Since: u.Since, At: u.At, Begun: s.Instance.StartTicks,
 		})
-		if k.limited(s) {
+		if m.limited(s) {
 			readings = append(readings, Reading{ID: s.ID, Instance: s.Instance, Limits: s.Limits, Ready: s.StartedAt +
 				s.StartWindow, Use: *u})
 		}
@@ -272,16 +272,16 @@ func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 }
 
 // tell reports each process whose usage has moved since the last report.
-func (k *Keeper) tell(subjects []Subject, sink Sink) {
+func (m *Monitor) tell(subjects []Subject, sink Sink) {
 	var moved []process.ID
-	k.mu.Lock()
+	m.mu.Lock()
 	for i := range subjects {
-		if u := k.uses[subjects[i].ID]; u != nil && u.moved() {
+		if u := m.uses[subjects[i].ID]; u != nil && u.moved() {
 			u.told = u.usage
 			moved = append(moved, subjects[i].ID)
 		}
 	}
-	k.mu.Unlock()
+	m.mu.Unlock()
 	for _, id := range moved {
 		sink.Moved(id)
 	}

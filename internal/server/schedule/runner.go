@@ -23,13 +23,13 @@ const (
 	// of a run goes on, or after a failure.
 	look     = 10 * time.Second
 	lookBusy = 2 * time.Second
-	// mostText is how many bytes of the text of an outcome the keeper keeps.
+	// mostText is how many bytes of the text of an outcome the runner keeps.
 	mostText = 500
 	// lost is how long a host is away before nobody waits for the end of a run on it.
 	lost = 5 * time.Minute
 )
 
-// Store is what a keeper needs of the database.
+// Store is what a runner needs of the database.
 type Store interface {
 	ListSchedules(ctx context.Context, app string) ([]store.Schedule, error)
 	store.ScheduleRuns
@@ -64,7 +64,7 @@ type Hosts interface {
 	Presence(key string, now time.Time) fleet.Presence
 }
 
-// Config holds the parts of a keeper. All are required.
+// Config holds the parts of a runner. All are required.
 type Config struct {
 	Store    Store
 	Beginner Beginner
@@ -79,41 +79,41 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// Keeper keeps all schedules of a database. Only one should run at a time; two do no harm.
-type Keeper struct {
+// Runner keeps all schedules of a database. Only one should run at a time; two do no harm.
+type Runner struct {
 	Config
-	// failures are the latest runs that the keeper could not begin, by schedule, until it has decided about them.
+	// failures are the latest runs that the runner could not begin, by schedule, until it has decided about them.
 	failures map[string]failure
 }
 
-// failure is a run that a keeper could not begin.
+// failure is a run that a runner could not begin.
 type failure struct {
 	due  time.Time
 	text string
 }
 
-// New returns a keeper.
-func New(c Config) *Keeper { return &Keeper{c, map[string]failure{}} }
+// New returns a runner.
+func New(c Config) *Runner { return &Runner{c, map[string]failure{}} }
 
 // Run begins runs until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (rn *Runner) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		next, err := k.Round(ctx)
+		next, err := rn.Round(ctx)
 		if err != nil && ctx.Err() == nil {
-			k.Log.ErrorContext(ctx, "cannot keep the schedules", "error", err)
+			rn.Log.ErrorContext(ctx, "cannot keep the schedules", "error", err)
 		}
-		idle.Wait(ctx, next, k.Woken)
+		idle.Wait(ctx, next, rn.Woken)
 	}
 	return nil
 }
 
 // Round looks once at all schedules, and returns how long the next look may wait.
-func (k *Keeper) Round(ctx context.Context) (wait time.Duration, err error) {
-	open, err := k.Store.OpenRuns(ctx)
+func (rn *Runner) Round(ctx context.Context) (wait time.Duration, err error) {
+	open, err := rn.Store.OpenRuns(ctx)
 	if err != nil {
 		return lookBusy, err
 	}
-	list, err := k.Store.ListSchedules(ctx, "")
+	list, err := rn.Store.ListSchedules(ctx, "")
 	if err != nil {
 		return lookBusy, err
 	}
@@ -124,25 +124,25 @@ func (k *Keeper) Round(ctx context.Context) (wait time.Duration, err error) {
 	wait = look
 	var errs []error
 	for i := range open {
-		found, err := k.settle(ctx, &open[i], failing[open[i].Schedule])
+		found, err := rn.settle(ctx, &open[i], failing[open[i].Schedule])
 		errs = append(errs, err)
 		goesOn[open[i].Schedule] = goesOn[open[i].Schedule] || !found.over()
 		if !found.over() && !found.begun {
 			wait = lookBusy
 		}
 	}
-	maps.DeleteFunc(k.failures, func(name string, _ failure) bool { _, known := failing[name]; return !known })
+	maps.DeleteFunc(rn.failures, func(name string, _ failure) bool { _, known := failing[name]; return !known })
 	for i := range list {
 		s := &list[i]
 		if s.Paused {
-			delete(k.failures, s.Name)
+			delete(rn.failures, s.Name)
 			continue
 		}
-		next, err := k.keep(ctx, s, goesOn[s.Name])
+		next, err := rn.keep(ctx, s, goesOn[s.Name])
 		if err != nil {
 			errs, wait = append(errs, fmt.Errorf("schedule %q: %w", s.Name, err)), lookBusy
 		}
-		if left := next.Sub(k.Now()); !next.IsZero() && left < wait {
+		if left := next.Sub(rn.Now()); !next.IsZero() && left < wait {
 			wait = max(left, 0)
 		}
 	}
@@ -150,41 +150,41 @@ func (k *Keeper) Round(ctx context.Context) (wait time.Duration, err error) {
 }
 
 // keep does what is due of a schedule, and returns the time of its next run; zero if there is none.
-func (k *Keeper) keep(ctx context.Context, s *store.Schedule, goesOn bool) (next time.Time, err error) {
+func (rn *Runner) keep(ctx context.Context, s *store.Schedule, goesOn bool) (next time.Time, err error) {
 	rule, err := crontab.ParseIn(s.Cron, s.Zone)
 	if err != nil {
 		return next, fmt.Errorf("cannot read the timetable: %w", err)
 	}
-	now := k.Now()
+	now := rn.Now()
 	if corrected(rule, s.Looked, now) {
-		if err := k.correct(ctx, s, now); err != nil {
+		if err := rn.correct(ctx, s, now); err != nil {
 			return next, decided(err)
 		}
 	}
 	p := judge(rule, s.Looked, now)
 	if p.missed > 0 {
 		r := run(s, p.last, store.RunMissed)
-		r.Count, r.Text = p.missed, missedText(p, k.failures[s.Name])
-		if err := k.put(ctx, s, r); err != nil {
+		r.Count, r.Text = p.missed, missedText(p, rn.failures[s.Name])
+		if err := rn.put(ctx, s, r); err != nil {
 			return p.next, decided(err)
 		}
-		delete(k.failures, s.Name)
+		delete(rn.failures, s.Name)
 	}
 	if p.due.IsZero() {
 		return p.next, nil
 	}
 	r := run(s, p.due, store.RunRunning)
-	if goesOn && now.Sub(p.due) < lateness/2 && k.Hosts.Presence("", k.Clock()).Settling {
+	if goesOn && now.Sub(p.due) < lateness/2 && rn.Hosts.Presence("", rn.Clock()).Settling {
 		return now.Add(lookBusy), nil // a host may have yet to tell that the earlier run has ended
 	}
 	if goesOn {
 		r.State, r.Text = store.RunSkipped, "an earlier run goes on"
-		return p.next, decided(k.put(ctx, s, r))
+		return p.next, decided(rn.put(ctx, s, r))
 	}
-	if err = decided(k.begin(ctx, s, r)); err != nil {
-		k.failures[s.Name] = failure{due: r.Due, text: failureText(err)}
+	if err = decided(rn.begin(ctx, s, r)); err != nil {
+		rn.failures[s.Name] = failure{due: r.Due, text: failureText(err)}
 	} else {
-		delete(k.failures, s.Name)
+		delete(rn.failures, s.Name)
 	}
 	return p.next, err
 }
@@ -199,11 +199,11 @@ func failureText(err error) string {
 }
 
 // correct follows a clock that was set back.
-func (k *Keeper) correct(ctx context.Context, s *store.Schedule, now time.Time) error {
-	if err := k.Store.CorrectSchedule(ctx, *s, now); err != nil {
+func (rn *Runner) correct(ctx context.Context, s *store.Schedule, now time.Time) error {
+	if err := rn.Store.CorrectSchedule(ctx, *s, now); err != nil {
 		return err
 	}
-	k.Log.WarnContext(ctx, "the clock was ahead of a schedule: its later times come again", "schedule", s.Name,
+	rn.Log.WarnContext(ctx, "the clock was ahead of a schedule: its later times come again", "schedule", s.Name,
 		"ahead", s.Looked.Sub(now))
 	s.Looked = now
 	return nil
@@ -218,35 +218,35 @@ func decided(err error) error {
 }
 
 // put stores a run that does not begin.
-func (k *Keeper) put(ctx context.Context, s *store.Schedule, r store.ScheduleRun) error {
-	r.Ended = k.Now()
-	if err := k.Store.PutRun(ctx, r); err != nil {
+func (rn *Runner) put(ctx context.Context, s *store.Schedule, r store.ScheduleRun) error {
+	r.Ended = rn.Now()
+	if err := rn.Store.PutRun(ctx, r); err != nil {
 		return err
 	}
 	s.Looked = r.Due
-	k.Log.WarnContext(ctx, "a run of a schedule did not begin", "schedule", s.Name, "due", r.Due, "state", r.State,
+	rn.Log.WarnContext(ctx, "a run of a schedule did not begin", "schedule", s.Name, "due", r.Due, "state", r.State,
 		"times", r.Count, "reason", r.Text)
 	return nil
 }
 
 // begin begins a run with the present rights of the person of the schedule.
-func (k *Keeper) begin(ctx context.Context, s *store.Schedule, r store.ScheduleRun) error {
-	who, err := k.Rights.Acting(ctx, s.App, s.User)
+func (rn *Runner) begin(ctx context.Context, s *store.Schedule, r store.ScheduleRun) error {
+	who, err := rn.Rights.Acting(ctx, s.App, s.User)
 	if refusal, ok := errors.AsType[*gate.Refusal](err); ok {
 		r.State, r.Text = store.RunMissed, denied(refusal.Reason)
-		return k.put(ctx, s, r)
+		return rn.put(ctx, s, r)
 	} else if err != nil {
 		return err
 	}
-	state, text, err := k.Beginner.BeginRun(ctx, who, s, r)
+	state, text, err := rn.Beginner.BeginRun(ctx, who, s, r)
 	if err != nil {
 		return err
 	}
 	if state != store.RunRunning {
 		r.State, r.Text = state, text
-		return k.put(ctx, s, r)
+		return rn.put(ctx, s, r)
 	}
-	k.Log.InfoContext(ctx, "a run of a schedule begins", "schedule", s.Name, "due", r.Due)
+	rn.Log.InfoContext(ctx, "a run of a schedule begins", "schedule", s.Name, "due", r.Due)
 	return nil
 }
 
@@ -264,13 +264,13 @@ func denied(r gate.Reason) string {
 
 // settle stores the result of a run that has ended. With it goes an event, if the run is the first that has failed
 // since one succeeded, or the first that has succeeded since. failing is Schedule.Failing before that.
-func (k *Keeper) settle(
+func (rn *Runner) settle(
 	ctx context.Context, r *store.ScheduleRun, failing store.ObservedKey,
 ) (found result, err error) {
-	if found, err = k.result(ctx, r); err != nil || found.state == store.RunRunning {
+	if found, err = rn.result(ctx, r); err != nil || found.state == store.RunRunning {
 		return found, err
 	}
-	r.State, r.Text, r.Ended = found.state, found.text, k.Now()
+	r.State, r.Text, r.Ended = found.state, found.text, rn.Now()
 	end := store.RunEnd{Run: *r, Failing: failing}
 	none, told := store.ObservedKey{}, process.Event{At: r.Ended.UnixMilli()}
 	switch {
@@ -290,16 +290,16 @@ func (k *Keeper) settle(
 		}
 		end.Told = &e
 	}
-	if err := k.Store.EndRun(ctx, end); err != nil {
+	if err := rn.Store.EndRun(ctx, end); err != nil {
 		if !errors.Is(err, store.ErrDecided) {
 			found.state = ""
 		}
 		return found, decided(err)
 	}
 	if end.Told != nil {
-		k.Happened()
+		rn.Happened()
 	}
-	k.Log.InfoContext(ctx, "a run of a schedule has ended", "schedule", r.Schedule, "due", r.Due, "state", r.State,
+	rn.Log.InfoContext(ctx, "a run of a schedule has ended", "schedule", r.Schedule, "due", r.Due, "state", r.State,
 		"reason", r.Text)
 	return found, nil
 }

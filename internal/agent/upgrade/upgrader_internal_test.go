@@ -13,11 +13,11 @@ import (
 	"drover/internal/release"
 )
 
-// office has the orders of a keeper, and its journal.
+// office has the orders of an upgrader, and its journal.
 type office struct {
 	begun     time.Time
 	cancelled bool
-	asked     time.Time // when the keeper asked whether the order may begin
+	asked     time.Time // when the upgrader asked whether the order may begin
 	outcome   *process.Outcome
 }
 
@@ -37,10 +37,10 @@ func (o *office) Finish(_ string, _ process.ID, outcome process.Outcome, _ specs
 	return nil
 }
 
-// keeper returns a keeper, and an order that has to begin within ten minutes.
-func (o *office) keeper(dir string, d *depot, s *source) (*Keeper, *record.Entry) {
+// upgrader returns an upgrader, and an order that has to begin within ten minutes.
+func (o *office) upgrader(dir string, d *depot, s *source) (*Upgrader, *record.Entry) {
 	o.begun = time.Now()
-	k := NewKeeper(Config{
+	k := New(Config{
 		Dir: dir, Keys: s.keys, Arch: "amd64", Format: release.Format, Orders: o, Journal: o,
 		Allow: func(process.Op) error { return nil }, Ask: d.ask, Sights: func() []Sight { return nil },
 		Changed: func(process.Event) {}, Clock: func() time.Duration { return time.Since(o.begun) }, Log: quiet(),
@@ -57,7 +57,7 @@ func TestCancelledWhileItFetches(t *testing.T) {
 		dir := t.TempDir()
 		d, s := newDepot(t, dir)
 		o := &office{}
-		k, order := o.keeper(dir, d, s)
+		k, order := o.upgrader(dir, d, s)
 		d.spoil = func(_ int, answer []byte) []byte {
 			time.Sleep(time.Minute) // virtual
 			o.cancelled = true
@@ -72,14 +72,14 @@ func TestCancelledWhileItFetches(t *testing.T) {
 	})
 }
 
-// TestSlowFetch: shortly before its deadline an order begins, and goes on for long. A restart of the agent does not make
-// it expire.
+// TestSlowFetch: shortly before its deadline an order begins, and goes on for long. A restart of the agent does not
+// make it expire.
 func TestSlowFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		d, s := newDepot(t, dir)
 		o := &office{}
-		k, order := o.keeper(dir, d, s)
+		k, order := o.upgrader(dir, d, s)
 		d.spoil = func(_ int, answer []byte) []byte {
 			if time.Since(o.begun) < 20*time.Minute {
 				return nil
@@ -95,7 +95,7 @@ func TestSlowFetch(t *testing.T) {
 			t.Errorf("it began after %v", at)
 		}
 		begun := o.begun
-		k, _ = o.keeper(dir, d, s)
+		k, _ = o.upgrader(dir, d, s)
 		o.begun = begun
 		if !k.Begun("i") || !k.carryOut(t.Context(), order) {
 			t.Fatalf("after the restart: %+v", o.outcome)
@@ -107,7 +107,8 @@ func TestSlowFetch(t *testing.T) {
 	})
 }
 
-// TestSameProgramSignedAnew: a later signature of the program in use closes the way to packages that were signed between.
+// TestSameProgramSignedAnew: a later signature of the program in use closes the way to packages that were signed
+// between.
 func TestSameProgramSignedAnew(t *testing.T) {
 	for former, want := range map[string]struct {
 		name, text string
@@ -129,7 +130,7 @@ func TestSameProgramSignedAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := &office{}
-			k, order := o.keeper(dir, d, s)
+			k, order := o.upgrader(dir, d, s)
 			if k.carryOut(t.Context(), order) || o.outcome == nil || o.outcome.Fault != want.fault ||
 				!strings.HasPrefix(o.outcome.Text, want.text) || k.Name() != want.name {
 				t.Fatalf("from %s: the name is %q, the outcome %+v", former, k.Name(), o.outcome)
