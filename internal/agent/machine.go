@@ -20,5 +20,5 @@ func Facts(ctx context.Context, settings config.Agent, log *slog.Logger) (wire.H
 	labels, _ := selector.ParseLabels(settings.Labels) // the settings were validated
 	return facts.New(facts.Config{
 		FS: procfs.New("/proc"), Dir: settings.FactsDir, Labels: labels, Log: log,
-	}).Look(ctx)
+	}).Collect(ctx)
 }

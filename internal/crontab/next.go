@@ -23,7 +23,7 @@ func (r Rule) Hourly() bool { return r.hourly }
 func (r Rule) nextOfDay(after time.Time) (time.Time, bool) {
 	// In the second pass through an hour the times of the first come up again, and are over: at most some dozens.
 	for shown := r.calendar.Next(face(after)); !shown.IsZero(); shown = r.calendar.Next(shown) {
-		if due := r.moment(shown); due.After(after) {
+		if due := r.firstShowing(shown); due.After(after) {
 			return due, true
 		}
 	}
@@ -54,8 +54,9 @@ func face(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 }
 
-// moment returns when the clock first shows a time, or for one that it never shows, when it passes over it.
-func (r Rule) moment(shown time.Time) time.Time {
+// firstShowing returns when the clock first shows a time. For a time that the clock never shows, it returns when the
+// clock passes over that time.
+func (r Rule) firstShowing(shown time.Time) time.Time {
 	near := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, r.zone)
 	start, end := near.ZoneBounds()
 	if face(near).Equal(shown) {

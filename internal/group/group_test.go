@@ -20,16 +20,16 @@ type key struct{}
 // does so at an instant of its own.
 type diary []string
 
-func (d *diary) note(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
+func (d *diary) write(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
 
 // part takes a second to stop, so that parts which stopped side by side would be told apart from parts which stopped
 // one after another.
 func part(d *diary, begin time.Time, name string) group.Part {
 	return group.Part{Name: name, Run: func(ctx context.Context) error {
 		<-ctx.Done()
-		d.note("%s told %v", name, time.Since(begin))
+		d.write("%s told %v", name, time.Since(begin))
 		time.Sleep(time.Second)
-		d.note("%s gone %v", name, time.Since(begin))
+		d.write("%s gone %v", name, time.Since(begin))
 		return ctx.Err()
 	}}
 }

@@ -196,7 +196,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		m.look(ctx, m.now())
+		m.renewAndWarn(ctx, m.now())
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -205,7 +205,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-func (m *Manager) look(ctx context.Context, now time.Time) {
+// renewAndWarn renews the certificate if it is due, and warns of the certificates that end soon.
+func (m *Manager) renewAndWarn(ctx context.Context, now time.Time) {
 	present := m.shown.Load()
 	switch next, err := m.renew(present, now); {
 	case err != nil:

@@ -119,7 +119,7 @@ func (u *uplink) watch(ctx context.Context) error {
 			}
 		}
 		u.alive()
-		u.note(ctx, missed)
+		u.recordMissed(ctx, missed)
 		if missed >= beatsMissed {
 			missed = 0
 			if u.leaf.Joined() {
@@ -137,10 +137,10 @@ func (u *uplink) watch(ctx context.Context) error {
 	}
 }
 
-// note records whether the servers are reachable, and logs a change. When they are unreachable, it sends the agents
-// away once: they may reach another proxy, and would notice the silence of the servers much later. When the servers are
-// reachable again, it asks for the enrolment, which may have changed meanwhile.
-func (u *uplink) note(ctx context.Context, missed int) {
+// recordMissed records whether the servers are reachable, and logs a change. When they are unreachable, it sends the
+// agents away once: they may reach another proxy, and would notice the silence of the servers much later. When the
+// servers are reachable again, it asks for the enrolment, which may have changed meanwhile.
+func (u *uplink) recordMissed(ctx context.Context, missed int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {

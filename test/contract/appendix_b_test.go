@@ -43,8 +43,8 @@ func (b bench) submit(requests ...harness.Object) string {
 		harness.Object{"proc_operate_req": requests}).(harness.Object)["task_id"].(string)
 }
 
-// look is an operate body that asks for the state, with as little as may be.
-func look(namespace, name string, agents ...string) harness.Object {
+// queryBody is an operate body that asks for the state, with as little as may be.
+func queryBody(namespace, name string, agents ...string) harness.Object {
 	return harness.Object{
 		"meta": harness.Object{"namespace": namespace, "name": name}, "op_type": 2,
 		"agent_id_list": agents,
@@ -99,7 +99,7 @@ func b1AllKeys(b bench) {
 	p, _ := b.process("b1")
 	start := p.Request(0)
 	start["agent_id_list"] = []string{harness.Agent, nobodyID, nobodyHost}
-	task := b.submit(start, look("odd", "b1-other", harness.Agent))
+	task := b.submit(start, queryBody("odd", "b1-other", harness.Agent))
 	want := []string{nobodyID + ":odd:b1", "0:127.0.0.1:odd:b1", "0:127.0.0.1:odd:b1-other", nobodyHost + ":odd:b1"}
 	first := slices.Sorted(maps.Keys(poll(b.Server, task)))
 	last := slices.Sorted(maps.Keys(b.AwaitTask(task)))
@@ -130,7 +130,7 @@ func (b bench) jobAwait(path string, body any) harness.Object {
 }
 
 func b2ContentTypes(b bench) {
-	for key, e := range b.AwaitTask(b.submit(look("odd", "b2", harness.Agent, nobodyID))) {
+	for key, e := range b.AwaitTask(b.submit(queryBody("odd", "b2", harness.Agent, nobodyID))) {
 		if _, ok := e.(harness.Object)["content"].(string); !ok {
 			b.t.Errorf("%s: %v", key, e)
 		}
@@ -306,7 +306,7 @@ func b13EmptyQueries(b bench) {
 			},
 		},
 	} {
-		q := look("b13", fmt.Sprintf("never-seen-%d", i), harness.Agent)
+		q := queryBody("b13", fmt.Sprintf("never-seen-%d", i), harness.Agent)
 		q["spec"] = spec
 		for key, e := range b.AwaitTask(b.submit(q)) {
 			if r := harness.ParseResult(b.t, e); r.Code != 0 || r.PID != -1 || r.Hosted {
@@ -328,7 +328,7 @@ func b14Sizes(b bench) {
 			hosts[i] = harness.Object{"ip": fmt.Sprintf("10.1.%d.%d", i>>8, i&255), "bk_cloud_id": 3}
 		}
 	}
-	if data := b.AwaitTask(b.submit(look("n", "p", ids...))); len(data) != len(ids) {
+	if data := b.AwaitTask(b.submit(queryBody("n", "p", ids...))); len(data) != len(ids) {
 		b.t.Errorf("%d keys for 30,000 agents", len(data))
 	}
 	if data := b.call(clusterPath+"list_agent_state",
@@ -345,7 +345,7 @@ func b14Sizes(b bench) {
 	}
 	items := make([]harness.Object, 1000)
 	for i := range items {
-		items[i] = look("b14", fmt.Sprintf("p_%d", i), harness.Agent)
+		items[i] = queryBody("b14", fmt.Sprintf("p_%d", i), harness.Agent)
 	}
 	if data := b.AwaitTask(b.submit(items...)); len(data) != 1000 {
 		b.t.Errorf("%d keys for 1,000 items", len(data))
@@ -383,7 +383,7 @@ func b16AllUnknown(b bench) {
 
 func b17Verbatim(b bench) {
 	asked := []string{"0:127.0.0.1", "00:127.0.0.1", "0:::ffff:127.0.0.1", nobodyID, "UPPER-lower.1"}
-	data := b.AwaitTask(b.submit(look("b17", "Ein Prozess:mit Zeichen·中", asked...)))
+	data := b.AwaitTask(b.submit(queryBody("b17", "Ein Prozess:mit Zeichen·中", asked...)))
 	for _, id := range asked {
 		e, ok := data[id+":b17:Ein Prozess:mit Zeichen·中"]
 		if !ok {
@@ -401,7 +401,7 @@ func b17Verbatim(b bench) {
 }
 
 func b18Paths(b bench) {
-	body := look("b18", "p", harness.Agent)
+	body := queryBody("b18", "p", harness.Agent)
 	body["no_request"], body["_request"], body["bk_supplier_account"] = true, nil, "0"
 	for _, path := range []string{
 		"/api/c/compapi/v2/gse/operate_proc_v2", "/api/c/compapi/v2/gse/operate_proc_v2/",
@@ -425,7 +425,7 @@ func b19QuickSubmits(b bench) {
 	p, dir := b.process("b19")
 	items := make([]harness.Object, 1000)
 	for i := range items {
-		items[i] = look("b19", fmt.Sprintf("p_%d", i), harness.Agent)
+		items[i] = queryBody("b19", fmt.Sprintf("p_%d", i), harness.Agent)
 	}
 	items[0] = p.Request(0)
 	var tasks [3]string
@@ -449,7 +449,7 @@ func b19QuickSubmits(b bench) {
 func b20Pages(b bench) {
 	items := make([]harness.Object, 30)
 	for i := range items {
-		items[i] = look("b20", fmt.Sprintf("p_%02d", i), harness.Agent)
+		items[i] = queryBody("b20", fmt.Sprintf("p_%02d", i), harness.Agent)
 		items[i]["op_type"] = 3
 		items[i]["spec"] = harness.Object{
 			"identity": harness.Object{

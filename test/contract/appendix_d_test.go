@@ -40,7 +40,7 @@ func d1BothSpellings(b bench) {
 	start := p.Request(0)
 	start["agent_id_list"] = []string{ownID}
 	harness.ParseResult(b.t, b.AwaitTask(b.submit(start))[ownID+":odd:d1"]).Want(b.t, "start by id", 0)
-	data := b.AwaitTask(b.submit(look("odd", "d1", ownID, harness.Agent)))
+	data := b.AwaitTask(b.submit(queryBody("odd", "d1", ownID, harness.Agent)))
 	byID, byAddress := harness.ParseResult(b.t, data[ownID+":odd:d1"]),
 		harness.ParseResult(b.t, data[harness.Agent+":odd:d1"])
 	if byID.PID <= 0 || byID.PID != byAddress.PID {
@@ -120,7 +120,7 @@ func d5NotRunning(b bench) {
 func d6KeysEndTogether(b bench) {
 	items := make([]harness.Object, 500)
 	for i := range items {
-		items[i] = look("d6", fmt.Sprintf("p_%d", i), harness.Agent)
+		items[i] = queryBody("d6", fmt.Sprintf("p_%d", i), harness.Agent)
 	}
 	task := b.submit(items...)
 	var first time.Time
@@ -153,7 +153,7 @@ func d7EveryKeyEnds(b bench) {
 
 func d8QueriesHaveAProcess(b bench) {
 	p, _ := b.process("d8")
-	task := b.submit(p.Request(2), look("odd", "d8-unknown", harness.Agent), look("odd", "d8-away", nobodyID))
+	task := b.submit(p.Request(2), queryBody("odd", "d8-unknown", harness.Agent), queryBody("odd", "d8-away", nobodyID))
 	data := b.AwaitTask(task)
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		if r := harness.ParseResult(b.t, data[key]); r.PID != -1 || r.Item["processName"] == nil {

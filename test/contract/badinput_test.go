@@ -173,7 +173,7 @@ func TestManyPollsAtOnce(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	items := make([]harness.Object, 1000)
 	for i := range items {
-		items[i] = look("polls", fmt.Sprintf("p_%d", i), harness.Agent)
+		items[i] = queryBody("polls", fmt.Sprintf("p_%d", i), harness.Agent)
 	}
 	task := multi(s, items...)
 	s.AwaitTask(task)

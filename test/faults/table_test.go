@@ -107,8 +107,8 @@ type watched struct {
 	seen map[string]bool
 }
 
-// look adds the descriptors that drover has, but for its input and its outputs.
-func (w watched) look() {
+// addDescriptors adds the descriptors that drover has, but for its input and its outputs.
+func (w watched) addDescriptors() {
 	w.t.Helper()
 	descriptors, err := filepath.Glob("/proc/" + strconv.Itoa(w.S.PID()) + "/fd/*")
 	if err != nil {
@@ -208,7 +208,7 @@ processes:
     process_name: sleep
     pid_file: DIR/daemon.pid
 `, binaries.herald, p.S.URL, strings.TrimPrefix(p.S.URL, "http://")))
-	w.look()
+	w.addDescriptors()
 	for _, command := range [][]string{
 		{"ps"},
 		{"top", "--once"},
@@ -226,7 +226,7 @@ processes:
 		{"audit"},
 	} {
 		p.CLI(command...) // whether it succeeds is for other tests
-		w.look()
+		w.addDescriptors()
 	}
 	if err := syscall.Kill(p.PID("web"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -234,11 +234,11 @@ processes:
 	p.Process("web").AwaitEvents(1, "relaunched")
 	p.S.Kill()
 	p.S.Run()
-	w.look()
+	w.addDescriptors()
 	if a := p.CLI("stop", "shop/*", "--yes"); a.Code != 0 {
 		t.Errorf("stop: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
-	w.look()
+	w.addDescriptors()
 	if err := p.S.Terminate(); err != nil {
 		t.Error(err)
 	}

@@ -42,7 +42,7 @@ func (h *history) pause(random *rand.Rand, most time.Duration) bool {
 	}
 }
 
-func (h *history) note(op int, called time.Time, a Answer) {
+func (h *history) record(op int, called time.Time, a Answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o := porcupine.Operation{
@@ -68,7 +68,7 @@ func (h *history) operate(op int) Answer {
 	called := time.Now()
 	data, err := h.post("operate_proc_v2", h.process.Request(op))
 	if err != nil {
-		h.note(op, called, Answer{Text: err.Error()})
+		h.record(op, called, Answer{Text: err.Error()})
 		return Answer{}
 	}
 	task, _ := data["task_id"].(string)
@@ -77,7 +77,7 @@ func (h *history) operate(op int) Answer {
 		h.t.Errorf("%s: op %d: task %s: %v", h.process.Name, op, task, err)
 		return Answer{}
 	}
-	h.note(op, called, a)
+	h.record(op, called, a)
 	return a
 }
 
@@ -122,7 +122,7 @@ func (h *history) crash(random *rand.Rand) {
 			if time.Since(called) > atOnce {
 				a.Text = dying
 			}
-			h.note(Crash, called, a)
+			h.record(Crash, called, a)
 		}
 	}
 }

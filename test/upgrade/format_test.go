@@ -26,7 +26,7 @@ func TestNewerFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.CLI("apply", "-f", file, "--yes")
-	before := pid(r.look()["api"])
+	before := pid(r.processes()["api"])
 	r.agent.End(syscall.SIGKILL)
 	r.begin(later)
 	r.agent.End(syscall.SIGKILL)
@@ -44,7 +44,7 @@ func TestNewerFormat(t *testing.T) {
 	}
 	r.begin(later)
 	r.CLI("restart", "shop/api", "--yes")
-	if now := pid(r.look()["api"]); now == before || !harness.Alive(now) || harness.Alive(before) {
+	if now := pid(r.processes()["api"]); now == before || !harness.Alive(now) || harness.Alive(before) {
 		t.Errorf("the later agent has made pid %d of pid %d", now, before)
 	}
 }

@@ -44,8 +44,8 @@ func (o *owner) fetching() bool {
 }
 
 // TestKilledAmidUpgrade: at each step of an upgrade the agent or the server is killed, or the power of the host is cut.
-// No other agent is left, the process runs on or again, the order gets one outcome, and the host takes the version in the
-// end.
+// No other agent is left, the process runs on or again, the order gets one outcome, and the host takes the version in
+// the end.
 func TestKilledAmidUpgrade(t *testing.T) {
 	t.Parallel()
 	next := buildEdited(t, "fateful", fates(false))
@@ -91,7 +91,7 @@ func TestKilledAmidUpgrade(t *testing.T) {
 					o.restart()
 					former := o.pid
 					harness.Eventually(t, "the process after the boot", func() bool {
-						o.pid = pid(o.look()["api"])
+						o.pid = pid(o.processes()["api"])
 						return o.pid > 1 && o.pid != former
 					})
 				}

@@ -59,8 +59,8 @@ func (r *rig) do(method, path string, body any, want int) harness.Object {
 	return reply
 }
 
-// look is what the server shows of each process, by name.
-func (r *rig) look() map[string]harness.Object {
+// processes is what the server shows of each process, by name.
+func (r *rig) processes() map[string]harness.Object {
 	r.t.Helper()
 	all := map[string]harness.Object{}
 	next := ""

@@ -15,7 +15,8 @@ import (
 )
 
 // fates are edits that make an agent misbehave while it is tried, as a file in its directory says. "late" ends it after
-// its proof, and "mortal" whenever it has run for some seconds after its trial. A program of a later format writes that format once it has proven itself.
+// its proof, and "mortal" whenever it has run for some seconds after its trial. A program of a later format writes that
+// format once it has proven itself.
 func fates(later bool) []edit {
 	const run, link = "internal/agentcli/run.go", "internal/agent/uplink/link.go"
 	list := []edit{
@@ -110,7 +111,7 @@ func ownerOf(t *testing.T, outlet bool, flags ...string) *owner {
 		t.Fatal(err)
 	}
 	o.CLI("apply", "-f", file, "--yes")
-	o.pid = pid(o.look()["api"])
+	o.pid = pid(o.processes()["api"])
 	return o
 }
 
@@ -203,7 +204,7 @@ func (o *owner) unharmed() {
 	if o.agent.Ended() {
 		o.t.Error("the agent has ended")
 	}
-	if now := pid(o.look()["api"]); now != o.pid || !harness.Alive(o.pid) {
+	if now := pid(o.processes()["api"]); now != o.pid || !harness.Alive(o.pid) {
 		o.t.Errorf("the process had pid %d, and has %d", o.pid, now)
 	}
 }
@@ -261,7 +262,7 @@ func TestSignedUpgrade(t *testing.T) {
 		o.unharmed()
 	}
 	o.CLI("restart", "shop/api", "--yes")
-	o.pid = pid(o.look()["api"])
+	o.pid = pid(o.processes()["api"])
 	// The way back needs a signature that says so.
 	o.add(binaries.agent, "1.0.0")
 	o.upgraded("1.0.0", "is below 1.1.1, which runs here, and was not signed as a downgrade")
@@ -294,8 +295,8 @@ func TestSignedUpgrade(t *testing.T) {
 	}
 }
 
-// TestAVersionThatDoesNotLast: a version that proves itself and ends soon, again and again. The rollout fails in its bake,
-// and the host goes back by itself.
+// TestAVersionThatDoesNotLast: a version that proves itself and ends soon, again and again. The rollout fails in its
+// bake, and the host goes back by itself.
 func TestAVersionThatDoesNotLast(t *testing.T) {
 	t.Parallel()
 	o := newOwner(t)

@@ -103,7 +103,7 @@ func (w *watch) settle(count int) {
 	}
 	w.touch("go")
 	harness.Eventually(w.t, "all processes to be where they stay", func() bool {
-		w.shown = w.look()
+		w.shown = w.processes()
 		return !slices.ContainsFunc(all, func(s subject) bool {
 			return s.state != "" && state(w.shown[s.id]) != s.state ||
 				s.own == scheduled && s.lineCount("runs") < 2
@@ -209,7 +209,7 @@ func (w *watch) wroteMore() {
 // compare compares what the server shows with what it showed at first.
 func (w *watch) compare() {
 	w.t.Helper()
-	now := w.look()
+	now := w.processes()
 	for _, s := range w.all {
 		if s.own != "" {
 			continue

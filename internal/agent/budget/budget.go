@@ -47,8 +47,8 @@ func New(burst int, perSecond float64, spread time.Duration) *Budget {
 	return b
 }
 
-// moment converts a time since boot for the limiter.
-func moment(sinceBoot time.Duration) time.Time { return time.Unix(0, 0).Add(sinceBoot) }
+// toTime converts a time since boot for the limiter.
+func toTime(sinceBoot time.Duration) time.Time { return time.Unix(0, 0).Add(sinceBoot) }
 
 // queues returns the queues of a place.
 func (b *Budget) queues(p *Place) map[string][]uint64 {
@@ -76,9 +76,9 @@ func (b *Budget) Turn(p *Place, now time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, first := b.before(p)
-	free := b.limiter.TokensAt(moment(now)) + nearly
+	free := b.limiter.TokensAt(toTime(now)) + nearly
 	if float64(before+1) <= free {
-		b.limiter.ReserveN(moment(now), 1)
+		b.limiter.ReserveN(toTime(now), 1)
 		b.remove(p)
 		return 0
 	}
@@ -102,7 +102,7 @@ func (b *Budget) Leave(p *Place) {
 func (b *Budget) Spare(now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.good) == 0 && len(b.failing) == 0 && b.limiter.AllowN(moment(now), 1)
+	return len(b.good) == 0 && len(b.failing) == 0 && b.limiter.AllowN(toTime(now), 1)
 }
 
 // before returns how many places have their turn before one, and whether that is the first of its namespace. The caller

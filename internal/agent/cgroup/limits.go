@@ -39,7 +39,7 @@ func (g *Group) Limit(l Limits) []Unenforced {
 		err := h.err
 		if err == nil {
 			err = g.put(h, d)
-			g.controllers.note(d.controller, err)
+			g.controllers.recordError(d.controller, err)
 		}
 		if err != nil {
 			failed = append(failed, Unenforced{Limit: d.limit, Err: err})
@@ -145,7 +145,7 @@ func (g *Group) Bind(pid int) error {
 	for _, b := range bound {
 		if err := write(filepath.Join(b.dir, procsFile), strconv.Itoa(pid)); err != nil {
 			err = fmt.Errorf("cannot put pid %d under the %s limit of cgroup %s: %w", pid, b.controller, g.id, err)
-			g.controllers.note(b.controller, err)
+			g.controllers.recordError(b.controller, err)
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -403,7 +403,8 @@ func lists(path, word string) bool {
 	return err == nil && slices.Contains(strings.Fields(string(data)), word)
 }
 
-func (c *controllers) note(controller string, err error) {
+// recordError keeps the last result of a controller, for trouble; nil clears it.
+func (c *controllers) recordError(controller string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last[controller] = err

@@ -53,7 +53,7 @@ func Check(ctx context.Context, prev State, files []process.ConfigFile, visit tr
 		if checksum(f) == "" {
 			continue
 		}
-		now := look(f, previousFile(prev, f), visit)
+		now := compareFile(f, previousFile(prev, f), visit)
 		next.Files = append(next.Files, now)
 		if now.Since != 0 {
 			drifts = append(drifts, process.Drift{
@@ -87,8 +87,8 @@ func digester(f process.ConfigFile) hash.Hash {
 	return md5.New() //nolint:gosec // see the import
 }
 
-// look compares one file.
-func look(f process.ConfigFile, before record.ConfigFile, visit trail.Visit) record.ConfigFile {
+// compareFile compares one file.
+func compareFile(f process.ConfigFile, before record.ConfigFile, visit trail.Visit) record.ConfigFile {
 	now := record.ConfigFile{Path: f.Path, Want: checksum(f)}
 	var have, mark string
 	err := errRelative

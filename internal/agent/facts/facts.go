@@ -102,7 +102,7 @@ func (c *Collector) Run(ctx context.Context, changed func()) error {
 		if run {
 			due = time.Now().Add(runEvery)
 		}
-		host, faults := c.look(ctx, ran, run)
+		host, faults := c.collect(ctx, ran, run)
 		if ctx.Err() == nil && c.set(host, faults) {
 			changed()
 		}
@@ -113,13 +113,13 @@ func (c *Collector) Run(ctx context.Context, changed func()) error {
 	}
 }
 
-// Look describes the host once, and returns the faults of the owner's facts. It runs the executables.
-func (c *Collector) Look(ctx context.Context) (wire.Host, []error) {
-	return c.look(ctx, map[string]result{}, true)
+// Collect describes the host once, and returns the faults of the owner's facts. It runs the executables.
+func (c *Collector) Collect(ctx context.Context) (wire.Host, []error) {
+	return c.collect(ctx, map[string]result{}, true)
 }
 
-// look describes the host. ran has the results of the executables, which it runs again if run is set.
-func (c *Collector) look(ctx context.Context, ran map[string]result, run bool) (wire.Host, []error) {
+// collect describes the host. ran has the results of the executables, which it runs again if run is set.
+func (c *Collector) collect(ctx context.Context, ran map[string]result, run bool) (wire.Host, []error) {
 	h := Machine(c.cfg.FS)
 	h.Labels = c.cfg.Labels
 	h.Distribution, h.Version = distribution()

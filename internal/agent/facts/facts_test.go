@@ -46,10 +46,10 @@ func program(t *testing.T, dir, name, script string) string {
 	return path
 }
 
-func look(t *testing.T, dir string) (map[string]string, string) {
+func collect(t *testing.T, dir string) (map[string]string, string) {
 	t.Helper()
 	k := New(Config{FS: procfs.New("/proc"), Dir: dir, Log: slog.New(slog.DiscardHandler)})
-	h, faults := k.Look(t.Context())
+	h, faults := k.Collect(t.Context())
 	if err := errors.Join(faults...); err != nil {
 		return h.Facts, err.Error()
 	}
@@ -60,12 +60,12 @@ func TestFactsOfFiles(t *testing.T) {
 	dir := directory(t, map[string]string{
 		"a.json": `{"rack": "4", "units": 42, "ssd": true, "ratio": 1.50}`, "b.json": `{"rack": "5"}`, ".hidden": "x",
 	})
-	got, faults := look(t, dir)
+	got, faults := collect(t, dir)
 	want := map[string]string{"rack": "5", "units": "42", "ssd": "true", "ratio": "1.50"}
 	if diff := cmp.Diff(want, got); diff != "" || faults != "" {
 		t.Errorf("%s, faults %s", diff, faults)
 	}
-	if got, faults := look(t, filepath.Join(dir, "none")); got != nil || faults != "" {
+	if got, faults := collect(t, filepath.Join(dir, "none")); got != nil || faults != "" {
 		t.Errorf("without a directory: %v, %s", got, faults)
 	}
 }
@@ -82,13 +82,13 @@ func TestBadFiles(t *testing.T) {
 		`{"a": "\u001b[2J"}`:               "the value of fact a",
 		strings.Repeat(" ", 64<<10) + "{}": "more than 65536 bytes",
 	} {
-		got, faults := look(t, directory(t, map[string]string{"bad": text, "good": `{"good": 1}`}))
+		got, faults := collect(t, directory(t, map[string]string{"bad": text, "good": `{"good": 1}`}))
 		if !strings.Contains(faults, want) || !cmp.Equal(got, map[string]string{"good": "1"}) {
 			t.Errorf("%.30q: %v, faults %s", text, got, faults)
 		}
 	}
 	half := directory(t, map[string]string{"half": `{"rack": "4", "c d": "x", "a": null}`})
-	if got, faults := look(t, half); !cmp.Equal(got, map[string]string{"rack": "4"}) ||
+	if got, faults := collect(t, half); !cmp.Equal(got, map[string]string{"rack": "4"}) ||
 		!strings.Contains(faults, `"c d"`) || !strings.Contains(faults, `"a"`) {
 		t.Errorf("%v, faults %s", got, faults)
 	}
@@ -96,7 +96,7 @@ func TestBadFiles(t *testing.T) {
 	for i := range 33 {
 		many[fmt.Sprintf("f%02d", i)] = fmt.Sprintf(`{"n%02da": 1, "n%02db": 2, "n%02dc": 3}`, i, i, i)
 	}
-	got, faults := look(t, directory(t, many))
+	got, faults := collect(t, directory(t, many))
 	if len(got) != mostFacts || !strings.Contains(faults, "33 files") || !strings.Contains(faults, "96 facts") {
 		t.Errorf("%d facts, faults %s", len(got), faults)
 	}
@@ -122,7 +122,7 @@ func TestOnlyTheOwnersFiles(t *testing.T) {
 		if err := prepare(dir, file); err != nil {
 			t.Fatal(err)
 		}
-		got, faults := look(t, dir)
+		got, faults := collect(t, dir)
 		if got != nil || !strings.Contains(faults, name) {
 			t.Errorf("%s: %v, faults %s", name, got, faults)
 		}
@@ -146,7 +146,7 @@ func TestFactsOfExecutables(t *testing.T) {
 	} {
 		dir := directory(t, nil)
 		file := program(t, dir, "facts", script)
-		got, faults := look(t, dir)
+		got, faults := collect(t, dir)
 		if _, named := want.facts["who"]; named {
 			want.facts["who"] = file
 		}
@@ -161,7 +161,7 @@ func TestARelativeDirectory(t *testing.T) {
 	dir := directory(t, nil)
 	program(t, dir, "facts", `echo '{"a": "1"}'`)
 	t.Chdir(filepath.Dir(dir))
-	if got, faults := look(t, filepath.Base(dir)); faults != "" || got["a"] != "1" {
+	if got, faults := collect(t, filepath.Base(dir)); faults != "" || got["a"] != "1" {
 		t.Errorf("%v, faults %s", got, faults)
 	}
 }
@@ -173,7 +173,7 @@ func TestAnExecutableThatHangs(t *testing.T) {
 	program(t, dir, "hangs", "sleep 1000 & echo $! >"+pid+"; wait")
 	k := New(Config{FS: procfs.New("/proc"), Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	k.runTime = time.Second
-	h, faults := k.Look(t.Context())
+	h, faults := k.Collect(t.Context())
 	if !cmp.Equal(h.Facts, map[string]string{"good": "1"}) || len(faults) != 1 ||
 		!strings.Contains(faults[0].Error(), "has not ended within 1s") {
 		t.Errorf("%v, faults %v", h.Facts, faults)
@@ -201,7 +201,7 @@ func TestRunTellsChanges(t *testing.T) {
 	ran := map[string]result{}
 	step := func(run, want bool) {
 		t.Helper()
-		if got := k.set(k.look(t.Context(), ran, run)); got != want {
+		if got := k.set(k.collect(t.Context(), ran, run)); got != want {
 			t.Errorf("changed: %v, want %v: %+v", got, want, k.Host())
 		}
 	}

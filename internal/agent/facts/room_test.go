@@ -41,7 +41,7 @@ func TestFullDisks(t *testing.T) {
 		if c.full {
 			want = []string{small}
 		}
-		h, _ := k.Look(t.Context())
+		h, _ := k.Collect(t.Context())
 		if !slices.Equal(slices.Collect(maps.Keys(h.Full)), want) || h.Full[small] != k.Full(small) || (k.Full(small) != 0) != c.full || (k.Full(log) != 0) != c.full {
 			t.Errorf("%s: %v is full, since %d, its log since %d", c.what, h.Full, k.Full(small), k.Full(log))
 		}

@@ -50,17 +50,17 @@ type pendingProbe struct{ over, left bool }
 // within returns the answer of ask, which looks at path or below, as fileProber.look says; a late answer is dropped.
 func within[T any](p *fileProber, account, path string, ask func() T) (T, error) {
 	answer := new(T)
-	if err := p.look(account, path, func() { *answer = ask() }); err != nil {
+	if err := p.probe(account, path, func() { *answer = ask() }); err != nil {
 		return *new(T), err // a late answer may be under way
 	}
 	return *answer, nil
 }
 
-// look carries out ask, which looks at path or below. It fails if that takes longer than patience, and at once if an
+// probe carries out ask, which looks at path or below. It fails if that takes longer than patience, and at once if an
 // earlier look at the same path has not ended yet. Its error texts follow the path. account limits the number of
 // outstanding looks; root and the empty account may use all slots. It is not generic, because the agent would then hold
 // a copy for each kind of answer.
-func (p *fileProber) look(account, path string, ask func()) error {
+func (p *fileProber) probe(account, path string, ask func()) error {
 	if p.hangs(path) {
 		return errors.New("has not answered for a while: its file system hangs")
 	}

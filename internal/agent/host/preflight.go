@@ -20,7 +20,7 @@ import (
 // its former supervisor. Preflight may take some seconds if a file system or the name service is slow.
 func (h *Host) Preflight(of process.ID, spec *process.Spec, lines []instance.Line, adopts bool) error {
 	var l lack
-	look := h.runtime.look
+	look := h.runtime.preview
 	if adopts {
 		look = h.runtime.lookAdopting
 	}

@@ -72,7 +72,7 @@ func (d *runtimeDirs) make(id process.ID, name string, account launch.Account) (
 		d.drop(key)
 	}
 	if _, err := os.Lstat(filepath.Join(d.marks, key)); err != nil { // also if somebody has removed the mark
-		if err := d.note(key, name); err != nil {
+		if err := d.mark(key, name); err != nil {
 			return "", err
 		}
 	}
@@ -85,8 +85,8 @@ func (d *runtimeDirs) make(id process.ID, name string, account launch.Account) (
 	return path, nil
 }
 
-// note makes a mark. The caller holds the lock.
-func (d *runtimeDirs) note(key, name string) error {
+// mark records on disk that drover has made a directory. The caller holds the lock.
+func (d *runtimeDirs) mark(key, name string) error {
 	if err := os.MkdirAll(d.marks, 0o700); err != nil {
 		return fmt.Errorf("cannot note %s: %w", filepath.Join(d.root, name), err)
 	}
@@ -106,7 +106,7 @@ func (d *runtimeDirs) adopt(id process.ID, name string, account launch.Account) 
 	}
 	key := process.Hash(id)
 	d.drop(key)
-	return d.note(key, name)
+	return d.mark(key, name)
 }
 
 // adoptable reports whether a directory is one of an account that no process of drover has. The caller holds the lock.
@@ -127,11 +127,11 @@ func (d *runtimeDirs) lookAdopting(id process.ID, name string, account launch.Ac
 	if adoptable {
 		return filepath.Join(d.root, name), nil
 	}
-	return d.look(id, name, account)
+	return d.preview(id, name, account)
 }
 
-// look is make without an effect: it returns the directory that make would return, as far as that can be known.
-func (d *runtimeDirs) look(id process.ID, name string, _ launch.Account) (string, error) {
+// preview returns the directory that make would return, as far as that can be known, and changes nothing.
+func (d *runtimeDirs) preview(id process.ID, name string, _ launch.Account) (string, error) {
 	if d.marks == "" {
 		return "", errors.New("this agent makes none")
 	}

@@ -190,7 +190,7 @@ func (m *Monitor) round(ctx context.Context, present iter.Seq[Subject], sink Sin
 	if len(roots) > 0 {
 		var err error
 		uses, err = m.cfg.Trees.Measure(roots)
-		m.note(ctx, "processes could not be measured", err)
+		m.logOnce(ctx, "processes could not be measured", err)
 	}
 	readings := m.keep(subjects, uses)
 	if everybody {
@@ -208,11 +208,11 @@ func (m *Monitor) readGroups(ctx context.Context) {
 	if err == nil {
 		m.groups = groups
 	}
-	m.note(ctx, "cannot read process groups", err)
+	m.logOnce(ctx, "cannot read process groups", err)
 }
 
-// note logs a failure that was not there in the previous round.
-func (m *Monitor) note(ctx context.Context, message string, err error) {
+// logOnce logs a failure that was not there in the previous round.
+func (m *Monitor) logOnce(ctx context.Context, message string, err error) {
 	if err != nil && !m.failing[message] {
 		m.cfg.Log.ErrorContext(ctx, message, "error", err) //nolint:sloglint // one of two constants
 	}

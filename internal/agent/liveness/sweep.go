@@ -45,7 +45,7 @@ func (s *sweep) find() (alive []instance.Identity, err error) {
 	if err != nil {
 		return nil, err
 	}
-	look, err := s.look(grouped)
+	look, err := s.candidates(grouped)
 	if err != nil {
 		return nil, err
 	}
@@ -208,8 +208,8 @@ func (s *sweep) ask(alive []instance.Identity) {
 	}
 }
 
-// look returns all processes that can be members.
-func (s *sweep) look(grouped []int) (*look, error) {
+// candidates returns all processes that can be members.
+func (s *sweep) candidates(grouped []int) (*look, error) {
 	if !s.tree.Contained {
 		return s.looks.take()
 	}

@@ -13,7 +13,7 @@ import (
 func (store *Store) Look(id process.ID) {
 	if l := store.of(process.Hash(id)); l != nil {
 		for _, s := range l.streams {
-			store.look(s, time.Now(), latestPause)
+			store.boundAndMark(s, time.Now(), latestPause)
 		}
 	}
 }

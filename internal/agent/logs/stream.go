@@ -230,20 +230,20 @@ func (store *Store) lost(s *stream, from, to int64) {
 		return
 	}
 	m := mark{kind: markLost, at: time.Now().UnixMilli(), stream: s.index, from: from, to: to}
-	if err := s.log.note(&m); err != nil {
+	if err := s.log.addMark(&m); err != nil {
 		store.log.Warn("cannot note a loss", "log", s.path, "bytes", to-from, "error", err)
 	}
 }
 
-// note adds a mark.
-func (l *processLog) note(m *mark) error {
+// addMark adds a mark to the file of marks.
+func (l *processLog) addMark(m *mark) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.add(m)
+	return l.addMarkLocked(m)
 }
 
-// add is note for a caller who holds the lock. The lengths in marks never fall.
-func (l *processLog) add(m *mark) error {
+// addMarkLocked is addMark for a caller that holds the lock. The lengths in marks never fall.
+func (l *processLog) addMarkLocked(m *mark) error {
 	if m.kind == markTime || m.kind == markRun {
 		for i := range m.ends {
 			m.ends[i] = max(m.ends[i], l.marked[i])
@@ -285,7 +285,7 @@ func (l *processLog) begin(run string, now time.Time) error {
 		return err
 	}
 	m := mark{kind: markRun, at: now.UnixMilli(), ends: ends, number: l.number + 1, run: run}
-	if err := l.add(&m); err != nil {
+	if err := l.addMarkLocked(&m); err != nil {
 		return err
 	}
 	l.number, l.run = m.number, run
@@ -322,7 +322,7 @@ func (l *processLog) discard(run string) error {
 		return nil
 	}
 	l.known = false
-	return l.add(&mark{kind: markUndo, run: run})
+	return l.addMarkLocked(&mark{kind: markUndo, run: run})
 }
 
 // thin drops marks that no longer count; the caller holds the lock.

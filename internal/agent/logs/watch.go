@@ -114,7 +114,7 @@ func (store *Store) watchAtIntervals(ctx context.Context) error {
 		}
 		store.mu.Unlock()
 		for _, s := range all {
-			store.look(s, time.Now(), latestPause)
+			store.boundAndMark(s, time.Now(), latestPause)
 		}
 		select {
 		case <-tick.C:
@@ -186,7 +186,7 @@ func (store *Store) lookAt(active []*stream, now time.Time, guard bool) []*strea
 			left = append(left, s)
 			continue
 		}
-		grown, again := store.look(s, now, pause)
+		grown, again := store.boundAndMark(s, now, pause)
 		if !again {
 			s.active = false
 			continue
@@ -213,9 +213,9 @@ func (s *stream) pauseAfter(grown int64, now time.Time, guard bool) time.Duratio
 	return min(max(time.Duration(float64(room)/float64(2*grown)*float64(since)), soonest), guarded)
 }
 
-// look bounds a stream and marks its time, if the last mark is older than pause. It returns how much the stream has
-// grown, and whether to look again without another write.
-func (store *Store) look(s *stream, now time.Time, pause time.Duration) (grown int64, again bool) {
+// boundAndMark bounds a stream and marks its time, if the last mark is older than pause. It returns how much the stream
+// has grown, and whether to look again without another write.
+func (store *Store) boundAndMark(s *stream, now time.Time, pause time.Duration) (grown int64, again bool) {
 	var st unix.Stat_t
 	err := unix.Stat(s.path, &st)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || err == nil && (!regular(&st) || !s.named(&st)) {
@@ -250,7 +250,7 @@ func (store *Store) stamp(s *stream, now time.Time) {
 	size := s.size.Load()
 	m.ends[s.index] = size
 	l.mu.Lock()
-	err := l.add(&m)
+	err := l.addMarkLocked(&m)
 	if err == nil && l.marks > maxMarks {
 		err = l.thin()
 	}

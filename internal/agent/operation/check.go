@@ -88,7 +88,7 @@ func (n *session) staysUp(since time.Duration) (instance.Sighting, checkFailure,
 			return instance.Sighting{}, checkFailure{}, err
 		}
 	}
-	seen := n.look()
+	seen := n.findAndRecord()
 	if seen.Alive() {
 		return seen, checkFailure{}, nil
 	}
@@ -131,7 +131,7 @@ func (n *session) aliveUntil(end time.Duration, first instance.Sighting,
 		return first, checkFailure{}, nil
 	}
 	// The instance has ended, or there was no watch that could report its end.
-	seen := n.look()
+	seen := n.findAndRecord()
 	switch {
 	case died || !seen.Alive():
 		return instance.Sighting{}, death.explain(failed, seen), nil
@@ -146,7 +146,7 @@ func (n *session) aliveUntil(end time.Duration, first instance.Sighting,
 // appears, so that drover can explain its end. With first it returns as soon as an instance is alive.
 func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (instance.Sighting, error) {
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
-		seen := n.look()
+		seen := n.findAndRecord()
 		if seen.Alive() {
 			death.watch(*seen.ID)
 			n.appeared()
@@ -181,7 +181,7 @@ func (n *session) stopCheck(target instance.Identity, until time.Duration) (inst
 				return instance.Sighting{}, err
 			}
 		}
-		seen := n.look()
+		seen := n.findAndRecord()
 		if seen.Alive() && n.Clock() >= end && run != "" {
 			said, _ := n.heed(run)
 			end = Extended(said, since, until, end)

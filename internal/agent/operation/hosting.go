@@ -20,7 +20,7 @@ func (n *session) host() (Result, error) {
 	if _, err := n.beside(); err != nil {
 		return Result{}, err
 	}
-	seen := n.look()
+	seen := n.findAndRecord()
 	if err := n.mayHost(seen.PIDFile); err != nil {
 		return Result{}, err
 	}
@@ -49,7 +49,7 @@ func (n *session) unhost() (Result, error) {
 		return r, nil
 	}
 	n.spec = &n.subject.Record.Spec
-	n.look()
+	n.findAndRecord()
 	rec := n.record()
 	rec.Decide(false, process.WantNothing)
 	r.Change, r.Runtime = specstore.Change{Put: rec}, n.runtime
@@ -68,7 +68,7 @@ func (n *session) register() (Result, error) {
 // update stores the spec. It changes the limits of the running instance, and neither ends the instance nor changes the
 // hosting flag: only operations on the process do.
 func (n *session) update() (Result, error) {
-	n.look()
+	n.findAndRecord()
 	if err := n.mayLimit(); err != nil {
 		return Result{}, err
 	}

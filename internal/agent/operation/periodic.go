@@ -138,10 +138,10 @@ func (n *session) successor(run string, until time.Duration,
 	former *instance.Identity,
 ) (up bool, seen instance.Sighting, err error) {
 	if n.spec.Foreground() { // the command was the process
-		return false, n.look(), nil
+		return false, n.findAndRecord(), nil
 	}
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
-		if seen = n.look(); seen.Alive() && (former == nil || *seen.ID != *former) {
+		if seen = n.findAndRecord(); seen.Alive() && (former == nil || *seen.ID != *former) {
 			return true, seen, nil
 		}
 		left := n.left(until)
@@ -183,7 +183,7 @@ func (n *session) retry() (Result, error) {
 	n.spec = &n.subject.Record.Spec
 	text := successText("it is being started")
 	switch {
-	case n.look().Alive():
+	case n.findAndRecord().Alive():
 		text = successText("it is running; its budget of relaunches is full again")
 	case rec.Spec.Policy.Kind == process.Periodic:
 		text = successText("its timetable continues")

@@ -35,7 +35,7 @@ func (n *session) mayEnd(running instance.Sighting) error {
 // mayMakeRoom fails if a process could not start for which a removal would end this one: they are its copies, or
 // its command under another name.
 func (n *session) mayMakeRoom(followers []record.Follower) error {
-	if n.Preflight == nil || len(followers) == 0 || n.living(n.look()) == 0 {
+	if n.Preflight == nil || len(followers) == 0 || n.living(n.findAndRecord()) == 0 {
 		return nil
 	}
 	for _, f := range followers {
@@ -134,7 +134,7 @@ func (n *session) runsOn(err error) error {
 		return err
 	}
 	fate := "the process does not run"
-	if pid := n.living(n.look()); pid != 0 {
+	if pid := n.living(n.findAndRecord()); pid != 0 {
 		fate = fmt.Sprintf("pid %d runs on", pid)
 	}
 	return refused(known, "nothing was done: "+fate)

@@ -60,7 +60,7 @@ func (n *session) lookClosely() (instance.Sighting, *process.Instance) {
 			return instance.Sighting{ID: known, PIDFile: n.runtime.PIDFile, Matches: 1}, i
 		}
 	}
-	seen := n.look()
+	seen := n.findAndRecord()
 	if !seen.Alive() {
 		return seen, nil
 	}

@@ -110,12 +110,12 @@ func (n *session) readyCheck(st *record.Step, before *instance.Identity,
 		if last && n.spec.Notifies() && n.Notices != nil {
 			n.Notices.Settle()
 		}
-		seen := n.look()
+		seen := n.findAndRecord()
 		if n.spec.Foreground() && !seen.Alive() {
 			if n.lastWord(st); n.runtime.Process == nil {
 				return seen, n.deathOf(st).explain("not alive", seen), nil
 			}
-			seen = n.look()
+			seen = n.findAndRecord()
 		}
 		said, changed := n.heed(st.Run)
 		end, n.word = Extended(said, st.DoneAt, until, end), changed
@@ -132,7 +132,7 @@ func (n *session) readyCheck(st *record.Step, before *instance.Identity,
 				return seen, checkFailure{}, n.interruption()
 			}
 			if problem == nil {
-				if seen = n.look(); seen.Alive() {
+				if seen = n.findAndRecord(); seen.Alive() {
 					n.progress.Ready, n.answerer = true, check.Note()
 					n.save()
 					return seen, checkFailure{}, nil

@@ -103,7 +103,7 @@ func (n *session) relaunch() error {
 	var seen instance.Sighting
 	st, err := n.commandUnless("start", line, func() bool {
 		// Somebody else may have started the process since drover saw that it was gone.
-		if seen = n.look(); seen.Alive() || seen.Unsure() {
+		if seen = n.findAndRecord(); seen.Alive() || seen.Unsure() {
 			return true
 		}
 		n.clearTheWay()
@@ -145,7 +145,7 @@ func (n *session) appear(st *record.Step) error {
 	policy := n.spec.Policy
 	until := st.DoneAt + time.Duration(max(policy.StartCheckBegin, policy.StartCheckEnd))*time.Second
 	for pause := firstLook / 10; ; pause = min(2*pause, slowLook) {
-		seen := n.look()
+		seen := n.findAndRecord()
 		if seen.Alive() {
 			n.started(seen, st.Run)
 			return nil

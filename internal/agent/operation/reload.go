@@ -19,13 +19,13 @@ import (
 // a hosted process continues with the spec of the order. The end of the process is one like any other: its watch tells
 // it, and the runtime of the result is still that of the process.
 func (n *session) reload() (_ Result, err error) {
-	if n.spec.Preflight != nil && !n.force && n.step("reload") == nil && n.look().Alive() {
+	if n.spec.Preflight != nil && !n.force && n.step("reload") == nil && n.findAndRecord().Alive() {
 		if err := n.runsOn(n.preflightCommand()); err != nil {
 			return Result{}, err
 		}
 	}
 	death := &deathWatch{session: n}
-	if seen := n.look(); seen.Alive() {
+	if seen := n.findAndRecord(); seen.Alive() {
 		death.watch(*seen.ID)
 	}
 	defer func() {
@@ -94,7 +94,7 @@ func (n *session) readyAgain(st *record.Step) (instance.Sighting, checkFailure, 
 	}
 	death := &deathWatch{session: n}
 	defer death.stop()
-	seen := n.look()
+	seen := n.findAndRecord()
 	if !seen.Alive() {
 		return seen, death.explain("not alive", seen), nil
 	}
@@ -105,7 +105,7 @@ func (n *session) readyAgain(st *record.Step) (instance.Sighting, checkFailure, 
 // sendReload runs the reload command, or sends the reload signal of the spec to the main process.
 func (n *session) sendReload() (*record.Step, error) {
 	if name := n.spec.Commands.ReloadSignal; name != "" {
-		seen := n.look()
+		seen := n.findAndRecord()
 		if !seen.Alive() {
 			return nil, n.notRunning(string(process.Reload), n.name())
 		}
@@ -122,7 +122,7 @@ func (n *session) sendReload() (*record.Step, error) {
 		return nil, err
 	}
 	if !succeeded(st.Result) {
-		n.look()
+		n.findAndRecord()
 		return nil, n.commandFailed("reload_cmd", st.Result, "")
 	}
 	return st, nil
@@ -141,7 +141,7 @@ type reloadWatch struct {
 
 // watchReload begins the wait before the process is told to reload; nil if the process does not confirm a reload.
 func (n *session) watchReload() *reloadWatch {
-	n.look()
+	n.findAndRecord()
 	if !confirmsReload(n.spec) || n.Notices == nil || n.runtime.Process == nil || !n.runtime.Said.Socket {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (n *session) confirmed(w *reloadWatch, since time.Duration) (instance.Sight
 	defer death.stop()
 	for {
 		said, changed := n.heed(w.run)
-		seen := n.look()
+		seen := n.findAndRecord()
 		until, silent := since+limit, !w.expected && !said.Reloading
 		if silent {
 			until = since + min(limit, afterReload)

@@ -86,7 +86,7 @@ func (n *session) endBefore(before *instance.Identity) (*Result, error) {
 func (n *session) replace(before *instance.Identity) (notes []string, err error) {
 	former := n.subject.Runtime
 	if before != nil && n.step("restart") == nil {
-		n.note(*before)
+		n.recordMembers(*before)
 	}
 	notes, err = n.bringUp("restart", "restart_cmd", n.spec.Commands.Restart, before)
 	now := n.runtime.Process

@@ -105,9 +105,9 @@ func (n *session) others(among []instance.Identity) []instance.Identity {
 // mainOnly reports whether an end of the process spares the rest of its run.
 func (n *session) mainOnly() bool { return n.spec.StopScope() == process.ScopeProcess }
 
-// note records the members of the instance before it is ended or replaced: afterwards nobody can tell them. It keeps
-// the members that an earlier entry of the operation recorded.
-func (n *session) note(target instance.Identity) {
+// recordMembers records the members of the instance before it is ended or replaced: afterwards nobody can tell them. It
+// keeps the members that an earlier entry of the operation recorded.
+func (n *session) recordMembers(target instance.Identity) {
 	if n.mainOnly() {
 		return
 	}

@@ -73,7 +73,7 @@ func (n *session) checked(precheck func(before instance.Sighting) error) (*insta
 		}
 		return p.Before, nil
 	}
-	before := n.look()
+	before := n.findAndRecord()
 	if before.Unsure() {
 		return nil, unsure(before)
 	}
@@ -96,14 +96,14 @@ func (n *session) checked(precheck func(before instance.Sighting) error) (*insta
 	return before.ID, nil
 }
 
-// look finds the instance that runs now, and records it.
-func (n *session) look() instance.Sighting {
+// findAndRecord finds the instance that runs now, and records that instance in the runtime.
+func (n *session) findAndRecord() instance.Sighting {
 	s := n.find()
 	n.sighted(s)
 	return s
 }
 
-// find is look without a record.
+// find is findAndRecord without the record.
 func (n *session) find() instance.Sighting {
 	rt := n.runtime
 	if n.op.Name() != process.Reload && n.op.Name() != process.Signal {

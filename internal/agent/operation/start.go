@@ -71,7 +71,7 @@ func (n *session) beside() (*instance.Copy, error) {
 	if n.wire || n.spec.Stop == nil || n.wish == process.StartBeside || n.progress.Checked {
 		return nil, nil //nolint:nilnil // there is nothing to take over
 	}
-	if seen := n.look(); seen.Alive() || seen.Unsure() || seen.Doubt != "" && n.copyPID == 0 {
+	if seen := n.findAndRecord(); seen.Alive() || seen.Unsure() || seen.Doubt != "" && n.copyPID == 0 {
 		return nil, nil //nolint:nilnil // the pre-check decides
 	}
 	running := slices.DeleteFunc(n.Trees.Copies(n.spec, n.copyPID, n.kept()), func(c instance.Copy) bool {
@@ -393,7 +393,7 @@ func (n *session) endStarted(st *record.Step) (note string) {
 		Root: st.Child, Run: st.Run, Left: n.leftBy(true), Spared: n.othersAnd(n.progress.Before),
 	}
 	problem, _ := n.endScope(s, 0)
-	n.look()
+	n.findAndRecord()
 	return join(problem, endedText("drover ended the processes that it had started", n.ended[known:]))
 }
 
@@ -411,7 +411,7 @@ func (n *session) othersAnd(one *instance.Identity) func([]instance.Identity) []
 // abandon ends what a start has started if a kill ended its check and the process is not alive: otherwise processes
 // would run that nobody knows.
 func (n *session) abandon(st *record.Step, err error) error {
-	if known := process.CauseOf(err); known == process.CauseStopped && !n.look().Alive() {
+	if known := process.CauseOf(err); known == process.CauseStopped && !n.findAndRecord().Alive() {
 		n.endStarted(st)
 	}
 	return err
@@ -421,7 +421,7 @@ func (n *session) abandon(st *record.Step, err error) error {
 // keeps and watches that instance, and so launches no second one. drover may not recognise the instance before it has
 // executed its program.
 func (n *session) undo(st *record.Step, field string, before *instance.Identity) error {
-	seen := n.look()
+	seen := n.findAndRecord()
 	if before != nil && !st.Result.TimedOut {
 		var err error
 		if _, seen, err = n.successor(st.Run, n.Clock()+n.checkTime(), before); err != nil {

@@ -204,7 +204,7 @@ type endResult struct {
 // its run. The error says why drover could not try.
 func (n *session) takeDown(way endMethod, target instance.Identity) (endResult, error) {
 	run := n.runOf(target)
-	n.note(target)
+	n.recordMembers(target)
 	since, down := n.Clock(), endResult{}
 	if way.grace && n.spec.Stop != nil {
 		return n.stopBySteps(way, target, run)
@@ -218,12 +218,12 @@ func (n *session) takeDown(way endMethod, target instance.Identity) (endResult, 
 		}
 		if !succeeded(st.Result) {
 			down.err = n.commandFailed(way.field, st.Result, "")
-			if down.seen = n.look(); down.seen.Alive() {
+			if down.seen = n.findAndRecord(); down.seen.Alive() {
 				return down, nil
 			}
 		}
 		since, down.note = st.DoneAt, n.unknownStatus(way.field, st.Result)
-		n.note(target) // what the instance has started meanwhile
+		n.recordMembers(target) // what the instance has started meanwhile
 	}
 	if down.err == nil {
 		var err error
@@ -247,7 +247,7 @@ func (n *session) takeDown(way endMethod, target instance.Identity) (endResult, 
 	default:
 		problem, _ = n.endScope(n.scopeOf(target, run), 0)
 	}
-	n.look()
+	n.findAndRecord()
 	if problem != "" && down.err == nil {
 		text := fmt.Sprintf("pid %d is gone, but drover %s", target.PID, problem)
 		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
@@ -284,7 +284,7 @@ func (n *session) stopBySteps(way endMethod, target instance.Identity, run strin
 		text := fmt.Sprintf("pid %d is gone, but drover %s", target.PID, problem)
 		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
 	}
-	n.look()
+	n.findAndRecord()
 	return down, nil
 }
 
@@ -299,7 +299,7 @@ func (n *session) stopCommand(way endMethod, target instance.Identity, down *end
 	if !succeeded(st.Result) {
 		failed, until = n.commandFailed(way.field, st.Result, "").Error(), st.DoneAt
 	}
-	n.note(target) // what the instance has started meanwhile
+	n.recordMembers(target) // what the instance has started meanwhile
 	down.seen, err = n.stopCheck(target, until)
 	return failed, err
 }

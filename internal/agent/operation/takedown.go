@@ -88,6 +88,6 @@ func (n *session) end(target instance.Identity) (note string, err error) {
 	} else if left, _ := n.endScope(s, 0); left != "" {
 		note = left
 	}
-	n.look()
+	n.findAndRecord()
 	return note, nil
 }

@@ -153,7 +153,7 @@ func (i *Intake) answer(ctx context.Context, questions []record.Entry, receipt *
 			open = append(open, n)
 		}
 	}
-	isNoted, err := i.note(questions, open)
+	isNoted, err := i.storeOpen(questions, open)
 	if err != nil {
 		i.cfg.Log.Error("cannot store queries", "error", err)
 	}
@@ -188,9 +188,9 @@ func (i *Intake) answer(ctx context.Context, questions []record.Entry, receipt *
 	}
 }
 
-// note stores the open queries for the next agent. It must precede the report with their answers: if that report were
-// acknowledged first, the stored query would stay.
-func (i *Intake) note(questions []record.Entry, open []int) (noted map[string]bool, err error) {
+// storeOpen stores the open queries for the next agent. It must precede the report with their answers: if that report
+// were acknowledged first, the stored query would stay.
+func (i *Intake) storeOpen(questions []record.Entry, open []int) (noted map[string]bool, err error) {
 	if len(open) == 0 {
 		return nil, nil
 	}

@@ -265,7 +265,7 @@ func (pr *Prober) carryOut(j job, sink Sink) {
 	default:
 		r = pr.question(j.ctx, j.entry.id, j.spec, j.line, j.limit)
 	}
-	a, about, ok := pr.note(j, r)
+	a, about, ok := pr.record(j, r)
 	if ok && sink != nil {
 		sink.Answered(j.entry.id, about.Instance, about.Revision, j.kind == health, a)
 	}
@@ -281,9 +281,9 @@ func (pr *Prober) carryOut(j job, sink Sink) {
 	pr.arrange(j.entry)
 }
 
-// note stores an answer and returns its subject. ok is false if the answer no longer counts: the process was dropped
+// record stores an answer and returns its subject. ok is false if the answer no longer counts: the process was dropped
 // or replaced, or the agent stops.
-func (pr *Prober) note(j job, r reply) (a process.Answer, about Subject, ok bool) {
+func (pr *Prober) record(j job, r reply) (a process.Answer, about Subject, ok bool) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	e := j.entry

@@ -73,7 +73,7 @@ func NewSampler(f FS, cpus int) *Sampler {
 // since the last Instance at least a second ago; at the first look it covers the whole life of the process. Version
 // and Health stay empty. The error is fs.ErrNotExist if the process has ended.
 func (s *Sampler) Instance(id instance.Identity) (i process.Instance, moved bool, err error) {
-	p, stat, err := s.look(id)
+	p, stat, err := s.statAlive(id)
 	if err != nil {
 		return process.Instance{}, false, fmt.Errorf("cannot sample process %d: %w", id.PID, err)
 	}
@@ -137,7 +137,7 @@ type Use struct {
 // Use returns only the CPU time and the memory of a process. It takes one system call if the handle is open. The error
 // is fs.ErrNotExist if the process has ended.
 func (s *Sampler) Use(id instance.Identity) (Use, error) {
-	_, stat, err := s.look(id)
+	_, stat, err := s.statAlive(id)
 	if err != nil {
 		return Use{}, fmt.Errorf("cannot sample process %d: %w", id.PID, err)
 	}
@@ -148,7 +148,7 @@ func (s *Sampler) Use(id instance.Identity) (Use, error) {
 // signal has stopped it differs from the last Instance, or whether there was no Instance yet. It costs as little as
 // Use.
 func (s *Sampler) Glance(id instance.Identity) (alive, moved bool) {
-	p, stat, err := s.look(id)
+	p, stat, err := s.statAlive(id)
 	if err != nil {
 		return false, false
 	}
@@ -175,9 +175,9 @@ func (s *Sampler) moved(p *sample, stat Stat, total int64) bool {
 	return now.MovedFrom(process.Usage{CPU: p.cpu, Mem: p.mem})
 }
 
-// look checks whether the process id is alive. It reads as little as possible, because it runs for every process of
-// the host.
-func (s *Sampler) look(id instance.Identity) (*sample, Stat, error) {
+// statAlive checks whether the process id is alive. It reads as little as possible, because it runs for every process
+// of the host.
+func (s *Sampler) statAlive(id instance.Identity) (*sample, Stat, error) {
 	boot, err := s.fs.BootID()
 	if err != nil {
 		return nil, Stat{}, err

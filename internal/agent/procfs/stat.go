@@ -148,18 +148,19 @@ type numbersOf struct{ bad error }
 
 func (n *numbersOf) signed(word []byte) int64 {
 	v, err := strconv.ParseInt(string(word), 10, 64)
-	n.note(word, err)
+	n.recordError(word, err)
 	return v
 }
 
 // unsigned parses numbers that may exceed 2^63, such as the size of an address space.
 func (n *numbersOf) unsigned(word []byte) uint64 {
 	v, err := strconv.ParseUint(string(word), 10, 64)
-	n.note(word, err)
+	n.recordError(word, err)
 	return v
 }
 
-func (n *numbersOf) note(word []byte, err error) {
+// recordError keeps the last word that is not a number.
+func (n *numbersOf) recordError(word []byte, err error) {
 	if err != nil {
 		n.bad = fmt.Errorf("unexpected number %q in stat", word)
 	}

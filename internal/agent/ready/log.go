@@ -56,7 +56,7 @@ var errNoFile = errors.New("not a regular file")
 // its beginning.
 func (t *tail) find(line *pattern.Pattern) (found bool, err error) {
 	err = t.visit(t.log.Path, func(way *trail.Trail) (err error) {
-		found, err = t.look(way, line)
+		found, err = t.readFile(way, line)
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +65,8 @@ func (t *tail) find(line *pattern.Pattern) (found bool, err error) {
 	return found, err
 }
 
-func (t *tail) look(way *trail.Trail, line *pattern.Pattern) (bool, error) {
+// readFile reports whether the new lines of the log have a match. It begins anew if the file was replaced or truncated.
+func (t *tail) readFile(way *trail.Trail, line *pattern.Pattern) (bool, error) {
 	if !way.IsRegular() {
 		return false, errNoFile
 	}

@@ -58,7 +58,7 @@ func (s *Store) putQuestions(entries []record.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	return s.note(func(tx *bbolt.Tx) error {
+	return s.writeUnsynced(func(tx *bbolt.Tx) error {
 		asked := tx.Bucket([]byte(bucketAsked))
 		for _, e := range entries {
 			if err := putJSON(asked, []byte(e.Item), e); err != nil {
@@ -82,7 +82,7 @@ func (s *Store) dropQuestions(items []string) (others []string, err error) {
 	if len(answered) == 0 {
 		return others, nil
 	}
-	err = s.note(func(tx *bbolt.Tx) error {
+	err = s.writeUnsynced(func(tx *bbolt.Tx) error {
 		asked := tx.Bucket([]byte(bucketAsked))
 		for _, item := range answered {
 			if err := asked.Delete([]byte(item)); err != nil {

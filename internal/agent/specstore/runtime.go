@@ -14,7 +14,7 @@ import (
 
 // PutRuntime stores the runtime of a process. It does not wait for the disk.
 func (s *Store) PutRuntime(id process.ID, r record.Runtime) error {
-	err := s.note(func(tx *bbolt.Tx) error {
+	err := s.writeUnsynced(func(tx *bbolt.Tx) error {
 		return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(process.Hash(id)), r)
 	})
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Store) PutRuntime(id process.ID, r record.Runtime) error {
 
 // DeleteRuntime forgets it.
 func (s *Store) DeleteRuntime(id process.ID) error {
-	return s.note(func(tx *bbolt.Tx) error {
+	return s.writeUnsynced(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketRuntime)).Delete([]byte(process.Hash(id)))
 	})
 }
@@ -46,7 +46,7 @@ func (s *Store) GetRuntime(id process.ID) (record.Runtime, error) {
 // PutProgress stores the progress of an item, or of a relaunch under the key of its process. It does not wait for the
 // disk.
 func (s *Store) PutProgress(item string, p record.Progress) error {
-	err := s.note(func(tx *bbolt.Tx) error {
+	err := s.writeUnsynced(func(tx *bbolt.Tx) error {
 		return putJSON(tx.Bucket([]byte(bucketSteps)), []byte(item), p)
 	})
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Store) DropProgress(item string) error {
 	if err != nil || !noted {
 		return err
 	}
-	return s.note(func(tx *bbolt.Tx) error {
+	return s.writeUnsynced(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketSteps)).Delete([]byte(item))
 	})
 }
@@ -88,7 +88,7 @@ func (s *Store) DropProgress(item string) error {
 // current offset. If the two differ, the wall clock was stepped.
 func (s *Store) ClockOffset(now time.Duration) (time.Duration, error) {
 	first := now
-	err := s.note(func(tx *bbolt.Tx) error {
+	err := s.writeUnsynced(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket([]byte(bucketMeta))
 		if data := meta.Get([]byte(keyClock)); data != nil {
 			first = time.Duration(binary.BigEndian.Uint64(data))

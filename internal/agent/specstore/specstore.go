@@ -220,8 +220,8 @@ func (s *Store) write(apply func(tx *bbolt.Tx) error) error {
 	return s.reserve.Urgent(func() error { return s.synced.update(apply) })
 }
 
-// note applies a change to the runtime file, and does not wait for the disk. It may use the reserve too.
-func (s *Store) note(apply func(tx *bbolt.Tx) error) error {
+// writeUnsynced applies a change to the runtime file, and does not wait for the disk. It may use the reserve too.
+func (s *Store) writeUnsynced(apply func(tx *bbolt.Tx) error) error {
 	return s.reserve.Urgent(func() error { return s.unsynced.update(apply) })
 }
 

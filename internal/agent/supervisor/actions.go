@@ -220,7 +220,7 @@ func (r *runner) firstLook(ctx context.Context) {
 
 // lookAround is look that also finds a run that is not on record, so that no second one is started beside it.
 func (r *runner) lookAround() instance.Sighting {
-	seen := r.look()
+	seen := r.find()
 	if seen.Alive() || r.proc.Record == nil || !r.proc.Record.Hosted {
 		return seen
 	}

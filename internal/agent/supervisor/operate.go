@@ -402,7 +402,7 @@ func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *re
 		r.pendingStopByPeer(by)
 	case operation.Untouched:
 	}
-	r.sighted(r.look())
+	r.sighted(r.find())
 	r.stepAndTell(ctx, lifecycle.Ended{Alive: r.proc.Runtime.Process != nil}, func(c story.Change) []process.Event {
 		if fate != operation.Down || r.proc.Record == nil {
 			return nil

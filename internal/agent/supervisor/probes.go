@@ -135,7 +135,7 @@ func (r *runner) review(ctx context.Context) {
 	if r.proc.Machine.State == lifecycle.Running {
 		r.compare(ctx)
 		if r.proc.Record.Spec.Policy.Instances > 1 {
-			if seen := r.look(); seen.Alive() && *seen.ID == *r.proc.Runtime.Process {
+			if seen := r.find(); seen.Alive() && *seen.ID == *r.proc.Runtime.Process {
 				r.proc.Runtime.Matches = seen.Matches
 				r.countInstances()
 			}

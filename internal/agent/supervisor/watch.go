@@ -62,7 +62,7 @@ func (r *runner) exited(ctx context.Context, who instance.Identity, exit livenes
 	if r.goesOn(ctx, was) {
 		return
 	}
-	seen := r.look()
+	seen := r.find()
 	if !seen.Alive() && run != "" && r.proc.KeepsRuns() {
 		r.awaitSuccessor(ctx, who, was)
 		return
@@ -258,7 +258,7 @@ func (r *runner) relist(ctx context.Context) {
 		r.step(ctx, lifecycle.Missed{})
 		return
 	}
-	seen := r.look()
+	seen := r.find()
 	r.sighted(seen)
 	switch {
 	case seen.Alive() && (before == nil || *before != *seen.ID):
@@ -269,7 +269,8 @@ func (r *runner) relist(ctx context.Context) {
 	}
 }
 
-func (r *runner) look() instance.Sighting {
+// find looks for the instance of the process, as its record says; the zero value without a record.
+func (r *runner) find() instance.Sighting {
 	if r.proc.Record == nil {
 		return instance.Sighting{}
 	}

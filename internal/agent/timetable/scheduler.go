@@ -134,7 +134,7 @@ func (s *Scheduler) Run(ctx context.Context, sink Sink) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		for _, call := range s.look() {
+		for _, call := range s.takeDue() {
 			call(sink)
 		}
 		if sleep, ok := s.sleep(); ok {
@@ -163,9 +163,9 @@ func (s *Scheduler) sleep() (time.Duration, bool) {
 	return min(max(s.queue[0].due.Sub(s.cfg.Now()), 0), longestSleep), true
 }
 
-// look handles the runs that are due and queues their successors. It returns the calls to the sink, in the order of
+// takeDue handles the runs that are due and queues their successors. It returns the calls to the sink, in the order of
 // the runs.
-func (s *Scheduler) look() []func(Sink) {
+func (s *Scheduler) takeDue() []func(Sink) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, moment := s.cfg.Now().Round(0), time.Now()

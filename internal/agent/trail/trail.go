@@ -129,7 +129,7 @@ func (w *walk) enter(name string) error {
 	if name != "/" {
 		w.names = append(w.names, name)
 	}
-	_, err = w.note(fd, w.path(""))
+	_, err = w.recordStep(fd, w.path(""))
 	return err
 }
 
@@ -142,7 +142,7 @@ func (w *walk) step(name string, last bool) (target string, err error) {
 	if err != nil {
 		return "", err
 	}
-	info, err := w.note(fd, w.path(name))
+	info, err := w.recordStep(fd, w.path(name))
 	if err == nil && info.Mode&unix.S_IFMT == unix.S_IFLNK {
 		defer unix.Close(fd) //nolint:errcheck // nothing was written
 		return readlink(fd)
@@ -175,8 +175,8 @@ func (w *walk) path(name string) string {
 	return "/" + path.Join(path.Join(w.names...), name)
 }
 
-// note records a step.
-func (w *walk) note(fd int, name string) (info unix.Stat_t, err error) {
+// recordStep records a step.
+func (w *walk) recordStep(fd int, name string) (info unix.Stat_t, err error) {
 	if len(w.dirs) > maxDepth || len(w.steps) >= maxSteps || len(name) >= unix.PathMax {
 		return info, syscall.ENAMETOOLONG
 	}

@@ -174,7 +174,7 @@ func (u *Upgrader) tell() {
 	told := *v
 	told.Untold = false
 	u.state.Verdict = &told
-	u.note("that the host went back")
+	u.saveState("that the host went back")
 }
 
 // endProbation notes that the version in use has run for long enough.
@@ -183,11 +183,11 @@ func (u *Upgrader) endProbation() {
 		return
 	}
 	u.state.Probation = nil
-	u.note("the end of a probation")
+	u.saveState("the end of a probation")
 }
 
-// note stores the state. If it cannot, the next start sees the former one.
-func (u *Upgrader) note(what string) {
+// saveState stores the state. If it cannot, the next start sees the former one.
+func (u *Upgrader) saveState(what string) {
 	if err := save(u.cfg.Dir, u.state); err != nil {
 		u.cfg.Log.Error("cannot note the state of upgrades", "missing", what, "error", err)
 	}
@@ -379,7 +379,7 @@ func (u *Upgrader) finish(ctx context.Context, e *record.Entry, outcome process.
 	u.cfg.Log.Info("upgrade ended", "item", e.Item, "fault", outcome.Fault, "text", outcome.Text)
 	if u.state.Fetching == e.Item {
 		u.state.Fetching = ""
-		u.note("the end of an upgrade")
+		u.saveState("the end of an upgrade")
 	}
 	u.mu.Lock()
 	u.verdict = &Verdict{Item: e.Item, Version: e.Op.Version(), Fault: outcome.Fault, Text: outcome.Text}

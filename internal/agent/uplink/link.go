@@ -156,8 +156,8 @@ type answerWatchdog struct {
 	patience time.Duration // 0 means watchdogTimeout
 }
 
-// note records the result of a report that was sent at sent, and reports whether to doubt the link.
-func (w *answerWatchdog) note(err error, sent, now time.Time) bool {
+// recordResult records the result of a report that was sent at sent, and reports whether to doubt the link.
+func (w *answerWatchdog) recordResult(err error, sent, now time.Time) bool {
 	if w.since.IsZero() {
 		w.since = sent
 	}
@@ -200,7 +200,7 @@ func (l *Link) Report(ctx context.Context, data []byte) ([]byte, error) {
 		return conn.Request(ctx, subject, sealed)
 	}, data)
 	l.mu.Lock()
-	doubted := l.watchdog.note(err, sent, time.Now())
+	doubted := l.watchdog.recordResult(err, sent, time.Now())
 	if err == nil && l.announced {
 		l.sealing.Taken()
 		l.announced = false

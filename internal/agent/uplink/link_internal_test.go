@@ -15,7 +15,7 @@ func TestAnswerWatchdog(t *testing.T) {
 	after := func(d time.Duration, err error) bool {
 		sent := now
 		now = now.Add(d)
-		return u.note(err, sent, now)
+		return u.recordResult(err, sent, now)
 	}
 	for i, c := range []struct {
 		after time.Duration

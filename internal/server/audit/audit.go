@@ -78,7 +78,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-tick.C:
-			r.note(false)
+			r.queueDue(false)
 			if err := r.flush(ctx); err != nil && ctx.Err() == nil {
 				r.log.ErrorContext(ctx, "cannot write audit rows yet, retrying", "error", err)
 			}
@@ -86,7 +86,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			r.mu.Lock()
 			r.running = false
 			r.mu.Unlock()
-			r.note(true)
+			r.queueDue(true)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 			defer cancel()
 			if err := r.flush(ctx); err != nil {
@@ -97,8 +97,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// note queues the counted denials and reads that are due, or all.
-func (r *Recorder) note(all bool) {
+// queueDue queues the counted denials and reads that are due, or all.
+func (r *Recorder) queueDue(all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rows = append(r.rows, r.denials.due(time.Now(), all)...)

@@ -145,7 +145,7 @@ func (g *Driver) seed(ctx context.Context) (err error) {
 		}
 		for i := range events {
 			if events[i].Cursor <= g.cursor { // Step reads the others
-				g.note(&events[i])
+				g.addEvent(&events[i])
 			}
 		}
 		if next == (store.EventMark{}) {
@@ -164,7 +164,8 @@ func (g *Driver) kinds() []process.EventKind {
 	return kinds
 }
 
-func (g *Driver) note(e *store.StoredEvent) {
+// addEvent counts an event: as an update of a process, as a start after its breaker opened, or as a failure.
+func (g *Driver) addEvent(e *store.StoredEvent) {
 	id := of(e.Event.Process)
 	if e.Event.Kind == process.EventUpdated || e.Event.Kind == process.EventStarted {
 		if g.fresh[id] == nil {
@@ -246,7 +247,7 @@ func (g *Driver) read(ctx context.Context) error {
 			return err
 		}
 		for i := range events {
-			g.note(&events[i])
+			g.addEvent(&events[i])
 		}
 		if next == g.cursor {
 			break

@@ -144,7 +144,7 @@ func quoted(word string) string {
 
 // of returns a difference that somebody made by a revision.
 func of(kind string, p *store.Placement) v1.Difference {
-	return v1.Difference{Kind: kind, App: p.App, User: p.User, Through: p.Through, At: moment(p.At)}
+	return v1.Difference{Kind: kind, App: p.App, User: p.User, Through: p.Through, At: timeOrNil(p.At)}
 }
 
 // changed returns how the spec on the host differs from the file.
@@ -183,7 +183,7 @@ func (c *Case) missed() (d v1.Difference) {
 	case c.Selected != nil:
 		s := c.Selected
 		d = v1.Difference{
-			Kind: v1.DriftMissed, App: s.App, User: s.User, Through: v1.ThroughSelection, At: moment(s.At),
+			Kind: v1.DriftMissed, App: s.App, User: s.User, Through: v1.ThroughSelection, At: timeOrNil(s.At),
 			Text: "the host does not have the spec of its selection",
 		}
 	default:
@@ -202,7 +202,7 @@ func (c *Case) lacking() []v1.Difference {
 	case c.Filed != nil && c.Filed.Ended != nil && !store.ByFile(c.Filed.Ended.Through):
 		e := c.Filed.Ended
 		d = v1.Difference{
-			Kind: v1.DriftPerson, App: e.App, User: e.User, Through: e.Through, At: moment(e.At),
+			Kind: v1.DriftPerson, App: e.App, User: e.User, Through: e.Through, At: timeOrNil(e.At),
 			Text: "somebody has removed the process on this host",
 		}
 	case c.Selected != nil:
@@ -220,7 +220,7 @@ func (c *Case) lacking() []v1.Difference {
 func (c *Case) left() []v1.Difference {
 	e := c.Left
 	return []v1.Difference{c.item(v1.Difference{
-		Kind: v1.DriftMissed, App: e.App, User: e.User, Through: e.Through, At: moment(e.At),
+		Kind: v1.DriftMissed, App: e.App, User: e.User, Through: e.Through, At: timeOrNil(e.At),
 		Text: fmt.Sprintf("revision %d has removed the process, and the host still has it", e.Number),
 		Mend: c.on("stop") + " && " + c.on("unregister"),
 	})}
@@ -254,7 +254,7 @@ func (c *Case) person() []v1.Difference {
 		}
 	}
 	if since > 0 {
-		d.At = moment(time.UnixMilli(since).UTC())
+		d.At = timeOrNil(time.UnixMilli(since).UTC())
 	}
 	return []v1.Difference{c.item(d)}
 }
@@ -358,8 +358,8 @@ func text(value string) any {
 	return value
 }
 
-// moment returns a time, nil for the zero time.
-func moment(t time.Time) *time.Time {
+// timeOrNil returns a time, nil for the zero time.
+func timeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

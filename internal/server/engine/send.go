@@ -84,18 +84,18 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 	}
 	log := s.log.With("agent", agent, "items", len(items))
 	if s.directory.Presence(agent, s.clock.now()).Away && s.gone(ctx, agent) {
-		s.note(ctx, log, s.nobody(context.WithoutCancel(ctx), log, agent, items))
+		s.logFailure(ctx, log, s.nobody(context.WithoutCancel(ctx), log, agent, items))
 		return nil
 	}
 	groups, err := s.groups(ctx, agent, items)
 	if err != nil {
-		s.note(ctx, log, err)
+		s.logFailure(ctx, log, err)
 		return nil
 	}
 	issued := s.clock.now()
 	manifest, err := s.encode(issued, items, groups)
 	if err != nil {
-		s.note(ctx, log, s.refuse(ctx, items, err.Error()))
+		s.logFailure(ctx, log, s.refuse(ctx, items, err.Error()))
 		return nil
 	}
 	attempt, cancel := context.WithTimeout(ctx, s.patience(issued, items))
@@ -107,13 +107,13 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 	var receipt wire.Receipt
 	switch {
 	case errors.Is(err, ErrNobody):
-		s.note(ctx, log, s.unsent(ctx, agent, issued, items))
+		s.logFailure(ctx, log, s.unsent(ctx, agent, issued, items))
 		return nil
 	case err == nil:
 		receipt, err = wire.ReadReceipt(reply)
 	}
 	if err != nil {
-		s.note(ctx, log, s.unheard(ctx, issued, items))
+		s.logFailure(ctx, log, s.unheard(ctx, issued, items))
 		hangs := errors.Is(err, context.DeadlineExceeded) && s.gone(running, agent)
 		if hangs {
 			s.directory.Lost(agent, s.clock.now())
@@ -121,8 +121,8 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 		log.InfoContext(ctx, "sent items, but received no receipt", "agent_hangs", hangs, "error", err)
 		return nil
 	}
-	s.note(ctx, log, s.heard(ctx, agent, issued))
-	return func() { s.note(ctx, log, s.receive(ctx, log, agent, items, receipt)) }
+	s.logFailure(ctx, log, s.heard(ctx, agent, issued))
+	return func() { s.logFailure(ctx, log, s.receive(ctx, log, agent, items, receipt)) }
 }
 
 // patience is how long the sender waits for a receipt. For items whose deadlines are near, it ends before the
@@ -156,8 +156,8 @@ func (s *sender) heard(ctx context.Context, agent string, issued time.Time) erro
 	return s.store.PutAbsence(ctx, absence)
 }
 
-// note logs a failed write. There is no caller to return it to; the end of the lease makes the items due again.
-func (s *sender) note(ctx context.Context, log *slog.Logger, err error) {
+// logFailure logs a failed write. There is no caller to return it to; the end of the lease makes the items due again.
+func (s *sender) logFailure(ctx context.Context, log *slog.Logger, err error) {
 	if err != nil {
 		log.ErrorContext(ctx, "cannot store the result of a send", "error", err)
 	}
@@ -344,7 +344,7 @@ func (s *sender) giveUpWaiting(ctx context.Context, agent string, created time.T
 	log := s.log.With("agent", agent)
 	outcome := task.Next(task.Item{}, task.Unreachable{}, created).Outcome
 	tasks, err := s.store.EndWaiting(context.WithoutCancel(ctx), agent, created, *outcome)
-	if s.note(ctx, log, err); len(tasks) > 0 {
+	if s.logFailure(ctx, log, err); len(tasks) > 0 {
 		log.InfoContext(ctx, "gave up items that waited for older ones: the agent is not connected", "tasks", len(tasks))
 		s.finished(tasks)
 	}
@@ -407,7 +407,7 @@ func (s *sender) cancel(ctx context.Context, agent string, items []store.Item) {
 	}
 	manifest, err := m.Encode()
 	if err != nil {
-		s.note(ctx, log, err)
+		s.logFailure(ctx, log, err)
 		return
 	}
 	attempt, cancel := context.WithTimeout(ctx, s.timeout)
@@ -419,7 +419,7 @@ func (s *sender) cancel(ctx context.Context, agent string, items []store.Item) {
 	}
 	receipt, err := wire.ReadReceipt(reply)
 	if err != nil {
-		s.note(ctx, log, err)
+		s.logFailure(ctx, log, err)
 		return
 	}
 	var heard []string
@@ -428,5 +428,5 @@ func (s *sender) cancel(ctx context.Context, agent string, items []store.Item) {
 			heard = append(heard, items[i].ID)
 		}
 	}
-	s.note(ctx, log, s.store.CancelHeard(context.WithoutCancel(ctx), heard))
+	s.logFailure(ctx, log, s.store.CancelHeard(context.WithoutCancel(ctx), heard))
 }

@@ -17,9 +17,9 @@ func (e *Engine) Look() {
 	e.sweep.wake.raise()
 }
 
-// look checks at intervals for changes by other engines that sent no notice. An engine that died leaves items leased,
-// which are due when the lease ends.
-func (e *Engine) look(ctx context.Context) {
+// pollOtherEngines checks at intervals for changes by other engines that sent no notice. An engine that died leaves
+// items leased, which are due when the lease ends.
+func (e *Engine) pollOtherEngines(ctx context.Context) {
 	if e.shared.Look == 0 {
 		return
 	}

@@ -85,7 +85,7 @@ func (t *Teller) Look(ctx context.Context) error {
 		if p.LastSeen.IsZero() { // it may have joined, or joined again, a moment ago
 			p.Since = later(p.Since, known[a.Key])
 		}
-		if err := t.look(ctx, a.Key, p, now); err != nil {
+		if err := t.tellPresence(ctx, a.Key, p, now); err != nil {
 			return err
 		}
 	}
@@ -126,8 +126,8 @@ func (t *Teller) read(ctx context.Context) error {
 	}
 }
 
-// look tells of one agent what is different from what was told.
-func (t *Teller) look(ctx context.Context, key string, p Presence, now time.Time) error {
+// tellPresence tells of one agent what is different from what was told.
+func (t *Teller) tellPresence(ctx context.Context, key string, p Presence, now time.Time) error {
 	switch {
 	case p.Settling || !p.Joined:
 		return nil

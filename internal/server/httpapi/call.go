@@ -158,7 +158,8 @@ type readiness struct {
 // readyTime is how long an answer stays valid.
 const readyTime = time.Second
 
-func (r *readiness) look(ready func() error) error {
+// check asks ready, or returns the last answer if that is younger than readyTime.
+func (r *readiness) check(ready func() error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := time.Now(); r.at.IsZero() || now.Sub(r.at) >= readyTime {
@@ -169,7 +170,7 @@ func (r *readiness) look(ready func() error) error {
 }
 
 func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
-	if err := s.readiness.look(s.Ready); err != nil {
+	if err := s.readiness.check(s.Ready); err != nil {
 		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": err.Error()})
 		return
 	}

@@ -77,7 +77,7 @@ func Open(ctx context.Context, cfg Config) (*Watch, error) {
 		return nil, fmt.Errorf("cannot read %s: %w: remove it, and the server takes the database for what it was",
 			cfg.Path, err)
 	}
-	if _, _, err := w.look(ctx); err != nil {
+	if _, _, err := w.check(ctx); err != nil {
 		return nil, err
 	}
 	if err := w.mark(ctx); err != nil { // on a full disk the former mark stays, here and in the database
@@ -93,9 +93,9 @@ func (w *Watch) Now() store.Incarnation {
 	return w.all[len(w.all)-1]
 }
 
-// look reads the incarnations, and begins another one if the database was restored. It reports whether the incarnation
-// is another one than before, and whether the server of the database was replaced or restarted.
-func (w *Watch) look(ctx context.Context) (another, replaced bool, err error) {
+// check reads the incarnations of the database, and begins another one if the database was restored. It reports whether
+// the incarnation is another one than before, and whether the server of the database was replaced or restarted.
+func (w *Watch) check(ctx context.Context) (another, replaced bool, err error) {
 	db := w.cfg.Store
 	origin, run, err := db.Origin(ctx)
 	if err != nil {
@@ -235,7 +235,7 @@ func (w *Watch) Run(ctx context.Context, agents Agents, ping func(ctx context.Co
 func (w *Watch) again(ctx context.Context, agents Agents) {
 	ctx, cancel := context.WithTimeout(ctx, interval)
 	defer cancel()
-	another, replaced, err := w.look(ctx)
+	another, replaced, err := w.check(ctx)
 	switch {
 	case another:
 		agents.SetIncarnation(w.Now().ID)

@@ -77,7 +77,7 @@ func (l *List) Run(ctx context.Context) error {
 	failing := false
 	for {
 		attempt, cancel := context.WithTimeout(ctx, beatTime)
-		err := l.look(attempt)
+		err := l.beat(attempt)
 		cancel()
 		if err != nil && !failing && ctx.Err() == nil {
 			l.cfg.Log.WarnContext(ctx, "cannot register this server in the database, retrying", "error", err)
@@ -96,8 +96,8 @@ func (l *List) Run(ctx context.Context) error {
 	}
 }
 
-// look reports that this server is online, and reads the other servers.
-func (l *List) look(ctx context.Context) error {
+// beat reports that this server is online, and reads the other servers.
+func (l *List) beat(ctx context.Context) error {
 	own := store.Server{ID: l.cfg.ID, Name: l.cfg.Name, Started: l.cfg.Started, Keys: l.cfg.Keys()}
 	l.mu.Lock()
 	alone := len(l.silent) > 0
@@ -209,7 +209,7 @@ func (l *List) Elsewhere(agent string) bool {
 
 // Without reads the list, and returns the names of the online servers that do not hold a key.
 func (l *List) Without(ctx context.Context, key string) ([]string, error) {
-	if err := l.look(ctx); err != nil {
+	if err := l.beat(ctx); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
@@ -226,7 +226,7 @@ func (l *List) Without(ctx context.Context, key string) ([]string, error) {
 // Stopped returns the servers of the last days that do not run, the latest run of each: those that no server of the
 // same name, which is that of the machine, has followed.
 func (l *List) Stopped(ctx context.Context) ([]store.Server, error) {
-	if err := l.look(ctx); err != nil {
+	if err := l.beat(ctx); err != nil {
 		return nil, err
 	}
 	all, err := l.cfg.Store.ListServers(ctx)

@@ -237,7 +237,7 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 				"took", h.cfg.Now().Sub(begun))
 			return nil
 		}
-		h.note(k.sender)
+		h.recordMember(k.sender)
 		h.cfg.Presence.Hear(read(k.Links, h.cfg.Now()))
 		total += len(k.Links)
 		after = k.Links[len(k.Links)-1].Key
@@ -254,7 +254,7 @@ func (h *Hub) answer(data []byte) []byte {
 	}
 	k := linksReply{sender: h.self}
 	if q.ID != h.self.ID && h.compare(q.sender) == nil {
-		h.note(q.sender)
+		h.recordMember(q.sender)
 		k.Links = linkMessages(h.cfg.Presence.Links(q.After, mostLinks), h.cfg.Now())
 	}
 	reply, _, err := h.sealBy(pair, frame.States, asked, k)
@@ -275,8 +275,8 @@ func (h *Hub) compare(s sender) error {
 		s.Name, s.Database, h.self.Database)
 }
 
-// note records that a server is online.
-func (h *Hub) note(s sender) {
+// recordMember records that a server is online.
+func (h *Hub) recordMember(s sender) {
 	h.mu.Lock()
 	_, known := h.members[s.ID]
 	h.members[s.ID] = member{s, h.cfg.Now()}
@@ -303,7 +303,7 @@ func (h *Hub) hear(data []byte) {
 	if n.Leaving {
 		h.drop(n.ID)
 	} else {
-		h.note(n.sender)
+		h.recordMember(n.sender)
 	}
 	if len(n.Links) > 0 {
 		h.cfg.Presence.Hear(read(n.Links, h.cfg.Now()))

@@ -129,7 +129,7 @@ type server struct {
 	told  []string
 }
 
-func (s *server) note(format string, args ...any) {
+func (s *server) record(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told = append(s.told, fmt.Sprintf(format, args...))
@@ -174,13 +174,13 @@ func newServerOf(name, database string, keys ...string) *server {
 		ID: name + "-run", Name: name, Build: "test", Database: database, Pairs: pairsOf(keys...), Presence: s.links,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Listener: peers.Listener{
-			Agents:    func(keys []string) { slices.Sort(keys); s.note("agents %v", keys) },
-			Tasks:     func(ids []string) { slices.Sort(ids); s.note("tasks %v", ids) },
-			Events:    func() { s.note("events") },
-			Receivers: func() { s.note("receivers") },
-			Work:      func() { s.note("work") },
-			Left:      func() { s.note("left") },
-			Missed:    func() { s.note("missed") },
+			Agents:    func(keys []string) { slices.Sort(keys); s.record("agents %v", keys) },
+			Tasks:     func(ids []string) { slices.Sort(ids); s.record("tasks %v", ids) },
+			Events:    func() { s.record("events") },
+			Receivers: func() { s.record("receivers") },
+			Work:      func() { s.record("work") },
+			Left:      func() { s.record("left") },
+			Missed:    func() { s.record("missed") },
 		},
 	})
 	return s

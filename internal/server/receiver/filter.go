@@ -166,7 +166,7 @@ func (f *filter) prepare(ctx context.Context, events []store.StoredEvent) error 
 		}
 	}
 	if f.needLabels() {
-		return f.look(ctx, events)
+		return f.readFacts(ctx, events)
 	}
 	return nil
 }
@@ -177,8 +177,8 @@ func (f *filter) needLabels() bool {
 		slices.ContainsFunc(f.muted, func(m mute) bool { return !m.match.labels.IsZero() })
 }
 
-// look reads the facts about the processes of events, with one statement for each process.
-func (f *filter) look(ctx context.Context, events []store.StoredEvent) error {
+// readFacts reads the facts about the processes of events, with one statement for each process.
+func (f *filter) readFacts(ctx context.Context, events []store.StoredEvent) error {
 	agents := map[process.ID][]string{}
 	for i := range events {
 		key := events[i].Of()

@@ -103,7 +103,7 @@ const (
 func (w *worker) run(ctx context.Context) {
 	t := w.transport(&w.to)
 	defer t.close()
-	defer w.noteLast(ctx)
+	defer w.storeLastProgress(ctx)
 	for ctx.Err() == nil {
 		w.mu.Lock()
 		news := w.news
@@ -296,7 +296,7 @@ func (w *worker) releases(ctx context.Context, f *filter, changes withheld, most
 	now := w.cfg.Now()
 	for part := range slices.Chunk(w.doubtful(f, changes), readEvents) {
 		if f.needLabels() {
-			if err := f.look(ctx, part); err != nil {
+			if err := f.readFacts(ctx, part); err != nil {
 				return nil, false, err
 			}
 		}
@@ -304,7 +304,7 @@ func (w *worker) releases(ctx context.Context, f *filter, changes withheld, most
 		if len(released)+len(part) > max(most, 0) {
 			return released, true, nil
 		}
-		if err := f.look(ctx, part); err != nil {
+		if err := f.readFacts(ctx, part); err != nil {
 			return nil, false, err
 		}
 		for i := range part {
@@ -360,7 +360,7 @@ func (w *worker) skipTo(ctx context.Context, cursor int64, changes withheld) {
 	w.keep(changes)
 	w.publish()
 	if cursor-w.noted >= noteEvery || !w.unsaved.empty() {
-		w.note(ctx)
+		w.storeProgress(ctx)
 	}
 }
 
@@ -374,7 +374,7 @@ func (w *worker) delivered(ctx context.Context) {
 	w.keep(w.pending.withheld)
 	w.pending = nil
 	w.publish()
-	w.note(ctx)
+	w.storeProgress(ctx)
 }
 
 // failed records a failure and returns how long to wait.
@@ -392,7 +392,7 @@ func (w *worker) failed(ctx context.Context, err error) time.Duration {
 	d.Failures++
 	d.Error, d.Next = err.Error(), w.cfg.Now().Add(pause)
 	w.publish()
-	w.note(ctx)
+	w.storeProgress(ctx)
 	return pause
 }
 
@@ -403,8 +403,8 @@ func (w *worker) publish() {
 	w.latest[w.to.Name] = progress{w.to.Created, w.delivery}
 }
 
-// note stores the progress. If that fails, alarms may be delivered once more after a restart.
-func (w *worker) note(ctx context.Context) {
+// storeProgress stores the progress. If that fails, alarms may be delivered once more after a restart.
+func (w *worker) storeProgress(ctx context.Context) {
 	err := w.cfg.Store.PutDelivery(ctx, w.to.Name, w.to.Created, w.delivery, w.unsaved.stored())
 	if err != nil {
 		if ctx.Err() == nil {
@@ -415,14 +415,14 @@ func (w *worker) note(ctx context.Context) {
 	w.noted, w.unsaved = w.delivery.Cursor, newWithheld()
 }
 
-// noteLast stores the final progress, so that the passed events are not read again.
-func (w *worker) noteLast(ctx context.Context) {
+// storeLastProgress stores the final progress, so that the passed events are not read again.
+func (w *worker) storeLastProgress(ctx context.Context) {
 	if w.delivery.Cursor == w.noted && w.unsaved.empty() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
-	w.note(ctx)
+	w.storeProgress(ctx)
 }
 
 // wait returns false when ctx ends, and true when there are news or the pause is over. A pause of 0 waits only for

@@ -108,15 +108,15 @@ func (p *Rollup) agents(ctx context.Context, now bool) (map[string][]Row, error)
 	defer func() { <-p.looking }()
 	begun := p.Now()
 	if idle := begun.Sub(p.looked); now || p.whole.IsZero() || idle >= p.rest || idle < 0 {
-		if err := p.look(ctx, begun); err != nil {
+		if err := p.refresh(ctx, begun); err != nil {
 			return nil, err
 		}
 	}
 	return p.rows, nil
 }
 
-// look reads what has changed.
-func (p *Rollup) look(ctx context.Context, begun time.Time) error {
+// refresh reads the hosts that have changed since the last refresh, and all hosts once per wholeEvery.
+func (p *Rollup) refresh(ctx context.Context, begun time.Time) error {
 	places, err := p.Store.LastReports(ctx)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ func Transitions() []statemachine.Transition[State] {
 			}
 			rows = append(rows, statemachine.Transition[State]{
 				From: at.item.State, Event: e.String(), To: next.State,
-				Note: note(at.item, next, now),
+				Note: describeChange(at.item, next, now),
 			})
 			if !seen[next.State] {
 				seen[next.State] = true
@@ -43,8 +43,8 @@ func Transitions() []statemachine.Transition[State] {
 	return rows
 }
 
-// note describes the difference between two items.
-func note(before, after Item, now time.Time) string {
+// describeChange describes the difference between two items.
+func describeChange(before, after Item, now time.Time) string {
 	var notes []string
 	if !after.Due.IsZero() && !after.Due.Equal(before.Due) {
 		notes = append(notes, fmt.Sprintf("resent after %s", after.Due.Sub(now)))

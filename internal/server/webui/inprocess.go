@@ -75,9 +75,9 @@ func (r *reads) again(read string, now time.Time) bool {
 	return known && now.Sub(last) < renewTime
 }
 
-// note remembers a read. Of too many reads it forgets all, so that the audit log gets a row too many and never one too
-// few.
-func (r *reads) note(read string, now time.Time) {
+// remember remembers a read. Of too many reads it forgets all, so that the audit log gets a row too many and never one
+// too few.
+func (r *reads) remember(read string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last == nil || len(r.last) >= maxReads {
@@ -92,7 +92,7 @@ func (r *reads) renew(session string, uris []string, now time.Time) bool {
 		return false
 	}
 	for _, uri := range uris {
-		r.note(session+" "+uri, now)
+		r.remember(session+" "+uri, now)
 	}
 	return true
 }

@@ -442,7 +442,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.h.API.ServeHTTP(reply, call)
 	answer := reply.response()
 	if read != "" && answer.StatusCode < http.StatusBadRequest {
-		t.h.reads.note(read, t.h.Now())
+		t.h.reads.remember(read, t.h.Now())
 		t.made.add(r.URL.RequestURI())
 	}
 	return answer, nil

@@ -40,7 +40,7 @@ func (h *Handler) Why(ctx context.Context, c *call.Call) (call.Reply, error) {
 		return call.Reply{}, err
 	}
 	c.Audit.Target = edge.Clip(q.namespace + "/" + q.name)
-	if err := q.look(ctx); err != nil {
+	if err := q.judgeAll(ctx); err != nil {
 		return call.Reply{}, err
 	}
 	c.Audit.Targets = q.total
@@ -76,8 +76,8 @@ func (q *WhyQuery) one() (process.ID, bool) {
 	return id, id.Namespace != "" && id.Name != "" && !wildcard.IsPattern(q.namespace+q.name)
 }
 
-// look judges every process that the caller may query.
-func (q *WhyQuery) look(ctx context.Context) error {
+// judgeAll judges every process that the caller may query.
+func (q *WhyQuery) judgeAll(ctx context.Context) error {
 	q.seen, q.counts = map[string]bool{}, map[process.CauseID]*v1.CauseCount{}
 	agents := q.h.hosts.Chosen(q.hosts)
 	if err := q.readWaiting(ctx); err != nil {
