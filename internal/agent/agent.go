@@ -201,7 +201,7 @@ func assemble(cfg Config, fs procfs.FS, link *uplink.Link, store *specstore.Stor
 	a.recordAgent(process.StateRunning)
 	var tracker *orders.Tracker
 	a.reporter = report.New(report.Config{
-		Link: measuredLink{faults.Link(link), a.metrics}, Standing: link.Standing, Journal: disk, Events: a.events,
+		Link: measuredLink{faults.Link(link), a.metrics}, LinkState: link.LinkState, Journal: disk, Events: a.events,
 		Groups: store, Disk: store, Trusted: link.RenewTrust, Wall: a.wall, Heartbeat: uplink.Heartbeat, Log: cfg.Log,
 		Complete: a.completion(placeOf(cfg.Dir, store.BootID())), Busy: func() bool { return tracker.Busy() },
 		Hello: wire.Hello{
@@ -313,7 +313,7 @@ func (a *Agent) resendOutcomes(records []record.Record, unacked []record.Entry) 
 			continue
 		}
 		if !slices.ContainsFunc(records, func(r record.Record) bool { return r.ID == e.Process }) {
-			a.reporter.Gone(e.Process, latest)
+			a.reporter.Removed(e.Process, latest)
 		}
 	}
 	return nil

@@ -109,11 +109,11 @@ type finished struct {
 	events *eventlog.Log
 }
 
-func (f finished) Began(string, time.Duration)            {}
-func (f finished) Changed(process.ID)                     {}
-func (f finished) Shown(process.ID, int64, process.Shown) {}
-func (f finished) Happened(e process.Event)               { f.events.Append(e) }
-func (f finished) Gone(process.ID, uint64)                {}
+func (f finished) Began(string, time.Duration)                 {}
+func (f finished) Changed(process.ID)                          {}
+func (f finished) StateShown(process.ID, int64, process.Shown) {}
+func (f finished) Happened(e process.Event)                    { f.events.Append(e) }
+func (f finished) Removed(process.ID, uint64)                  {}
 func (f finished) Finished(string, process.Outcome) {
 	close(f.done)
 }

@@ -56,7 +56,7 @@ func (a *Agent) troubles() []string {
 	if err := fewDescriptors(); err != nil {
 		notes = append(notes, err.Error())
 	}
-	if err := a.store.Lost(); err != nil {
+	if err := a.store.CheckFiles(); err != nil {
 		notes = append(notes, err.Error())
 	}
 	for _, lack := range a.host.Lacks() {
@@ -137,17 +137,17 @@ func (a *Agent) recordAgent(state string) {
 // hearNotices passes on what processes say of themselves.
 func (a *Agent) hearNotices(ctx context.Context) error {
 	for {
-		run, ok := a.host.Heard(ctx)
+		run, ok := a.host.AwaitNotice(ctx)
 		if !ok {
 			return nil
 		}
-		a.super.Heard(run)
+		a.super.TakeNotice(run)
 	}
 }
 
 // watchdog implements probe.Config.
 func (a *Agent) watchdog(run string) (last time.Duration, trouble bool) {
-	said, _ := a.host.Said(run)
+	said, _ := a.host.State(run)
 	return said.Watchdog, said.Triggered
 }
 
@@ -168,8 +168,8 @@ func (a *Agent) runHousekeeping(ctx context.Context) error {
 				a.super.RecordAll()
 			}
 			a.intake.Expire()
-			a.usage.Tidy(a.super.Known(), host.SinceBoot())
-			a.logs.Sweep(a.super.Known())
+			a.usage.Tidy(a.super.ProcessIDs(), host.SinceBoot())
+			a.logs.Sweep(a.super.ProcessIDs())
 			a.host.Sweep(a.super.Runs) //nolint:contextcheck // a sweep that has begun to end something finishes
 		case <-prune.C:
 			if err := a.store.Prune(specstore.Age{

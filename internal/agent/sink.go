@@ -42,10 +42,10 @@ func (s *sink) Happened(e process.Event) {
 	s.reporter.Happened()
 }
 
-// Shown implements supervisor.Sink. The reporter sends it with the state, which Changed announces.
-func (s *sink) Shown(id process.ID, at int64, shown process.Shown) {
+// StateShown implements supervisor.Sink. The reporter sends it with the state, which Changed announces.
+func (s *sink) StateShown(id process.ID, at int64, shown process.Shown) {
 	s.events.Append(process.Event{Process: id, At: at, Kind: process.EventState, Shown: &shown})
 }
 
-// Gone implements supervisor.Sink.
-func (s *sink) Gone(id process.ID, revision uint64) { s.reporter.Gone(id, revision) }
+// Removed implements supervisor.Sink.
+func (s *sink) Removed(id process.ID, revision uint64) { s.reporter.Removed(id, revision) }

@@ -12,7 +12,7 @@ import (
 	"drover/internal/agent/record"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/upgrade"
-	"drover/internal/agent/uplink/standing"
+	"drover/internal/agent/uplink/linkstate"
 	"drover/internal/process"
 	"drover/internal/release"
 )
@@ -67,13 +67,13 @@ func (a *Agent) newUpgrades(fs procfs.FS, tracker *orders.Tracker, disk Disk) *u
 	})
 }
 
-// Due returns the trial that has to begin now that Run has returned without an error; nil if there is none.
-func (a *Agent) Due() *upgrade.Due { return a.upgrades.Due() }
+// PendingTrial returns the trial that has to begin now that Run has returned without an error; nil if there is none.
+func (a *Agent) PendingTrial() *upgrade.PendingTrial { return a.upgrades.PendingTrial() }
 
 // sights returns the running processes that the agent has seen.
 func (a *Agent) sights(fs procfs.FS) []upgrade.Sight {
 	list := []upgrade.Sight{}
-	for _, id := range a.super.Known() {
+	for _, id := range a.super.ProcessIDs() {
 		_, rt, ok := a.super.Running(id)
 		status, _, known := a.super.Snapshot(id)
 		if ok && known && status.Instance.PID == rt.Process.PID && fs.Same(*rt.Process) {
@@ -90,6 +90,6 @@ func (a *Agent) prove(ctx context.Context) error {
 		return nil
 	}
 	fs := procfs.New("/proc")
-	linked := func() bool { return a.link.Now().State == standing.Confirmed }
+	linked := func() bool { return a.link.Now().State == linkstate.Confirmed }
 	return upgrade.Prove(ctx, a.cfg.Prove, linked, func() []upgrade.Sight { return a.sights(fs) })
 }

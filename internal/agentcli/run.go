@@ -102,11 +102,11 @@ flags. 'drover-agent config check' validates such a file. If a setting is invali
 		if err != nil {
 			return err
 		}
-		if err := a.Run(cmd.Context()); err != nil || a.Due() == nil {
+		if err := a.Run(cmd.Context()); err != nil || a.PendingTrial() == nil {
 			return err
 		}
 		s.Hold()
-		if next := r.judge(&cfg, a.Due()).Try(cmd.Context()); next != "" {
+		if next := r.judge(&cfg, a.PendingTrial()).Try(cmd.Context()); next != "" {
 			s.Flush()
 			return become(next)
 		}
@@ -123,7 +123,7 @@ flags. 'drover-agent config check' validates such a file. If a setting is invali
 func (r *runFlags) choose(cfg *agent.Config) (next string) {
 	if r.prove > 0 {
 		cfg.Prove = os.NewFile(uintptr(r.prove), "proofs")
-		cfg.Version = upgrade.Tried(cfg.Dir)
+		cfg.Version = upgrade.TrialProgram(cfg.Dir)
 		return ""
 	}
 	c := upgrade.Choose(cfg.Dir, cfg.Log)
@@ -132,7 +132,7 @@ func (r *runFlags) choose(cfg *agent.Config) (next string) {
 }
 
 // judge returns the judge of a trial.
-func (r *runFlags) judge(cfg *agent.Config, due *upgrade.Due) *upgrade.Judge {
+func (r *runFlags) judge(cfg *agent.Config, due *upgrade.PendingTrial) *upgrade.Judge {
 	return &upgrade.Judge{
 		Dir: cfg.Dir, Args: os.Args[1:], Within: r.settings.TrialTime, Settle: upgrade.Settle, MostCPU: upgrade.MostCPU,
 		Before: due.Before, FS: procfs.New("/proc"), Log: cfg.Log,

@@ -71,7 +71,7 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 func pure() []string {
 	return []string{
 		"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/record", "internal/agent/story",
-		"internal/agent/uplink/standing", "internal/gse", "internal/process", "internal/selector",
+		"internal/agent/uplink/linkstate", "internal/gse", "internal/process", "internal/selector",
 		"internal/server/breaker", "internal/server/desired", "internal/server/past", "internal/server/rollout",
 		"internal/server/task", "internal/server/upkeep", "internal/statemachine", "internal/why",
 	}
@@ -257,14 +257,14 @@ func mayImport() map[string][]string {
 		"internal/agent/facts": {
 			"internal/agent/launch", "internal/agent/procfs", "internal/idle", "internal/selector", "internal/wire",
 		},
-		"internal/agent/metrics":         {"internal/idle", "internal/process"},
-		"internal/agent/uplink/standing": {"internal/statemachine"},
+		"internal/agent/metrics":          {"internal/idle", "internal/process"},
+		"internal/agent/uplink/linkstate": {"internal/statemachine"},
 		"internal/agent/uplink": {
-			"internal/agent/uplink/standing", "internal/durable", "internal/fabric", "internal/frame", "internal/idle",
+			"internal/agent/uplink/linkstate", "internal/durable", "internal/fabric", "internal/frame", "internal/idle",
 			"internal/pki", "internal/reserve", "internal/wire",
 		},
 		"internal/agent/report": {
-			"internal/agent/uplink", "internal/agent/uplink/standing", "internal/idle", "internal/process", "internal/wire",
+			"internal/agent/uplink", "internal/agent/uplink/linkstate", "internal/idle", "internal/process", "internal/wire",
 		},
 		"internal/agent/orders": {
 			"internal/agent/metrics", "internal/agent/record", "internal/agent/specstore", "internal/clip",
@@ -382,7 +382,7 @@ func mayImport() map[string][]string {
 			"internal/agent/probe", "internal/agent/procfs", "internal/agent/record", "internal/agent/report",
 			"internal/agent/specstore", "internal/agent/supervisor", "internal/agent/timetable",
 			"internal/agent/trail", "internal/agent/upgrade", "internal/agent/uplink",
-			"internal/agent/uplink/standing", "internal/agent/usage", "internal/clip", "internal/config",
+			"internal/agent/uplink/linkstate", "internal/agent/usage", "internal/clip", "internal/config",
 			"internal/durable", "internal/fabric", "internal/frame", "internal/group", "internal/loglimit",
 			"internal/process", "internal/release", "internal/selector", "internal/service", "internal/wire",
 		},
@@ -651,7 +651,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/statemachine": {},
 		"internal/statesdoc": {
-			"internal/agent/lifecycle", "internal/agent/uplink/standing", "internal/server/task", "internal/statemachine",
+			"internal/agent/lifecycle", "internal/agent/uplink/linkstate", "internal/server/task", "internal/statemachine",
 		},
 		"internal/house":             {},
 		"internal/zhdocs":            {},

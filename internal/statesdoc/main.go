@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/uplink/standing"
+	"drover/internal/agent/uplink/linkstate"
 	"drover/internal/server/task"
 	"drover/internal/statemachine"
 )
@@ -31,10 +31,10 @@ func write(w io.Writer) error {
 	text.WriteString(
 		"The agent runs one of these for every process it knows. It decides between operations; while an operation holds\nthe process the state is `operating` and nothing else happens.\n\n")
 	table(&text, lifecycle.Transitions())
-	text.WriteString("\n## An agent and its server (`internal/agent/uplink/standing`)\n\n")
+	text.WriteString("\n## An agent and its server (`internal/agent/uplink/linkstate`)\n\n")
 	text.WriteString(
 		"The agent takes orders while it is `introduced` or `confirmed`. Every report introduces the agent, unless it is\n`confirmed`. An agent that has just started begins nothing that its disk could be wrong about, until the server has\naccepted it or a wait ends.\n\n")
-	table(&text, standing.Transitions())
+	table(&text, linkstate.Transitions())
 	text.WriteString("\n## An item of a task (`internal/server/task`)\n\n")
 	text.WriteString(
 		"The server runs one of these for every process of every agent that a call names. States only rise.\n\n")

@@ -138,10 +138,10 @@ func (w *world) live() (happened func(process.Event), stop func()) {
 	w.t.Helper()
 	log, err := eventlog.Open(eventlog.Config{Dir: filepath.Join(w.dir, "events"), Log: w.log})
 	w.must(err)
-	standing := uplink.NewStanding(w.log)
-	standing.Connected()
+	linkState := uplink.NewLinkState(w.log)
+	linkState.Connected()
 	reporter := report.New(report.Config{
-		Link: w, Standing: standing, Journal: none{}, Events: log, Hello: wire.Hello{IP: "10.0.0.1"},
+		Link: w, LinkState: linkState, Journal: none{}, Events: log, Hello: wire.Hello{IP: "10.0.0.1"},
 		Heartbeat: 10 * time.Millisecond, Log: w.log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -239,7 +239,7 @@ type none struct{}
 func (none) Snapshot(process.ID) (process.Status, *process.Spec, bool) {
 	return process.Status{}, nil, false
 }
-func (none) Known() []process.ID        { return nil }
+func (none) ProcessIDs() []process.ID   { return nil }
 func (none) Acknowledge([]string) error { return nil }
 
 type noAudit struct{}

@@ -169,8 +169,8 @@ type sink struct{ *report.Reporter }
 // Happened implements supervisor.Sink: nobody here asks for the history.
 func (sink) Happened(process.Event) {}
 
-// Shown implements supervisor.Sink, likewise.
-func (sink) Shown(process.ID, int64, process.Shown) {}
+// StateShown implements supervisor.Sink, likewise.
+func (sink) StateShown(process.ID, int64, process.Shown) {}
 
 // unasked are probes and measurements that nobody makes.
 type unasked struct{}
@@ -188,9 +188,9 @@ func (b *both) startAgent() {
 	log := slog.New(slog.DiscardHandler)
 	operations := b.world.Operations()
 	operations.Journal = disk
-	standing := uplink.NewStanding(log)
+	linkState := uplink.NewLinkState(log)
 	tell := sink{report.New(report.Config{
-		Link: reports{b.link, b.agent}, Standing: standing, Journal: disk, Disk: disk, Heartbeat: 5 * time.Second,
+		Link: reports{b.link, b.agent}, LinkState: linkState, Journal: disk, Disk: disk, Heartbeat: 5 * time.Second,
 		Log:   log,
 		Hello: wire.Hello{IP: "10.0.0.1", BootID: operationtest.Boot},
 	})}
@@ -220,7 +220,7 @@ func (b *both) startAgent() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	standing.Connected()
+	linkState.Connected()
 	stop := running(b.t, func(ctx context.Context) error {
 		return group.Run(ctx, group.Part{Name: "supervisor", Run: super.Run},
 			group.Part{Name: "reporter", Run: func(ctx context.Context) error { return tell.Run(ctx, super, nil) }})

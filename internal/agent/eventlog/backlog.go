@@ -13,7 +13,7 @@ type Backlog struct {
 func (l *Log) Backlog() Backlog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := Backlog{Unwritten: len(l.waiting), Lost: l.confessed + l.lost}
+	b := Backlog{Unwritten: len(l.queue), Lost: l.confessed + l.lostCount}
 	for _, s := range l.files.after(l.position) {
 		b.Bytes += s.size
 		if s.number == l.position.segment {

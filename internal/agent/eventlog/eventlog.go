@@ -55,10 +55,10 @@ type Log struct {
 	position position // everything before it is acknowledged
 	// acknowledged is the last acknowledged event since Open or Rewind.
 	acknowledged last
-	// waiting has the lines that the disk did not take yet, oldest first. lost counts the events that were dropped
+	// queue has the lines that the disk did not take yet, oldest first. lostCount counts the events that were dropped
 	// because there were too many.
-	waiting [][]byte
-	lost    int
+	queue     [][]byte
+	lostCount int
 	// confessed counts the lost events that an events-lost event has reported.
 	confessed int
 	// failing says that the last write failed.
@@ -128,13 +128,13 @@ func (l *Log) keep(e process.Event) {
 		e.At = l.cfg.Now().UnixMilli()
 	}
 	line := encode(e)
-	if len(l.waiting) == 0 && l.write(line) {
+	if len(l.queue) == 0 && l.write(line) {
 		return
 	}
-	l.waiting = append(l.waiting, line)
-	if len(l.waiting) > maxWaiting {
-		l.lost += weight(l.waiting[0])
-		l.waiting = slices.Delete(l.waiting, 0, 1)
+	l.queue = append(l.queue, line)
+	if len(l.queue) > maxWaiting {
+		l.lostCount += weight(l.queue[0])
+		l.queue = slices.Delete(l.queue, 0, 1)
 	}
 }
 
@@ -172,23 +172,23 @@ func (l *Log) write(line []byte) bool {
 
 // drain writes the waiting lines until a write fails.
 func (l *Log) drain() {
-	for len(l.waiting) > 0 {
-		if !l.write(l.waiting[0]) {
+	for len(l.queue) > 0 {
+		if !l.write(l.queue[0]) {
 			return
 		}
-		l.waiting = slices.Delete(l.waiting, 0, 1)
+		l.queue = slices.Delete(l.queue, 0, 1)
 	}
 	l.logLost()
 }
 
 // logLost reports how many events were lost, once nothing is waiting.
 func (l *Log) logLost() {
-	if l.lost == 0 || len(l.waiting) > 0 {
+	if l.lostCount == 0 || len(l.queue) > 0 {
 		return
 	}
-	n := l.lost
+	n := l.lostCount
 	l.confessed += n
-	l.lost = 0
+	l.lostCount = 0
 	l.cfg.Log.Warn("lost events", "events", n)
 	l.cfg.Lost()
 	l.keep(process.Event{Kind: process.EventsLost, Attempt: n, Actor: process.Actor{Kind: process.ActorPolicy}})
@@ -200,7 +200,7 @@ func (l *Log) trim() {
 	if err != nil {
 		l.cfg.Log.Warn("cannot remove old events", "error", err)
 	}
-	l.lost += lost
+	l.lostCount += lost
 }
 
 func (l *Log) nudge() { idle.Wake(l.wake) }

@@ -64,10 +64,10 @@ func (t *walkResult) segment(dir string, at position, s segment, visit func(line
 			at.offset += n
 			t.damaged++
 			if err != nil {
-				return true, known(err)
+				return true, ignoreEOF(err)
 			}
 		case err != nil:
-			return true, known(err)
+			return true, ignoreEOF(err)
 		default:
 			if !isEvent(line) {
 				t.damaged++
@@ -79,8 +79,8 @@ func (t *walkResult) segment(dir string, at position, s segment, visit func(line
 	}
 }
 
-// known turns the end of the file into success.
-func known(err error) error {
+// ignoreEOF turns the end of the file into success.
+func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (l *Log) restore(failure error) (restored bool) {
 	}
 	l.cfg.Log.Warn("somebody has removed events: writing them again", "directory", l.cfg.Dir)
 	lines := slices.Collect(bytes.Lines(text))
-	l.waiting = slices.Concat(lines, l.waiting)
+	l.queue = slices.Concat(lines, l.queue)
 	l.drain()
 	l.marks.reopen()
 	return true
@@ -162,7 +162,7 @@ func (l *Log) restore(failure error) (restored bool) {
 func (l *Log) unread() (position, []segment, [][]byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.position, l.files.after(l.position), slices.Clone(l.waiting)
+	return l.position, l.files.after(l.position), slices.Clone(l.queue)
 }
 
 // Acknowledge drops events that Pending has returned: Pending does not return them again, also after a restart. The
@@ -187,8 +187,8 @@ func (l *Log) Acknowledge(events [][]byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.acknowledged = latest
-	for len(l.waiting) > 0 && has(l.waiting[0]) {
-		l.waiting = l.waiting[1:]
+	for len(l.queue) > 0 && has(l.queue[0]) {
+		l.queue = l.queue[1:]
 	}
 	l.trim()
 	l.logLost()

@@ -51,7 +51,7 @@ func (l *Log) Run(ctx context.Context) error {
 func (l *Log) stuck() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.waiting) > 0
+	return len(l.queue) > 0
 }
 
 // sync syncs what was written, and closes the full segments. It does not block Append meanwhile.

@@ -54,9 +54,9 @@ type Collector struct {
 
 	loads loads
 
-	mu   sync.Mutex
-	host wire.Host
-	told string // the faults that were logged last
+	mu           sync.Mutex
+	host         wire.Host
+	loggedFaults string // the faults that were logged last
 	// full is since when the file systems of directories of drover have had no room, in Unix milliseconds.
 	full map[string]int64
 }
@@ -140,11 +140,11 @@ func (c *Collector) set(h wire.Host, faults []error) bool {
 	if err := errors.Join(faults...); err != nil {
 		told = err.Error()
 	}
-	if told != c.told && told != "" {
+	if told != c.loggedFaults && told != "" {
 		c.cfg.Log.Warn("left out facts of this host", "directory", c.cfg.Dir, "faults",
 			strings.ReplaceAll(told, "\n", "; "))
 	}
-	c.told = told
+	c.loggedFaults = told
 	if reflect.DeepEqual(h, c.host) {
 		return false
 	}

@@ -16,12 +16,12 @@ const (
 
 // loads knows how busy the host is. The zero value is ready.
 type loads struct {
-	mu     sync.Mutex
-	last   procfs.Ticks
-	now    *wire.Load
-	told   wire.Load
-	due    bool // now has not been reported
-	untold int  // measurements since the last report
+	mu          sync.Mutex
+	last        procfs.Ticks
+	now         *wire.Load
+	reported    wire.Load
+	due         bool // now has not been reported
+	sinceReport int  // measurements since the last report
 }
 
 // measure measures the load since the last measurement. The first one has only a start.
@@ -44,8 +44,8 @@ func (l *loads) measure(fs procfs.FS) {
 		Memory: int(max(total-free, 0) * 1000 / total),
 	}
 	far := func(a, b int) bool { return max(a-b, b-a) >= minLoadChange }
-	l.untold++
-	l.due = l.due || l.untold >= mostUntold || far(l.now.CPU, l.told.CPU) || far(l.now.Memory, l.told.Memory)
+	l.sinceReport++
+	l.due = l.due || l.sinceReport >= mostUntold || far(l.now.CPU, l.reported.CPU) || far(l.now.Memory, l.reported.Memory)
 }
 
 // report returns the load for a report; nil if the report does not need it.
@@ -55,7 +55,7 @@ func (l *loads) report(introduces bool) *wire.Load {
 	if l.now == nil || !l.due && !introduces {
 		return nil
 	}
-	l.told, l.due, l.untold = *l.now, false, 0
-	load := l.told
+	l.reported, l.due, l.sinceReport = *l.now, false, 0
+	load := l.reported
 	return &load
 }

@@ -46,8 +46,8 @@ type neighbour struct {
 	birth sync.Once
 	run   string // that of runAt
 
-	sight sync.Once
-	seen  procfs.Info // the executable, the arguments and the directory
+	sight   sync.Once
+	details procfs.Info // the executable, the arguments and the directory
 
 	once     sync.Once
 	info     procfs.Info
@@ -74,7 +74,7 @@ func (h *Host) Copies(spec *process.Spec, pid int, kept func(run string) bool) [
 	}
 	like.kept = pid > 0 && h.keptAsMain(pid)
 	if spec.ByName() && !named {
-		return h.copies(h.named(spec, account), like, kept)
+		return h.copies(h.findByName(spec, account), like, kept)
 	}
 	alike := h.alike(like, pid, kept)
 	if len(alike) == 0 {
@@ -91,9 +91,9 @@ func (h *Host) Copies(spec *process.Spec, pid int, kept func(run string) bool) [
 	return h.copies(alike, like, kept)
 }
 
-// named returns what Look finds for a spec by its name.
-func (h *Host) named(spec *process.Spec, account launch.Account) (all []procfs.Info) {
-	found := h.search(h.queryOf(spec, account, instance.Ownership{})).Found
+// findByName returns what Look finds for a spec by its name.
+func (h *Host) findByName(spec *process.Spec, account launch.Account) (all []procfs.Info) {
+	found := h.search(h.queryOf(spec, account, instance.Ownership{})).Process
 	if found == nil {
 		return nil
 	}
@@ -122,8 +122,8 @@ func (h *Host) alike(like *likeness, pid int, kept func(run string) bool) (alike
 			continue // most of them, if drover runs many
 		}
 		if like.spec.Foreground() && !named {
-			n.sight.Do(func() { n.seen = procfs.Info{Exe: n.link, Args: h.fs.Args(n.pid), Cwd: h.fs.Cwd(n.pid)} })
-			if !like.inDir(n.seen.Cwd) && !like.line(n.seen) {
+			n.sight.Do(func() { n.details = procfs.Info{Exe: n.link, Args: h.fs.Args(n.pid), Cwd: h.fs.Cwd(n.pid)} })
+			if !like.inDir(n.details.Cwd) && !like.line(n.details) {
 				continue
 			}
 		}
@@ -147,7 +147,7 @@ func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string)
 		if !ok {
 			continue
 		}
-		if s.run, ok = h.born(info.PID); ok && (s.run == "" || !kept(s.run)) && h.fs.Same(s.id) {
+		if s.run, ok = h.birthRun(info.PID); ok && (s.run == "" || !kept(s.run)) && h.fs.Same(s.id) {
 			found, parents[info.PID] = append(found, s), true
 		}
 	}
@@ -160,15 +160,15 @@ func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string)
 			continue
 		}
 		all = append(all, instance.Copy{
-			ID: s.id, Run: s.run, Cmdline: shown(s.Args), SameLine: like.line(s.Info), Since: since,
+			ID: s.id, Run: s.run, Cmdline: printable(s.Args), SameLine: like.line(s.Info), Since: since,
 		})
 	}
 	return all
 }
 
-// born reports whether a process may be a copy, as far as its birth goes, and returns the run of this drover that it
-// was born in, if there was one.
-func (h *Host) born(pid int) (run string, ok bool) {
+// birthRun reports whether a process may be a copy, as far as its birth goes, and returns the run of this drover that
+// it was born in, if there was one.
+func (h *Host) birthRun(pid int) (run string, ok bool) {
 	if h.grouped() {
 		if run = h.runAt(pid); run != "" {
 			return run, true
@@ -389,8 +389,8 @@ func (l *likeness) line(info procfs.Info) bool {
 	return at >= 0 && slices.Equal(info.Args[at+1:], l.words[1:])
 }
 
-// shown is a command line for people.
-func shown(args []string) string {
+// printable is a command line for people.
+func printable(args []string) string {
 	const most = 200
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -43,28 +43,28 @@ func (h *Host) Look(spec *process.Spec, rt record.Runtime, whose instance.Owners
 	if rt.Process != nil && h.alive(*rt.Process) {
 		s := instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
 		if several {
-			if found := h.search(query).Found; found != nil {
+			if found := h.search(query).Process; found != nil {
 				s.Matches, s.Instances = max(found.Matches, 1), h.instances(found.All, spec, whose)
 			}
 		}
 		return s
 	}
 	r := h.search(query)
-	if r.Found != nil && h.stranger(*r.Found, whose) {
+	if r.Process != nil && h.stranger(*r.Process, whose) {
 		r = locate.Result{
 			Note: fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid",
-				r.Found.ID.PID, r.Found.PIDFile),
+				r.Process.ID.PID, r.Process.PIDFile),
 			Cause: process.CauseOddPIDFile,
 		}
 	}
-	if r.Found == nil && several && query.PIDPath != "" {
+	if r.Process == nil && several && query.PIDPath != "" {
 		// If the process has several instances, any instance counts, not only the one in the pid file.
 		query.PIDPath = ""
-		if byName := h.search(query); byName.Found != nil {
+		if byName := h.search(query); byName.Process != nil {
 			r = byName
 		}
 	}
-	if r.Found == nil {
+	if r.Process == nil {
 		s := instance.Sighting{Note: r.Note, Cause: r.Cause}
 		if r.Doubt {
 			s.Doubt = r.Note
@@ -74,12 +74,12 @@ func (h *Host) Look(spec *process.Spec, rt record.Runtime, whose instance.Owners
 		}
 		return s
 	}
-	s := instance.Sighting{ID: &r.Found.ID, PIDFile: r.Found.Resolved, Matches: r.Found.Matches, Note: r.Note}
+	s := instance.Sighting{ID: &r.Process.ID, PIDFile: r.Process.Resolved, Matches: r.Process.Matches, Note: r.Note}
 	if several {
-		s.Instances = h.instances(r.Found.All, spec, whose)
+		s.Instances = h.instances(r.Process.All, spec, whose)
 	}
-	if r.Found.PIDFile == "" {
-		s.Doubt = h.doubt(r.Found, spec, whose)
+	if r.Process.PIDFile == "" {
+		s.Doubt = h.doubt(r.Process, spec, whose)
 	}
 	return s
 }
@@ -89,9 +89,9 @@ func (h *Host) ended(r locate.Result) *instance.Ended {
 	if _, err := h.fs.Identify(r.PID); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
-	e := &instance.Ended{PID: r.PID, Written: time.Duration(r.Written.UnixNano()) - ClockOffset()}
+	e := &instance.Ended{PID: r.PID, PIDFileTime: time.Duration(r.PIDFileTime.UnixNano()) - ClockOffset()}
 	id, exit, ok := h.watcher.ExitedLast(r.PID)
-	if ok && id.StartedAfterBoot() <= e.Written+fileTolerance {
+	if ok && id.StartedAfterBoot() <= e.PIDFileTime+fileTolerance {
 		e.How = exit.Process()
 	}
 	return e
@@ -145,7 +145,7 @@ func (h *Host) instances(
 
 // doubt says why a process that was found only by name may belong to somebody else. It is empty if drover started the
 // process. It is also empty if the process is the only match, runs as the spec's user and works in its directory.
-func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose instance.Ownership) string {
+func (h *Host) doubt(f *locate.LiveProcess, spec *process.Spec, whose instance.Ownership) string {
 	if h.own(f.ID, whose) {
 		return ""
 	}
@@ -198,7 +198,7 @@ func (h *Host) search(q locate.Query) locate.Result {
 
 // stranger reports whether the process in a pid file cannot be the process that the file was written for. If the wall
 // clock was stepped, drover cannot tell, and the name alone decides.
-func (h *Host) stranger(f locate.Found, whose instance.Ownership) bool {
+func (h *Host) stranger(f locate.LiveProcess, whose instance.Ownership) bool {
 	if f.PIDFile == "" || h.own(f.ID, whose) || (ClockOffset()-h.offset).Abs() > stepTolerance {
 		return false
 	}

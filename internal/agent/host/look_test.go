@@ -258,7 +258,7 @@ func TestEndedInItsPIDFile(t *testing.T) {
 	if seen.Alive() || e == nil || e.PID != who.PID || e.How == nil || e.How.Code != 7 {
 		t.Fatalf("%+v, %+v", seen, e)
 	}
-	if age := e.Written - who.StartedAfterBoot(); age < -20*time.Millisecond || age > time.Minute {
+	if age := e.PIDFileTime - who.StartedAfterBoot(); age < -20*time.Millisecond || age > time.Minute {
 		t.Errorf("written %s after its start", age)
 	}
 	if err := os.Chtimes(file, time.Time{}, time.Now().Add(-time.Hour)); err != nil {

@@ -19,8 +19,8 @@ const (
 
 // accountCache looks up accounts. It is safe for concurrent use; its zero value is ready to use.
 type accountCache struct {
-	mu    sync.Mutex
-	known map[string]cachedAccount
+	mu      sync.Mutex
+	entries map[string]cachedAccount
 }
 
 type cachedAccount struct {
@@ -36,7 +36,7 @@ func (c *accountCache) account(name string) (launch.Account, error) {
 	name = cmp.Or(name, launch.OwnName())
 	now := SinceBoot()
 	c.mu.Lock()
-	k, ok := c.known[name]
+	k, ok := c.entries[name]
 	c.mu.Unlock()
 	if ok && now-k.at < known {
 		return k.account, nil
@@ -48,9 +48,9 @@ func (c *accountCache) account(name string) (launch.Account, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= maxNames {
-		c.known = map[string]cachedAccount{}
+	if c.entries == nil || len(c.entries) >= maxNames {
+		c.entries = map[string]cachedAccount{}
 	}
-	c.known[name] = cachedAccount{account, now}
+	c.entries[name] = cachedAccount{account, now}
 	return account, nil
 }

@@ -41,7 +41,7 @@ func noticePath(name, dir string) string {
 func (h *Host) openNotices(path, kept string) {
 	notices, err := notify.Open(notify.Config{
 		Path: path, FS: h.fs, RunOf: h.runAt, Clock: SinceBoot, Log: h.log, Gate: h.forker.Gate,
-		Kept: kept,
+		Backlog: kept,
 	})
 	if err != nil {
 		h.deaf = fmt.Errorf("processes cannot notify drover: %w", err)
@@ -114,7 +114,7 @@ func (h *Host) signalled(run string) bool {
 // whole. It reports whether the file was too large.
 func (h *Host) cutSignal(run string) (was bool) {
 	info, err := os.Lstat(h.readyFile(run))
-	if err != nil || launch.Held(info) <= maxSignal {
+	if err != nil || launch.DiskUsage(info) <= maxSignal {
 		return false
 	}
 	kept := int64(0)
@@ -143,10 +143,10 @@ func (h *Host) Expect(run string, first instance.Identity) {
 	}
 }
 
-// Said implements operation.Notices.
-func (h *Host) Said(run string) (said notify.Said, changed <-chan struct{}) {
+// State implements operation.Notices.
+func (h *Host) State(run string) (said notify.State, changed <-chan struct{}) {
 	if h.notices != nil {
-		said, changed = h.notices.Said(run)
+		said, changed = h.notices.State(run)
 	}
 	said.Ready = said.Ready || h.signalled(run)
 	return said, changed
@@ -159,13 +159,13 @@ func (h *Host) Settle() {
 	}
 }
 
-// Heard implements operation.Notices.
-func (h *Host) Heard(ctx context.Context) (run string, ok bool) {
+// AwaitNotice implements operation.Notices.
+func (h *Host) AwaitNotice(ctx context.Context) (run string, ok bool) {
 	if h.notices == nil {
 		<-ctx.Done()
 		return "", false
 	}
-	return h.notices.Heard(ctx)
+	return h.notices.AwaitNotice(ctx)
 }
 
 // Ignored implements operation.Notices.

@@ -71,12 +71,12 @@ func TestReadyFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if said, _ := h.Said(id); said.Ready {
+		if said, _ := h.State(id); said.Ready {
 			t.Errorf("%s is ready at its gate", id)
 		}
 		release(t, child)
 		for range 2 {
-			if said, _ := h.Said(id); said.Ready != c.ready {
+			if said, _ := h.State(id); said.Ready != c.ready {
 				t.Errorf("%s is ready: %v", id, said.Ready)
 			}
 			h.Output(id)
@@ -116,7 +116,7 @@ func TestNoSocket(t *testing.T) {
 		t.Errorf("the host lacks %q", lacks)
 	}
 	h.Settle()
-	if said, changed := h.Said("run-2"); said.Ready || changed != nil || h.Ignored() != 0 {
+	if said, changed := h.State("run-2"); said.Ready || changed != nil || h.Ignored() != 0 {
 		t.Errorf("%+v", said)
 	}
 }
@@ -160,10 +160,10 @@ func TestSenders(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if run, ok := h.Heard(ctx); !ok || run != "run-1" {
+			if run, ok := h.AwaitNotice(ctx); !ok || run != "run-1" {
 				t.Fatalf("heard of %q, %d ignored", run, h.Ignored())
 			}
-			if said, _ := h.Said("run-1"); !said.Ready || said.Status != "here" {
+			if said, _ := h.State("run-1"); !said.Ready || said.Status != "here" {
 				t.Errorf("%+v", said)
 			}
 		})

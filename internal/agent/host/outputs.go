@@ -128,7 +128,7 @@ func (h *Host) trimOutput(id string) (was bool) {
 	h.mu.Unlock()
 	path := filepath.Join(h.outputs, id)
 	info, err := os.Lstat(path)
-	if err != nil || launch.Held(info) <= launch.MaxOutput {
+	if err != nil || launch.DiskUsage(info) <= launch.MaxOutput {
 		return false
 	}
 	if r != nil && r.output != nil {

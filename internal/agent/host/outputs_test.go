@@ -22,7 +22,7 @@ func held(path string) int64 {
 	if err != nil {
 		return 0
 	}
-	return launch.Held(info)
+	return launch.DiskUsage(info)
 }
 
 // TestFloodIsBounded: whoever writes as fast as he can is cut again and again; so is who takes room without writing.
@@ -104,7 +104,7 @@ func TestFloodOfAReadyFileIsBounded(t *testing.T) {
 		}
 		return cuts >= 20
 	})
-	if said, _ := h.Said("flood"); !said.Ready {
+	if said, _ := h.State("flood"); !said.Ready {
 		t.Error("the process is no longer ready")
 	}
 	if err := h.Signal(flood.Identity(), syscall.SIGSTOP); err != nil {

@@ -199,7 +199,7 @@ func TestEndTreeOfCommands(t *testing.T) {
 			left := []instance.Identity{
 				daemon(t, h, "run-2", "left", ">/dev/null 2>&1"), daemon(t, h, "run-3", "left", ">/dev/null 2>&1"),
 			}
-			if _, pids, err := h.EndTree(t.Context(), instance.Scope{Run: run, Left: []string{"run-2", "run-3", "run-4"}}, 0); err != nil &&
+			if _, pids, err := h.EndTree(t.Context(), instance.Scope{Run: run, LeftoverRuns: []string{"run-2", "run-3", "run-4"}}, 0); err != nil &&
 				(grouped || !errors.Is(err, instance.ErrBestEffort)) || len(pids) > 0 {
 				t.Errorf("left %v, %v", pids, err)
 			}

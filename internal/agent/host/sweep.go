@@ -21,7 +21,7 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 	if err != nil {
 		h.log.Warn("cannot list control groups", "error", err)
 	}
-	files := h.kept()
+	files := h.runsOnDisk()
 	// Ask after the lists are read: a listed run that is neither needed nor active is over.
 	keep, active := needed(), h.active()
 	living := map[string]bool{}
@@ -53,8 +53,8 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 	}
 }
 
-// kept returns the runs that have an output or a proof on disk.
-func (h *Host) kept() (ids []string) {
+// runsOnDisk returns the runs that have an output or a proof on disk.
+func (h *Host) runsOnDisk() (ids []string) {
 	ids = h.proofs.IDs()
 	for _, dir := range []string{h.outputs, h.signals} {
 		files, err := os.ReadDir(dir)

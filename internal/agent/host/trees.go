@@ -15,7 +15,7 @@ import (
 func (h *Host) EndTree(ctx context.Context, s instance.Scope, grace time.Duration) ([]liveness.Member, []int, error) {
 	tree, held, release := h.treeOf(s)
 	defer release()
-	if tree.Contained && len(tree.Noted) == 0 && !slices.ContainsFunc(tree.Groups, func(g *cgroup.Group) bool {
+	if tree.Contained && len(tree.FormerMembers) == 0 && !slices.ContainsFunc(tree.Groups, func(g *cgroup.Group) bool {
 		populated, err := g.Populated()
 		return err != nil || populated
 	}) {
@@ -31,9 +31,9 @@ func (h *Host) EndTree(ctx context.Context, s instance.Scope, grace time.Duratio
 // treeOf translates a scope for package liveness. held says that control groups hold all its runs: if the root has
 // ended, all its processes are in these groups, and a search is unnecessary.
 func (h *Host) treeOf(s instance.Scope) (tree liveness.Tree, held bool, release func()) {
-	tree = liveness.Tree{Root: s.Root, Noted: s.Noted, Spared: s.Spared}
-	held = s.Run == "" && len(s.Left) > 0 && h.grouped() && s.Root == instance.Identity{}
-	for _, run := range append([]string{s.Run}, s.Left...) {
+	tree = liveness.Tree{Root: s.Root, FormerMembers: s.FormerMembers, Spared: s.Spared}
+	held = s.Run == "" && len(s.LeftoverRuns) > 0 && h.grouped() && s.Root == instance.Identity{}
+	for _, run := range append([]string{s.Run}, s.LeftoverRuns...) {
 		if run == "" || slices.Contains(tree.Marks, run) {
 			continue
 		}

@@ -27,16 +27,16 @@ type accounts struct {
 	most int
 
 	mu   sync.Mutex
-	held map[string]*heldAccount
+	open map[string]*openAccount
 }
 
-type heldAccount struct {
+type openAccount struct {
 	*cgroup.Account
-	asked time.Time
+	lastUse time.Time
 }
 
 func newAccounts(tree *cgroup.Tree) *accounts {
-	a := &accounts{tree: tree, held: map[string]*heldAccount{}}
+	a := &accounts{tree: tree, open: map[string]*openAccount{}}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
 		a.most = int(min(limit.Cur, 1<<20) / accountsPart / cgroup.AccountFiles) //nolint:gosec // small
@@ -48,7 +48,7 @@ func newAccounts(tree *cgroup.Tree) *accounts {
 func (a *accounts) Account(run string) (procfs.Account, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	held, ok := a.held[run]
+	held, ok := a.open[run]
 	if !ok {
 		group, exists := a.tree.Group(run)
 		if !exists {
@@ -58,14 +58,14 @@ func (a *accounts) Account(run string) (procfs.Account, bool) {
 		if err != nil {
 			return procfs.Account{}, false
 		}
-		held = &heldAccount{Account: account}
-		if len(a.held) < a.most {
-			a.held[run] = held
+		held = &openAccount{Account: account}
+		if len(a.open) < a.most {
+			a.open[run] = held
 		} else {
 			defer account.Close()
 		}
 	}
-	held.asked = time.Now()
+	held.lastUse = time.Now()
 	r, err := held.Look()
 	if err != nil {
 		a.drop(run)
@@ -76,9 +76,9 @@ func (a *accounts) Account(run string) (procfs.Account, bool) {
 
 // drop closes the account of a run; the caller holds the lock.
 func (a *accounts) drop(run string) {
-	if held, ok := a.held[run]; ok {
+	if held, ok := a.open[run]; ok {
 		held.Close()
-		delete(a.held, run)
+		delete(a.open, run)
 	}
 }
 
@@ -86,8 +86,8 @@ func (a *accounts) drop(run string) {
 func (a *accounts) tidy() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for run, held := range a.held {
-		if time.Since(held.asked) > unaskedAccount {
+	for run, held := range a.open {
+		if time.Since(held.lastUse) > unaskedAccount {
 			a.drop(run)
 		}
 	}
@@ -97,7 +97,7 @@ func (a *accounts) tidy() {
 func (a *accounts) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for run := range a.held {
+	for run := range a.open {
 		a.drop(run)
 	}
 }

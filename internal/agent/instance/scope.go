@@ -13,10 +13,10 @@ type Scope struct {
 	Root Identity
 	// Run is the run of the main process; empty if it is not a run of drover.
 	Run string
-	// Left are the runs of the commands around it that have left processes behind, such as its before_start.
-	Left []string
-	// Noted are processes that were seen to belong to it earlier.
-	Noted []Identity
+	// LeftoverRuns are the runs of the commands around it that have left processes behind, such as its before_start.
+	LeftoverRuns []string
+	// FormerMembers are processes that were seen to belong to it earlier.
+	FormerMembers []Identity
 	// Spared returns those of the processes that belong to somebody else. They and their trees are left alone. Nil
 	// spares none.
 	Spared func([]Identity) []Identity

@@ -36,8 +36,8 @@ type Sighting struct {
 // Ended is a process that has ended and is still in its pid file.
 type Ended struct {
 	PID int
-	// Written is when the pid file was written, since boot.
-	Written time.Duration
+	// PIDFileTime is when the pid file was written, since boot.
+	PIDFileTime time.Duration
 	// How is nil if drover does not know it.
 	How *process.Exit
 }

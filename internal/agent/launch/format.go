@@ -55,10 +55,10 @@ func otherFormats() bool {
 	return len(entries) > always
 }
 
-// written reports whether a process has a file open for writing, so that the kernel does not execute it. A lease tells
-// it without a trace; who opens the file for writing meanwhile waits for an instant. False also means that this is
-// unknown, as on a network file system, which may refuse every lease.
-func written(file *os.File) bool {
+// openForWriting reports whether a process has a file open for writing, so that the kernel does not execute it. A lease
+// tells it without a trace; who opens the file for writing meanwhile waits for an instant. False also means that this
+// is unknown, as on a network file system, which may refuse every lease.
+func openForWriting(file *os.File) bool {
 	var system unix.Statfs_t
 	local := []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 	if unix.Fstatfs(int(file.Fd()), &system) != nil || !slices.Contains(local, system.Type) {

@@ -174,7 +174,7 @@ func attempt(s *gate.Script, words, env []string) {
 			if dir == "" {
 				path = words[0]
 			}
-			if s.Left(after) < len(path)+len(fallback)+256 {
+			if s.Room(after) < len(path)+len(fallback)+256 {
 				return // the shell finds it
 			}
 			execute(s.Text(path))

@@ -31,10 +31,10 @@ type Output struct {
 	// no command gets a descriptor.
 	handed *os.File
 
-	mu      sync.Mutex
-	trimmed bool
-	head    []byte // the first bytes, after the file was cut
-	lost    int64  // how many bytes were between head and the rest of the file
+	mu        sync.Mutex
+	trimmed   bool
+	head      []byte // the first bytes, after the file was cut
+	lostBytes int64  // how many bytes were between head and the rest of the file
 }
 
 // CreateOutput makes an empty file that only this user can read. It empties an existing file. name is one path
@@ -92,7 +92,7 @@ func (o *Output) Close() error {
 func (o *Output) Trim() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if info, err := o.file.Stat(); err != nil || Held(info) <= MaxOutput {
+	if info, err := o.file.Stat(); err != nil || DiskUsage(info) <= MaxOutput {
 		return err
 	}
 	if !o.trimmed {
@@ -107,7 +107,7 @@ func (o *Output) Trim() error {
 		o.trimmed = true
 		dropped -= int64(len(o.head))
 	}
-	o.lost += dropped
+	o.lostBytes += dropped
 	return err
 }
 
@@ -120,7 +120,7 @@ func (o *Output) Text() string {
 	if err != nil {
 		size = 0
 	}
-	head, lost := o.head, o.lost
+	head, lost := o.head, o.lostBytes
 	if !o.trimmed && size <= 2*keep {
 		all, _ := section(o.file, 0, size)
 		return clip.Ends(all, 0, nil)
@@ -140,7 +140,7 @@ func (o *Output) Text() string {
 func TrimFile(path string) error {
 	// Few files are larger. A stat costs a quarter of an open, and this runs for every process of the host again and
 	// again.
-	if info, err := os.Lstat(path); err == nil && Held(info) <= MaxOutput {
+	if info, err := os.Lstat(path); err == nil && DiskUsage(info) <= MaxOutput {
 		return nil
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -161,7 +161,7 @@ const maxLooks = 8
 // trim cuts a large file to its end and returns how many bytes it dropped.
 func trim(f *os.File) (dropped int64, err error) {
 	info, err := f.Stat()
-	if err != nil || Held(info) <= MaxOutput {
+	if err != nil || DiskUsage(info) <= MaxOutput {
 		return 0, err
 	}
 	// A write between the read and the cut is lost. If somebody writes without a pause, drover loses something anyway.
@@ -196,9 +196,9 @@ func trim(f *os.File) (dropped int64, err error) {
 	return size - int64(len(tail)), nil
 }
 
-// Held is the disk space that an output takes, or its length if that is larger, in bytes: a file can take space
+// DiskUsage is the disk space that an output takes, or its length if that is larger, in bytes: a file can take space
 // without any writes.
-func Held(info fs.FileInfo) int64 {
+func DiskUsage(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return max(info.Size(), st.Blocks*512)
 	}

@@ -93,7 +93,7 @@ func (p programs) executable(name string, depth int) error {
 		if err := way.Execute(); err != nil {
 			return err
 		}
-		f = readFormat(way, written)
+		f = readFormat(way, openForWriting)
 		return nil
 	})
 	switch {

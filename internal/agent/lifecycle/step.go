@@ -28,7 +28,7 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 		case Found:
 			return m.running(p)
 		case NotFound:
-			return m.absent(p, now)
+			return m.afterNoProcess(p, now)
 		}
 	case Starting:
 		switch e := ev.(type) {
@@ -40,11 +40,11 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 		case Launched:
 			return m.running(p)
 		case LaunchFailed:
-			return m.gone(p, Exited{Forbidden: e.Forbidden}, now)
+			return m.afterEnd(p, Exited{Forbidden: e.Forbidden}, now)
 		case HeldBack:
 			return m.heldBack(e, now)
 		case Held:
-			return m.held(p)
+			return m.awaitOrder(p)
 		case PutOff:
 			return m.putOff(p, e, now)
 		}
@@ -92,9 +92,9 @@ func (m Machine) whileDown(p Policy, ev Event) (Machine, []Action) {
 func (m Machine) whileRunning(p Policy, ev Event, now time.Duration) (Machine, []Action) {
 	switch e := ev.(type) {
 	case Exited:
-		return m.gone(p, e, now)
+		return m.afterEnd(p, e, now)
 	case NotFound:
-		return m.gone(p, Exited{}, now)
+		return m.afterEnd(p, Exited{}, now)
 	case Found:
 		return m.running(p) // an instance other than the watched one
 	case Condemned:
@@ -134,7 +134,7 @@ func (m Machine) operated(p Policy, e Ended, now time.Duration) (Machine, []Acti
 	case e.Alive:
 		return m.running(p)
 	case !p.keepsAlive():
-		return m.over(p, now)
+		return m.settle(p, now)
 	case p.Finished:
 		return m.rest(Finished)
 	case p.GivenUp || p.exhausted(m.Attempts):
@@ -170,23 +170,23 @@ func (m Machine) proving(p Policy) (Machine, []Action) {
 	return m, []Action{Arm{Timer: Healthy, After: p.HealthyAfter}}
 }
 
-// absent decides after the first look of the agent has found no process.
-func (m Machine) absent(p Policy, now time.Duration) (Machine, []Action) {
+// afterNoProcess decides after the first look of the agent has found no process.
+func (m Machine) afterNoProcess(p Policy, now time.Duration) (Machine, []Action) {
 	switch {
 	case p.keepsAlive() && p.Finished:
 		return m.rest(Finished)
 	case p.keepsAlive() && p.GivenUp:
 		return m.rest(GivenUp)
 	}
-	return m.gone(p, Exited{}, now)
+	return m.afterEnd(p, Exited{}, now)
 }
 
-// gone decides after the end of a process: the first relaunch is immediate, the others are at least the interval
+// afterEnd decides after the end of a process: the first relaunch is immediate, the others are at least the interval
 // apart.
-func (m Machine) gone(p Policy, e Exited, now time.Duration) (Machine, []Action) {
+func (m Machine) afterEnd(p Policy, e Exited, now time.Duration) (Machine, []Action) {
 	switch {
 	case !p.keepsAlive():
-		return m.over(p, now)
+		return m.settle(p, now)
 	case e.Success && p.When != process.Always && p.When != "":
 		m, actions := m.rest(Finished)
 		return m, append(actions, Finish{})
@@ -203,8 +203,8 @@ func (m Machine) gone(p Policy, e Exited, now time.Duration) (Machine, []Action)
 	return m.wait(now)
 }
 
-// over is the resting state of a process that drover does not keep alive.
-func (m Machine) over(p Policy, now time.Duration) (Machine, []Action) {
+// settle puts a process to rest that drover does not keep alive.
+func (m Machine) settle(p Policy, now time.Duration) (Machine, []Action) {
 	switch {
 	case p.runsByTimetable() && p.GivenUp:
 		return m.rest(GivenUp)
@@ -269,7 +269,7 @@ func (m Machine) takenDown(p Policy, e TakenDown, now time.Duration) (Machine, [
 		m.Pending = false
 		return m.giveUp()
 	}
-	return m.gone(p, Exited{}, now)
+	return m.afterEnd(p, Exited{}, now)
 }
 
 func (m Machine) launch(p Policy, now time.Duration) (Machine, []Action) {
@@ -306,8 +306,8 @@ func (m Machine) heldBack(e HeldBack, now time.Duration) (Machine, []Action) {
 	return m, actions
 }
 
-// held waits for the processes that this one is after; the relaunch was not tried and does not count.
-func (m Machine) held(p Policy) (Machine, []Action) {
+// awaitOrder waits for the processes that this one is after; the relaunch was not tried and does not count.
+func (m Machine) awaitOrder(p Policy) (Machine, []Action) {
 	if !p.keepsAlive() {
 		return m, nil // a run by a timetable waits for nobody
 	}
@@ -319,7 +319,7 @@ func (m Machine) held(p Policy) (Machine, []Action) {
 // putOff waits until the relaunch may be tried; it was not tried and does not count. A run by a timetable is over.
 func (m Machine) putOff(p Policy, e PutOff, now time.Duration) (Machine, []Action) {
 	if !p.keepsAlive() {
-		return m.gone(p, Exited{}, now)
+		return m.afterEnd(p, Exited{}, now)
 	}
 	m.Attempts = max(m.Attempts-1, 0)
 	m.RetryAt = e.Until

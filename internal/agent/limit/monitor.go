@@ -106,11 +106,11 @@ type lastUsage struct {
 	instance instance.Identity
 	round    uint64
 	usage    process.Usage
-	told     process.Usage
+	reported process.Usage
 }
 
 func (u *lastUsage) moved() bool {
-	return u.told.At == 0 || u.usage.MovedFrom(u.told)
+	return u.reported.At == 0 || u.usage.MovedFrom(u.reported)
 }
 
 // gaps is how many intervals may lie between two consecutive readings.
@@ -180,7 +180,7 @@ func (m *Monitor) round(ctx context.Context, present iter.Seq[Subject], sink Sin
 	var roots []procfs.Root
 	m.rounds++
 	for s := range present {
-		m.present(&s)
+		m.markPresent(&s)
 		if everybody || m.limited(&s) || m.cfg.Histories.Watched(s.ID, at) {
 			subjects, roots = append(subjects, s), append(roots, procfs.Root{Identity: s.Instance, Run: s.Run})
 		}
@@ -224,8 +224,8 @@ func (m *Monitor) limited(s *Subject) bool {
 	return s.Limits.CPU > 0 || s.Limits.Mem > 0 || len(m.groups[s.ID.Namespace]) > 0
 }
 
-// present notes that a process is there in this round. The usage of its former instance no longer counts.
-func (m *Monitor) present(s *Subject) {
+// markPresent notes that a process is there in this round. The usage of its former instance no longer counts.
+func (m *Monitor) markPresent(s *Subject) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if u := m.uses[s.ID]; u != nil && u.instance == s.Instance {
@@ -261,7 +261,7 @@ func (m *Monitor) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 			CPU: u.CPU, Mem: u.Mem, RSS: u.RSS, Processes: u.Processes, Files: u.Files, At: now,
 		}
 		m.cfg.Histories.Add(s.ID, usage.Look{
-			CPU: u.CPU, Memory: u.RSS, Files: u.Files, Since: u.Since, At: u.At, Begun: s.Instance.StartTicks,
+			CPU: u.CPU, Memory: u.RSS, Files: u.Files, Since: u.Since, At: u.At, StartTicks: s.Instance.StartTicks,
 		})
 		if m.limited(s) {
 			readings = append(readings, Reading{ID: s.ID, Instance: s.Instance, Limits: s.Limits, Ready: s.StartedAt +
@@ -277,7 +277,7 @@ func (m *Monitor) tell(subjects []Subject, sink Sink) {
 	m.mu.Lock()
 	for i := range subjects {
 		if u := m.uses[subjects[i].ID]; u != nil && u.moved() {
-			u.told = u.usage
+			u.reported = u.usage
 			moved = append(moved, subjects[i].ID)
 		}
 	}

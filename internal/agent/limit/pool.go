@@ -79,7 +79,7 @@ func (j *Judge) judgePool(key poolKey, g process.Group, members []Reading) []Ver
 		return nil
 	}
 	stakes := weigh(key.resource, weighted, members)
-	sum := rest(stakes)[0]
+	sum := suffixSums(stakes)[0]
 	if sum <= limit {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (j *Judge) judgePool(key poolKey, g process.Group, members []Reading) []Ver
 		Scores: scores(stakes),
 	}
 	var verdicts []Verdict
-	for i, left := range rest(stakes) {
+	for i, left := range suffixSums(stakes) {
 		if left <= limit {
 			break
 		}
@@ -139,8 +139,9 @@ func weigh(res resource, weighted bool, members []Reading) []*poolShare {
 	return stakes
 }
 
-// rest returns the sums of use: of all processes, without the first, without the first two, and so on down to none.
-func rest(stakes []*poolShare) []float64 {
+// suffixSums returns the sums of use: of all processes, without the first, without the first two, and so on down to
+// none.
+func suffixSums(stakes []*poolShare) []float64 {
 	left := make([]float64, len(stakes)+1)
 	for i := len(stakes) - 1; i >= 0; i-- {
 		left[i] = left[i+1] + stakes[i].score.Usage

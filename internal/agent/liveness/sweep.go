@@ -60,7 +60,7 @@ func (s *sweep) find() (alive []instance.Identity, err error) {
 			s.join(st)
 		}
 	}
-	for _, id := range append(slices.Clone(s.tree.Noted), s.tree.Root) {
+	for _, id := range append(slices.Clone(s.tree.FormerMembers), s.tree.Root) {
 		if s.same(all, id) {
 			s.join(all[id.PID])
 		}
@@ -214,7 +214,7 @@ func (s *sweep) candidates(grouped []int) (*look, error) {
 		return s.looks.take()
 	}
 	pids := append(slices.Clone(grouped), s.tree.Root.PID)
-	for _, id := range s.tree.Noted {
+	for _, id := range s.tree.FormerMembers {
 		pids = append(pids, id.PID)
 	}
 	all, err := stats(s.proc, pids)

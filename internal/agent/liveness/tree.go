@@ -32,8 +32,8 @@ func Signal(proc procfs.FS, id instance.Identity, sig syscall.Signal) error {
 type Tree struct {
 	// Root is the process itself, which may have ended; zero when there is none.
 	Root instance.Identity
-	// Noted are earlier members of the tree. Those that have ended since do not count.
-	Noted []instance.Identity
+	// FormerMembers are earlier members of the tree. Those that have ended since do not count.
+	FormerMembers []instance.Identity
 	// Groups are the control groups that it and its commands were started in.
 	Groups []*cgroup.Group
 	// Contained says that the groups and Noted are all of the tree: /proc is not searched.

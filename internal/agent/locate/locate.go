@@ -48,10 +48,10 @@ type Query struct {
 type Looks struct{ rounds *procfs.Rounds[look] }
 
 // look keeps the processes that somebody wants, not all: their arguments may be long.
-type look []*wanted
+type look []*search
 
-// wanted are processes that somebody looks for.
-type wanted struct {
+// search is one search among the processes of a look: the test of a process, and the processes that pass the test.
+type search struct {
 	is    func(procfs.Info) bool
 	found []procfs.Info
 }
@@ -77,13 +77,13 @@ func NewLooks(proc procfs.FS) *Looks {
 
 // all returns the processes for which is returns true. is must not block.
 func (l *Looks) all(is func(procfs.Info) bool) ([]procfs.Info, error) {
-	w := &wanted{is: is}
+	w := &search{is: is}
 	_, err := l.rounds.Take(func(k *look) { *k = append(*k, w) })
 	return w.found, err
 }
 
-// Found is a live process.
-type Found struct {
+// LiveProcess is a process that Find has found.
+type LiveProcess struct {
 	ID instance.Identity
 	// PIDFile is the file that it was found by, empty when it was by name; PIDFileTime is when that was written.
 	PIDFile     string
@@ -108,16 +108,17 @@ type Match struct {
 
 // Result is the outcome of a look.
 type Result struct {
-	// Found is nil if there is no such process.
-	Found *Found
+	// Process is nil if there is no such process.
+	Process *LiveProcess
 	// Note says in a caller's words why nothing was found, or what is odd. Cause is the kind of trouble.
 	Note  string
 	Cause process.CauseID
 	// Doubt says that the pid file names a process that may be another one, as the note explains.
 	Doubt bool
-	// PID is the one in the pid file that was written at Written, if its process was not found; 0 without such a file.
-	PID     int
-	Written time.Time
+	// PID is the one in the pid file that was written at PIDFileTime, if its process was not found; 0 without such a
+	// file.
+	PID         int
+	PIDFileTime time.Time
 }
 
 // Find looks for a process. It never blocks on the file at PIDPath, unless the filesystem itself hangs.
@@ -142,18 +143,18 @@ func Find(proc procfs.FS, q Query) Result {
 	case err != nil:
 		r = unreadable(q.PIDPath, err)
 	default:
-		if r = result(q.check(proc, file)); r.Found == nil {
-			r.PID, r.Written = file.pid, file.written
+		if r = result(q.check(proc, file)); r.Process == nil {
+			r.PID, r.PIDFileTime = file.pid, file.time
 		}
 	}
-	if r.Found != nil && q.Count && q.ProcName != "" {
+	if r.Process != nil && q.Count && q.ProcName != "" {
 		all, _, err := q.search(proc)
 		if err != nil {
-			return Result{Found: r.Found, Note: err.Error()}
+			return Result{Process: r.Process, Note: err.Error()}
 		}
-		if r.Found.Matches, r.Found.All = len(all),
-			all; !slices.ContainsFunc(all, func(m Match) bool { return m.ID == r.Found.ID }) {
-			r.Found.Matches++
+		if r.Process.Matches, r.Process.All = len(all),
+			all; !slices.ContainsFunc(all, func(m Match) bool { return m.ID == r.Process.ID }) {
+			r.Process.Matches++
 		}
 	}
 	return r
@@ -175,12 +176,12 @@ func (q Query) isDirectory() (is bool) {
 	return is
 }
 
-func result(found *Found, err error) Result {
+func result(found *LiveProcess, err error) Result {
 	if err != nil {
 		var doubt *ambiguousError
 		return Result{Note: err.Error(), Cause: process.CauseOddPIDFile, Doubt: errors.As(err, &doubt)}
 	}
-	return Result{Found: found}
+	return Result{Process: found}
 }
 
 // unreadable is the result for a pid file that is missing or has no pid in it.
@@ -219,7 +220,7 @@ func (q Query) byName(proc procfs.FS) Result {
 	}); len(own) > 0 {
 		which, found = "the newest that drover has started", slices.MaxFunc(own, byAge).ID
 	}
-	r := Result{Found: &Found{ID: found, Matches: len(all), All: all}}
+	r := Result{Process: &LiveProcess{ID: found, Matches: len(all), All: all}}
 	if len(heads) > 1 {
 		r.Note = fmt.Sprintf("%d processes %s run in or from %s: pid %d is %s", len(heads), q.ProcName, q.SetupPath,
 			found.PID, which)

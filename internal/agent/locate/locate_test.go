@@ -95,10 +95,10 @@ func find(t *testing.T, q locate.Query, pid int, note string) locate.Result {
 		t.Fatal("Find blocks")
 	}
 	got := 0
-	if r.Found != nil {
-		got = r.Found.ID.PID
-		if !live().Same(r.Found.ID) {
-			t.Errorf("%+v is not alive", r.Found.ID)
+	if r.Process != nil {
+		got = r.Process.ID.PID
+		if !live().Same(r.Process.ID) {
+			t.Errorf("%+v is not alive", r.Process.ID)
 		}
 	}
 	if got != pid || !regexp.MustCompile(note).MatchString(r.Note) || (note == "" && r.Note != "") {
@@ -153,12 +153,12 @@ func TestPIDFileContents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := h.put(t, "run/app.pid", tc.content)
 			r := find(t, locate.Query{ProcName: "appd", PIDPath: path, SetupPath: "/nowhere"}, tc.pid, tc.note)
-			if r.Found == nil {
+			if r.Process == nil {
 				return
 			}
-			if info, err := os.Stat(path); err != nil || r.Found.PIDFile != path ||
-				!r.Found.PIDFileTime.Equal(info.ModTime()) || r.Found.Matches != 1 {
-				t.Errorf("found %+v: %v", r.Found, err)
+			if info, err := os.Stat(path); err != nil || r.Process.PIDFile != path ||
+				!r.Process.PIDFileTime.Equal(info.ModTime()) || r.Process.Matches != 1 {
+				t.Errorf("found %+v: %v", r.Process, err)
 			}
 		})
 	}
@@ -169,8 +169,8 @@ func TestPIDFileWithoutAName(t *testing.T) {
 	h := newHome(t, "appd")
 	pid := run(t, "/", h.path("appd"), "1000")
 	path := h.put(t, "run/app.pid", strconv.Itoa(pid))
-	if r := find(t, locate.Query{PIDPath: path, SetupPath: "/nowhere", Count: true}, pid, ""); r.Found.Matches != 1 {
-		t.Errorf("found %+v", r.Found)
+	if r := find(t, locate.Query{PIDPath: path, SetupPath: "/nowhere", Count: true}, pid, ""); r.Process.Matches != 1 {
+		t.Errorf("found %+v", r.Process)
 	}
 	h.put(t, "run/app.pid", strconv.Itoa(ended(t)))
 	find(t, locate.Query{PIDPath: path}, 0, "is stale")
@@ -194,7 +194,7 @@ func TestPIDFileOfAThread(t *testing.T) {
 		}
 		path := h.put(t, "app.pid", task.Name())
 		r := locate.Find(live(), locate.Query{ProcName: self, PIDPath: path})
-		if r.Found != nil {
+		if r.Process != nil {
 			t.Errorf("thread %s was found", task.Name())
 		}
 		refused = refused || strings.Contains(r.Note, "is a thread, not a process")
@@ -292,8 +292,8 @@ func TestDirectory(t *testing.T) {
 				d.put(t, file, content)
 			}
 			r := find(t, locate.Query{ProcName: "appd", PIDPath: d.dir, SetupPath: h.dir}, tc.pid, tc.note)
-			if r.Found != nil && filepath.Dir(r.Found.PIDFile) != d.dir {
-				t.Errorf("found by %q", r.Found.PIDFile)
+			if r.Process != nil && filepath.Dir(r.Process.PIDFile) != d.dir {
+				t.Errorf("found by %q", r.Process.PIDFile)
 			}
 		})
 	}
@@ -326,10 +326,10 @@ func TestPIDFileSwappedWhileRead(t *testing.T) {
 	for range 500 {
 		r := locate.Find(live(), locate.Query{ProcName: "appd", PIDPath: path})
 		switch {
-		case r.Found != nil && (r.Found.ID.PID == one || r.Found.ID.PID == two):
+		case r.Process != nil && (r.Process.ID.PID == one || r.Process.ID.PID == two):
 			found++
-		case r.Found != nil:
-			t.Errorf("found %d", r.Found.ID.PID)
+		case r.Process != nil:
+			t.Errorf("found %d", r.Process.ID.PID)
 		case !strings.Contains(r.Note, "keeps changing"):
 			t.Errorf("note %q", r.Note)
 		}
@@ -350,8 +350,8 @@ func TestByName(t *testing.T) {
 	find(t, query, 0, "^no process appd runs in or from ")
 
 	pid := run(t, "/", h.path("appd"), "1000")
-	if r := find(t, query, pid, ""); r.Found != nil && (r.Found.Matches != 1 || r.Found.PIDFile != "") {
-		t.Errorf("found %+v", r.Found)
+	if r := find(t, query, pid, ""); r.Process != nil && (r.Process.Matches != 1 || r.Process.PIDFile != "") {
+		t.Errorf("found %+v", r.Process)
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(h.dir, link); err != nil {
@@ -363,17 +363,17 @@ func TestByName(t *testing.T) {
 	find(t, locate.Query{SetupPath: h.dir}, 0, "proc_name is empty")
 
 	run(t, "/", h.path("appd"), "1000")
-	if r := find(t, query, pid, "2 processes appd .* is the oldest"); r.Found != nil && r.Found.Matches != 2 {
-		t.Errorf("found %+v", r.Found)
+	if r := find(t, query, pid, "2 processes appd .* is the oldest"); r.Process != nil && r.Process.Matches != 2 {
+		t.Errorf("found %+v", r.Process)
 	}
 	file := h.put(t, "app.pid", strconv.Itoa(pid))
 	query.PIDPath, query.Count = file, true
-	if r := find(t, query, pid, ""); r.Found != nil && r.Found.Matches != 2 {
-		t.Errorf("found %+v", r.Found)
+	if r := find(t, query, pid, ""); r.Process != nil && r.Process.Matches != 2 {
+		t.Errorf("found %+v", r.Process)
 	}
 	query.SetupPath = elsewhere.dir
-	if r := find(t, query, pid, ""); r.Found != nil && r.Found.Matches != 2 {
-		t.Errorf("found %+v", r.Found)
+	if r := find(t, query, pid, ""); r.Process != nil && r.Process.Matches != 2 {
+		t.Errorf("found %+v", r.Process)
 	}
 }
 
@@ -411,8 +411,8 @@ func TestByNameFindsTheMaster(t *testing.T) {
 		}
 	}
 	r := find(t, locate.Query{ProcName: "master.sh", SetupPath: h.dir}, cmd.Process.Pid, "")
-	if r.Found != nil && r.Found.Matches != 3 {
-		t.Errorf("%d match, want 3", r.Found.Matches)
+	if r.Process != nil && r.Process.Matches != 3 {
+		t.Errorf("%d match, want 3", r.Process.Matches)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"drover/internal/test/harness"
 )
 
-// TestLooksAreFresh: whoever looks by name finds a process that was born before, and none that has ended before, although
-// many look at the same time, each for another process.
+// TestLooksAreFresh: whoever looks by name finds a process that was born before, and none that has ended before,
+// although many look at the same time, each for another process.
 func TestLooksAreFresh(t *testing.T) {
 	looks := locate.NewLooks(live())
 	var homes [16]home
@@ -32,13 +32,13 @@ func TestLooksAreFresh(t *testing.T) {
 					runtime.Gosched()
 					info, err = live().Info(cmd.Process.Pid)
 				}
-				if r := locate.Find(live(), query); r.Found == nil || r.Found.ID.PID != cmd.Process.Pid || r.Found.Matches != 1 {
-					t.Errorf("of pid %d it finds %+v: %s", cmd.Process.Pid, r.Found, r.Note)
+				if r := locate.Find(live(), query); r.Process == nil || r.Process.ID.PID != cmd.Process.Pid || r.Process.Matches != 1 {
+					t.Errorf("of pid %d it finds %+v: %s", cmd.Process.Pid, r.Process, r.Note)
 				}
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait()
-				if r := locate.Find(live(), query); r.Found != nil {
-					t.Errorf("after the end of pid %d it finds %+v", cmd.Process.Pid, r.Found)
+				if r := locate.Find(live(), query); r.Process != nil {
+					t.Errorf("after the end of pid %d it finds %+v", cmd.Process.Pid, r.Process)
 				}
 			}
 		})
@@ -56,8 +56,8 @@ func BenchmarkByName(b *testing.B) {
 	b.SetParallelism(many)
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			if r := locate.Find(live(), query); r.Found != nil {
-				b.Errorf("it finds %+v", r.Found)
+			if r := locate.Find(live(), query); r.Process != nil {
+				b.Errorf("it finds %+v", r.Process)
 			}
 		}
 	})

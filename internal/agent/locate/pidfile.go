@@ -34,9 +34,9 @@ var errNoFile = errors.New("does not exist")
 
 // pidFile is the content of a pid file.
 type pidFile struct {
-	path    string
-	pid     int
-	written time.Time
+	path string
+	pid  int
+	time time.Time
 	// trail is how the file was reached; it is closed.
 	trail *trail.Trail
 }
@@ -98,7 +98,7 @@ func readStable(way *trail.Trail, path string) (file pidFile, text string, err e
 		!before.ModTime().Equal(after.ModTime()) {
 		return pidFile{}, "", errChanged
 	}
-	return pidFile{written: after.ModTime(), trail: way}, string(buf[:n]), nil
+	return pidFile{time: after.ModTime(), trail: way}, string(buf[:n]), nil
 }
 
 // plain removes the path from an error, because the caller names it.
@@ -140,7 +140,7 @@ func parsePID(text string) (int, error) {
 }
 
 // check verifies that the process in a pid file has the name of the query. The errors are whole sentences.
-func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
+func (q Query) check(proc procfs.FS, file pidFile) (*LiveProcess, error) {
 	if file.pid == os.Getpid() {
 		return nil, fmt.Errorf("pid file %s holds %d, which is drover itself", file.path, file.pid)
 	}
@@ -165,7 +165,7 @@ func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	if err := q.verify(id, info, file); err != nil {
 		return nil, err
 	}
-	return &Found{ID: id, PIDFile: file.path, PIDFileTime: file.written, Resolved: file.trail.Path, Matches: 1}, nil
+	return &LiveProcess{ID: id, PIDFile: file.path, PIDFileTime: file.time, Resolved: file.trail.Path, Matches: 1}, nil
 }
 
 // byDirectory looks for the pid file in a directory: the file named after the process, or else the only file whose
@@ -183,7 +183,7 @@ func (q Query) byDirectory(proc procfs.FS) Result {
 	if err != nil {
 		return Result{Note: fmt.Sprintf("directory %s %s", q.PIDPath, err)}
 	}
-	var found *Found
+	var found *LiveProcess
 	var doubt *ambiguousError
 	for _, name := range names {
 		file, err := q.readPIDFile(filepath.Join(q.PIDPath, name))
@@ -211,7 +211,7 @@ func (q Query) byDirectory(proc procfs.FS) Result {
 		return Result{Cause: process.CauseNoPIDFile, Note: fmt.Sprintf("no pid file in %s names a live %s", q.PIDPath,
 			q.ProcName)}
 	}
-	return Result{Found: found}
+	return Result{Process: found}
 }
 
 func (q Query) pidFileNames() (names []string, err error) {

@@ -95,7 +95,7 @@ func (store *Store) miss(s *stream) {
 	if all := segmentsOf(l.dir, s.name); len(all) > 0 {
 		from = max(from, all[len(all)-1].to)
 	}
-	store.lost(s, from, end)
+	store.markLoss(s, from, end)
 	store.rebase(s, end)
 }
 

@@ -300,7 +300,7 @@ func (store *Store) end(s *stream) (file int, at int64) {
 // emptied notes that somebody has truncated the file of a stream, and makes the log say so.
 func (store *Store) emptied(s *stream) {
 	from, end := s.freed.Load(), s.size.Load()
-	store.lost(s, from, end)
+	store.markLoss(s, from, end)
 	store.rebase(s, end)
 	if len(s.log.openPipes()) > 0 {
 		return

@@ -120,9 +120,9 @@ func punch(file *os.File, from, to int64) error {
 	return os.NewSyscallError("fallocate", err)
 }
 
-// held is the disk space of a stream, in bytes. A file system may have allocated as much again ahead of the writer. A
-// process may also take space without writing.
-func (s *stream) held(st *unix.Stat_t) int64 {
+// diskSpace is the disk space of a stream, in bytes. A file system may have allocated as much again ahead of the
+// writer. A process may also take space without writing.
+func (s *stream) diskSpace(st *unix.Stat_t) int64 {
 	space := st.Blocks * 512
 	if !s.noHoles.Load() {
 		space /= 2
@@ -139,7 +139,7 @@ func (store *Store) keepWithin(s *stream, st *unix.Stat_t) {
 	}
 	s.size.Store(s.base.Load() + st.Size)
 	room := max(s.room.Load(), 0)
-	held, most := s.held(st), 2*limits.MaxSize+room
+	held, most := s.diskSpace(st), 2*limits.MaxSize+room
 	whole := s.whole(st.Size, limits)
 	switch {
 	case whole && s.rotated.Load():
@@ -148,7 +148,7 @@ func (store *Store) keepWithin(s *stream, st *unix.Stat_t) {
 		store.truncate(s)
 	case held > most:
 		store.drop(s, s.size.Load()-limits.MaxSize-room)
-		if unix.Stat(s.path, st) == nil && s.held(st) > 3*limits.MaxSize+room { // space that no text takes
+		if unix.Stat(s.path, st) == nil && s.diskSpace(st) > 3*limits.MaxSize+room { // space that no text takes
 			store.truncate(s)
 		}
 	case held > limits.MaxSize || whole && st.Size > limits.MaxSize:
@@ -170,7 +170,7 @@ func (store *Store) drop(s *stream, to int64) {
 	if to <= from {
 		return
 	}
-	store.lost(s, from, to)
+	store.markLoss(s, from, to)
 	s.freed.Store(to)
 	if err := store.punchFile(s, from-base, to-base); err != nil {
 		store.log.Warn("cannot cut log", "log", s.path, "error", err)
@@ -202,7 +202,7 @@ func (store *Store) truncate(s *stream) {
 	if info, err := os.Stat(s.path); err == nil {
 		end += info.Size()
 	}
-	store.lost(s, s.freed.Load(), end)
+	store.markLoss(s, s.freed.Load(), end)
 	store.rebase(s, end)
 	if err := os.Truncate(s.path, 0); err != nil {
 		store.log.Warn("cannot truncate log", "log", s.path, "error", err)
@@ -224,8 +224,8 @@ func (store *Store) rebase(s *stream, at int64) {
 	}
 }
 
-// lost notes that text is gone that nobody has rotated.
-func (store *Store) lost(s *stream, from, to int64) {
+// markLoss notes that text is gone that nobody has rotated.
+func (store *Store) markLoss(s *stream, from, to int64) {
 	if to <= from {
 		return
 	}

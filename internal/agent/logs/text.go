@@ -150,8 +150,8 @@ func (r *reader) fromLive(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// lost is how many of the bytes from from to to are noted as lost.
-func (r *reader) lost(from, to int64) (n int64) {
+// lostBytes is how many of the bytes from from to to are noted as lost.
+func (r *reader) lostBytes(from, to int64) (n int64) {
 	for _, m := range r.marks {
 		if m.kind == markLost && m.stream == r.s.index {
 			n += max(min(to, m.to)-max(from, m.from), 0)
@@ -164,9 +164,9 @@ func (r *reader) lost(from, to int64) (n int64) {
 func (r *reader) ends(from, to int64, keep int64) (head, tail []byte, between int64) {
 	begin := r.first(from)
 	if begin >= to {
-		return nil, nil, r.lost(from, to)
+		return nil, nil, r.lostBytes(from, to)
 	}
-	between = r.lost(from, begin)
+	between = r.lostBytes(from, begin)
 	if to-begin <= 2*keep {
 		text, gaps := r.all(begin, to)
 		if gaps == 0 && between == 0 {

@@ -237,7 +237,7 @@ func (store *Store) boundAndMark(s *stream, now time.Time, pause time.Duration) 
 	if size > s.stamped && (quiet || now.Sub(s.marked) >= pause) {
 		store.stamp(s, now)
 	}
-	return max(size-before, 0), !quiet || !store.rest(s, &st)
+	return max(size-before, 0), !quiet || !store.watchNextWrite(s, &st)
 }
 
 // stamp marks when the text arrived that the last looks have found.
@@ -261,9 +261,9 @@ func (store *Store) stamp(s *stream, now time.Time) {
 	s.stamped, s.marked = size, now
 }
 
-// rest makes the thread wait for the next write. It reports false if there was one meanwhile, or if the kernel has no
-// room for another watch.
-func (store *Store) rest(s *stream, seen *unix.Stat_t) bool {
+// watchNextWrite makes the thread wait for the next write. It reports false if there was one meanwhile, or if the
+// kernel has no room for another watch.
+func (store *Store) watchNextWrite(s *stream, seen *unix.Stat_t) bool {
 	store.mu.Lock()
 	defer store.mu.Unlock()
 	if store.events == nil {

@@ -32,15 +32,15 @@ type Config struct {
 	RunOf func(pid int) string
 	// Clock is the time since boot.
 	Clock func() time.Duration
-	// Kept is the file of what processes say while no agent runs, in a directory of the agent's own; empty keeps
+	// Backlog is the file of what processes say while no agent runs, in a directory of the agent's own; empty keeps
 	// nothing. Gate returns the program that writes it: see package gate.
-	Kept string
-	Gate func() (*os.File, error)
-	Log  *slog.Logger
+	Backlog string
+	Gate    func() (*os.File, error)
+	Log     *slog.Logger
 }
 
-// Said is what a run has said so far. Times are since boot.
-type Said struct {
+// State is what a run has said so far. Times are since boot.
+type State struct {
 	// Ready says that the run has said READY=1.
 	Ready bool
 	// Reloading says that RELOADING=1 was not yet followed by READY=1. Reloads counts those that were.
@@ -118,7 +118,7 @@ type Listener struct {
 
 // talk is one run.
 type talk struct {
-	said    Said
+	state   State
 	changed chan struct{}
 	// left is how many messages the run may send without a pause at the time at.
 	left float64
@@ -164,7 +164,7 @@ func Open(cfg Config) (*Listener, error) {
 	if k.file, err = os.Lstat(cfg.Path); err != nil {
 		return failed(errors.Join(err, k.conn.Close()))
 	}
-	if cfg.Kept == "" {
+	if cfg.Backlog == "" {
 		return k, nil
 	}
 	err = k.takeOver(old, inherited)
@@ -202,22 +202,23 @@ func (l *Listener) Expect(run string, first instance.Identity) {
 	l.remember(sender{first, run})
 }
 
-// Said returns what a run has said so far; changed is closed when it says more.
-func (l *Listener) Said(run string) (said Said, changed <-chan struct{}) {
+// State returns what a run has said so far; changed is closed when it says more.
+func (l *Listener) State(run string) (said State, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deaf := l.deaf(l.cfg.Clock())
 	t := l.talkOf(run)
 	if t == nil {
-		return Said{Watchdog: max(l.began, deaf)}, nil
+		return State{Watchdog: max(l.began, deaf)}, nil
 	}
-	said = t.said
+	said = t.state
 	said.Watchdog = max(said.Watchdog, deaf)
 	return said, t.changed
 }
 
-// Heard waits for a run that has said something new, beside WATCHDOG=1, since it was returned last; false if ctx ends.
-func (l *Listener) Heard(ctx context.Context) (run string, ok bool) {
+// AwaitNotice waits for a run that has said something new, beside WATCHDOG=1, since it was returned last; false if ctx
+// ends.
+func (l *Listener) AwaitNotice(ctx context.Context) (run string, ok bool) {
 	for {
 		l.mu.Lock()
 		for run := range l.news {
@@ -302,7 +303,7 @@ func (l *Listener) talkOf(run string) *talk {
 	t := l.runs[run]
 	if t == nil && len(l.runs) < maxRuns {
 		t = &talk{
-			said: Said{Watchdog: l.began}, changed: make(chan struct{}), left: burst, at: l.cfg.Clock(),
+			state: State{Watchdog: l.began}, changed: make(chan struct{}), left: burst, at: l.cfg.Clock(),
 		}
 		l.runs[run] = t
 	}
@@ -319,7 +320,7 @@ func (l *Listener) remember(s sender) {
 
 // receive takes in one message. It reports whether the agent needs the message: a run may say only so much.
 func (l *Listener) receive(message, control []byte, flags int) (needed bool) {
-	pid, fds, _ := told(control)
+	pid, fds, _ := parseControl(control)
 	defer l.discard(fds)
 	if pid == os.Getpid() && l.pass(string(message)) {
 		return true
@@ -396,12 +397,12 @@ func (l *Listener) take(s sender, known bool, message []byte, at time.Duration) 
 			l.ignored++
 		}
 	}
-	before := t.said
-	words.apply(&t.said)
-	if t.said != before {
+	before := t.state
+	words.apply(&t.state)
+	if t.state != before {
 		close(t.changed)
 		t.changed = make(chan struct{})
-		if after := t.said; after.Triggered || !sameButWatchdog(before, after) {
+		if after := t.state; after.Triggered || !sameButWatchdog(before, after) {
 			l.news[s.run] = true
 			idle.Wake(l.wake)
 		}
@@ -432,7 +433,7 @@ func (t *talk) spend(now time.Duration) bool {
 	return true
 }
 
-func sameButWatchdog(a, b Said) bool {
+func sameButWatchdog(a, b State) bool {
 	a.Watchdog, a.Triggered = b.Watchdog, b.Triggered
 	return a == b
 }

@@ -127,7 +127,7 @@ func TestDeaf(t *testing.T) {
 	}
 	began := clock()
 	heard := func() time.Duration {
-		said, _ := r.Said("silent")
+		said, _ := r.State("silent")
 		return said.Watchdog
 	}
 	harness.Eventually(t, "silence not to count", func() bool { return heard() > began+time.Second })
@@ -188,7 +188,7 @@ func (r *rig) openIdle() (run func()) {
 			defer r.mu.Unlock()
 			return r.runs[pid]
 		},
-		Kept: r.kept, Gate: func() (*os.File, error) { return gate.Open(r.t.TempDir()) }, Log: slog.New(slog.DiscardHandler),
+		Backlog: r.kept, Gate: func() (*os.File, error) { return gate.Open(r.t.TempDir()) }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -248,11 +248,11 @@ func (r *rig) sender(run, mode string, texts ...string) *exec.Cmd {
 }
 
 // said waits until a run has said what it has to say.
-func (r *rig) said(run string, enough func(notify.Said) bool) notify.Said {
+func (r *rig) said(run string, enough func(notify.State) bool) notify.State {
 	r.t.Helper()
 	limit := time.After(20 * time.Second)
 	for {
-		said, changed := r.Said(run)
+		said, changed := r.State(run)
 		if enough(said) {
 			return said
 		}
@@ -264,7 +264,7 @@ func (r *rig) said(run string, enough func(notify.Said) bool) notify.Said {
 	}
 }
 
-func ready(s notify.Said) bool { return s.Ready }
+func ready(s notify.State) bool { return s.Ready }
 
 func TestWords(t *testing.T) {
 	r := newRig(t)
@@ -280,11 +280,11 @@ func TestWords(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	r.sender("a", "stay", "STATUS=a\x1b[2Jb\u202ec\xffd"+strings.Repeat("é", 200), "WATCHDOG=1\nREADY=1")
-	s = r.said("a", func(s notify.Said) bool { return !s.Triggered })
+	s = r.said("a", func(s notify.State) bool { return !s.Triggered })
 	if want := "a[2Jbcd" + strings.Repeat("é", 124); s.Status != want || s.Watchdog < began {
 		t.Errorf("%+v, want the text %q", s, want)
 	}
-	if run, ok := r.Heard(t.Context()); !ok || run != "a" {
+	if run, ok := r.AwaitNotice(t.Context()); !ok || run != "a" {
 		t.Errorf("heard of %q", run)
 	}
 }
@@ -296,7 +296,7 @@ func TestStrangers(t *testing.T) {
 	other := r.sender("b", "stay", "READY=1").Process.Pid
 	r.sender("a", "stay", "MAINPID="+strconv.Itoa(stranger), "MAINPID="+strconv.Itoa(other), "MAINPID=1",
 		"MAINPID=99999999999", strings.Repeat("x", 5000)+"\nREADY=1", "STATUS=last")
-	s := r.said("a", func(s notify.Said) bool { return s.Status == "last" })
+	s := r.said("a", func(s notify.State) bool { return s.Status == "last" })
 	if s.Ready || s.Main.PID != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -346,11 +346,11 @@ func TestLastWords(t *testing.T) {
 	run()
 	r.said("first", ready)
 	r.Settle(20 * time.Second)
-	if s, _ := r.Said("other"); s.Ready || r.Ignored() != 1 {
+	if s, _ := r.State("other"); s.Ready || r.Ignored() != 1 {
 		t.Errorf("%+v, %d ignored", s, r.Ignored())
 	}
 	r.Keep(func(string) bool { return false })
-	if s, _ := r.Said("first"); s.Ready {
+	if s, _ := r.State("first"); s.Ready {
 		t.Error("what is over is not forgotten")
 	}
 }
@@ -362,7 +362,7 @@ func TestSettle(t *testing.T) {
 		run := strconv.Itoa(i)
 		r.sender(run, "stay", "STATUS=x", "READY=1")
 		r.Settle(20 * time.Second)
-		if s, _ := r.Said(run); !s.Ready {
+		if s, _ := r.State(run); !s.Ready {
 			t.Fatal("it came later")
 		}
 	}
@@ -372,9 +372,9 @@ func TestSettle(t *testing.T) {
 func TestTheNextAgent(t *testing.T) {
 	r := newRig(t)
 	r.sender("a", "stay", "WATCHDOG=1")
-	before := r.said("a", func(s notify.Said) bool { return s.Watchdog > 0 })
+	before := r.said("a", func(s notify.State) bool { return s.Watchdog > 0 })
 	r.open()
-	if s, _ := r.Said("a"); s.Watchdog < before.Watchdog {
+	if s, _ := r.State("a"); s.Watchdog < before.Watchdog {
 		t.Errorf("%v after a restart, %v before", s.Watchdog, before.Watchdog)
 	}
 	r.sender("a", "stay", "READY=1")

@@ -73,7 +73,7 @@ func (l *Listener) moveStandIn() error {
 
 // standInLocked is StandIn for a caller who holds the lock.
 func (l *Listener) standInLocked() error {
-	if l.agent != nil || l.cfg.Kept == "" {
+	if l.agent != nil || l.cfg.Backlog == "" {
 		return nil
 	}
 	agent, err := l.fork()
@@ -86,7 +86,7 @@ func (l *Listener) standInLocked() error {
 
 // fork starts the stand-in. It returns the end of a pipe that the stand-in waits for.
 func (l *Listener) fork() (agent *os.File, err error) {
-	kept, err := openKept(l.cfg.Kept)
+	kept, err := openKept(l.cfg.Backlog)
 	if err != nil {
 		return nil, err
 	}
@@ -239,10 +239,10 @@ func (l *Listener) inherit() (inherited bool, err error) {
 
 // openOld opens the file of an earlier stand-in; nil if there is none.
 func (l *Listener) openOld() (*os.File, error) {
-	if l.cfg.Kept == "" {
+	if l.cfg.Backlog == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	kept, err := os.OpenFile(l.cfg.Kept, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	kept, err := os.OpenFile(l.cfg.Backlog, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil //nolint:nilnil // as above
 	}
@@ -328,7 +328,7 @@ func await(holds func() bool) error {
 
 // recall takes in a message that the stand-in has written.
 func (l *Listener) recall(record []byte) {
-	pid, _, sent := told(record[:controlLength])
+	pid, _, sent := parseControl(record[:controlLength])
 	message := bytes.TrimRight(record[controlLength:], "\x00")
 	if len(message) == textLength { // it was longer, and its last line may not be whole
 		message = message[:bytes.LastIndexByte(message, '\n')+1]
@@ -351,5 +351,5 @@ func (l *Listener) dropKept() error {
 		return nil
 	}
 	l.stale = false
-	return os.Truncate(l.cfg.Kept, 0)
+	return os.Truncate(l.cfg.Backlog, 0)
 }

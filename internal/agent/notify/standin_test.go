@@ -53,15 +53,15 @@ func TestStandIn(t *testing.T) {
 	}
 	before := clock()
 	r.openIdle()
-	s, _ := r.Said("a")
+	s, _ := r.State("a")
 	if !s.Ready || !s.Stopping || s.Status != "meanwhile" || s.Main.PID != main || s.Watchdog < before {
 		t.Errorf("%+v", s)
 	}
-	if run, ok := r.Heard(t.Context()); !ok || run != "a" {
+	if run, ok := r.AwaitNotice(t.Context()); !ok || run != "a" {
 		t.Errorf("heard of %q", run)
 	}
 	// A stranger, and one that has ended: nobody can tell which run it belonged to.
-	if s, _ := r.Said("b"); s.Ready || r.Ignored() != 2 {
+	if s, _ := r.State("b"); s.Ready || r.Ignored() != 2 {
 		t.Errorf("%+v, %d ignored", s, r.Ignored())
 	}
 	r.leave()
@@ -69,13 +69,13 @@ func TestStandIn(t *testing.T) {
 	r.sender("", "stay", "the last message may be heard twice")
 	r.isKept("the last message")
 	r.openIdle()
-	if s, _ := r.Said("a"); !s.Ready || s.Status != "again" {
+	if s, _ := r.State("a"); !s.Ready || s.Status != "again" {
 		t.Errorf("%+v", s)
 	}
 	r.Keep(func(string) bool { return true }) // all is recorded
 	r.leave()
 	r.openIdle()
-	if s, _ := r.Said("a"); s.HasStatus {
+	if s, _ := r.State("a"); s.HasStatus {
 		t.Errorf("%+v was dropped", s)
 	}
 	if pid := notify.StandsIn(r.kept); pid == 0 {
@@ -163,9 +163,9 @@ func TestConnection(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- r.Run(ctx) }()
-			r.said("a", func(s notify.Said) bool { return s.Status == text })
+			r.said("a", func(s notify.State) bool { return s.Status == text })
 			says("heard")
-			r.said("a", func(s notify.Said) bool { return s.Status == "heard" })
+			r.said("a", func(s notify.State) bool { return s.Status == "heard" })
 			cancel()
 			if err := <-done; err != nil {
 				t.Error(err)
@@ -201,8 +201,8 @@ func TestLaterProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.openIdle()
-	earlier, _ := r.Said("a")
-	now, _ := r.Said("b")
+	earlier, _ := r.State("a")
+	now, _ := r.State("b")
 	if earlier.Ready || !now.Ready || r.Ignored() != 1 {
 		t.Errorf("%+v, %+v, %d ignored", earlier, now, r.Ignored())
 	}

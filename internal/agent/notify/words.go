@@ -17,9 +17,9 @@ import (
 // (SCM_MAX_FD), in bytes. What has no room the kernel closes while the reader waits.
 func controlSize() int { return controlLength + syscall.CmsgSpace(253*4) }
 
-// told returns what the kernel tells of a message: the pid of the sender, 0 if there is none, the descriptors that came
-// with it, and when it was sent.
-func told(control []byte) (pid int, fds []int, sent time.Time) {
+// parseControl returns what the kernel tells of a message: the pid of the sender, 0 if there is none, the descriptors
+// that came with it, and when it was sent.
+func parseControl(control []byte) (pid int, fds []int, sent time.Time) {
 	messages, err := syscall.ParseSocketControlMessage(control)
 	if err != nil {
 		return 0, nil, sent
@@ -89,7 +89,7 @@ func read(message []byte, now time.Duration) words {
 }
 
 // apply adds the words to what was said before.
-func (w words) apply(s *Said) {
+func (w words) apply(s *State) {
 	if w.reloading {
 		s.Reloading = true
 	}

@@ -151,7 +151,7 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (in
 			death.watch(*seen.ID)
 			n.appeared()
 		}
-		left := n.left(at)
+		left := n.timeLeft(at)
 		if left <= 0 || first && seen.Alive() {
 			return seen, nil
 		}
@@ -189,7 +189,7 @@ func (n *session) stopCheck(target instance.Identity, until time.Duration) (inst
 		if !seen.Alive() || n.Clock() >= end {
 			return seen, nil
 		}
-		if slices.Contains(n.progress.Noted, *seen.ID) {
+		if slices.Contains(n.progress.Members, *seen.ID) {
 			return instance.Sighting{}, nil // another instance, which ends with the leftovers of the run
 		}
 		if target != *seen.ID {
@@ -231,8 +231,8 @@ func (n *session) hurried() bool {
 	}
 }
 
-// left is the time left until a moment; 0 if the check must end now.
-func (n *session) left(at time.Duration) time.Duration {
+// timeLeft is the time left until a moment; 0 if the check must end now.
+func (n *session) timeLeft(at time.Duration) time.Duration {
 	if n.hurried() {
 		return 0
 	}
@@ -336,7 +336,7 @@ func (d *deathWatch) stop() {
 // start has brought up.
 func (d *deathWatch) diedAsWritten(e *instance.Ended) {
 	began := instance.Identity{StartTicks: d.startedAt()}.StartedAfterBoot()
-	if e == nil || began == 0 || e.Written < began-coarse {
+	if e == nil || began == 0 || e.PIDFileTime < began-coarse {
 		return
 	}
 	for _, before := range []*instance.Identity{d.progress.Before, d.subject.Runtime.Process, d.subject.Runtime.Ended} {

@@ -22,7 +22,7 @@ func (n *session) beforeStart() error {
 		n.noteLeft(st)
 		return nil // an earlier agent may have gone further
 	} else if st == nil && n.runtime.Process == nil {
-		n.endLeft(n.runtime.Left) // it may hold what the command needs
+		n.endLeft(n.runtime.LeftoverRuns) // it may hold what the command needs
 	}
 	all := n.ctx
 	n.ctx = n.preparation()
@@ -81,9 +81,9 @@ func (n *session) fieldOf(step string) string {
 	switch step {
 	case string(process.Start), stepRun:
 		field, _ := n.spec.Starter()
-		return n.named(field)
+		return n.fieldName(field)
 	case stepBeforeStart, stepBeforeStop, stepPreflight:
 		return step
 	}
-	return n.named(step + "_cmd")
+	return n.fieldName(step + "_cmd")
 }

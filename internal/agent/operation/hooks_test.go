@@ -40,23 +40,23 @@ func TestLeftByCommands(t *testing.T) {
 		s, left := leaver(w)
 		r, _ := w.operate(t, process.Start, s, record.Runtime{})
 		r, _ = w.operate(t, process.Reload, s, r.Runtime)
-		if r.Outcome.Fault != process.None || left("before start") != 1 || left("reload") != 1 || len(r.Runtime.Left) != 2 {
-			t.Errorf("before the stop: %+v, runs %q", r.Outcome, r.Runtime.Left)
+		if r.Outcome.Fault != process.None || left("before start") != 1 || left("reload") != 1 || len(r.Runtime.LeftoverRuns) != 2 {
+			t.Errorf("before the stop: %+v, runs %q", r.Outcome, r.Runtime.LeftoverRuns)
 		}
 		r, _ = w.operate(t, process.Restart, s, r.Runtime)
 		if r.Outcome.Fault != process.None || left("before start") != 1 || left("reload")+left("stop")+left("before stop") != 0 ||
-			len(r.Runtime.Left) != 1 {
-			t.Errorf("after a restart: %+v, runs %q", r.Outcome, r.Runtime.Left)
+			len(r.Runtime.LeftoverRuns) != 1 {
+			t.Errorf("after a restart: %+v, runs %q", r.Outcome, r.Runtime.LeftoverRuns)
 		}
 		r, _ = w.operate(t, process.Stop, s, r.Runtime)
-		if len(r.Runtime.Left)+left("before start")+left("stop")+left("before stop") != 0 || len(r.Ended) == 0 {
-			t.Errorf("after a stop: %+v, runs %q", r.Outcome, r.Runtime.Left)
+		if len(r.Runtime.LeftoverRuns)+left("before start")+left("stop")+left("before stop") != 0 || len(r.Ended) == 0 {
+			t.Errorf("after a stop: %+v, runs %q", r.Outcome, r.Runtime.LeftoverRuns)
 		}
 	})
 }
 
-// TestLeftByCommandsBeforeARelaunch: a relaunch ends what the before_start of the last start has left, and not what that
-// of its own start leaves.
+// TestLeftByCommandsBeforeARelaunch: a relaunch ends what the before_start of the last start has left, and not what
+// that of its own start leaves.
 func TestLeftByCommandsBeforeARelaunch(t *testing.T) {
 	for _, kind := range []process.Kind{process.Resident, process.Periodic} {
 		bubble(t, func(t *testing.T, w *world) {
@@ -65,8 +65,8 @@ func TestLeftByCommandsBeforeARelaunch(t *testing.T) {
 			rec, rt := record.Record{ID: nginx(), Spec: *s, Hosted: true}, record.Runtime{}
 			for n := range 3 {
 				r, err := w.operator.Relaunch(t.Context(), rec, rt)
-				if err != nil || r.Runtime.Process == nil || left("before start") != 1 || len(r.Runtime.Left) != 1 {
-					t.Fatalf("relaunch %d: %v, %d processes of %q", n, err, left("before start"), r.Runtime.Left)
+				if err != nil || r.Runtime.Process == nil || left("before start") != 1 || len(r.Runtime.LeftoverRuns) != 1 {
+					t.Fatalf("relaunch %d: %v, %d processes of %q", n, err, left("before start"), r.Runtime.LeftoverRuns)
 				}
 				w.operator.Relaunched(nginx())
 				rt = r.Runtime
@@ -112,8 +112,8 @@ func TestLeftByAFailedStart(t *testing.T) {
 			w.Script(line, script)
 			r, _ := w.operate(t, process.Start, s, record.Runtime{})
 			if alive, _ := w.Glance(helper); r.Outcome.Fault == process.None || alive || left("before start") != 0 ||
-				len(r.Runtime.Left) != 0 {
-				t.Errorf("%s fails: %+v, runs %q; its process lives: %v", line, r.Outcome, r.Runtime.Left, alive)
+				len(r.Runtime.LeftoverRuns) != 0 {
+				t.Errorf("%s fails: %+v, runs %q; its process lives: %v", line, r.Outcome, r.Runtime.LeftoverRuns, alive)
 			}
 		})
 	}
@@ -122,8 +122,8 @@ func TestLeftByAFailedStart(t *testing.T) {
 		s.Labels = []byte(`{"drover.stop_scope": "process"}`)
 		r, _ := w.operate(t, process.Start, s, record.Runtime{})
 		r, _ = w.operate(t, process.Stop, s, r.Runtime)
-		if r.Outcome.Fault != process.None || left("before start") != 1 || len(r.Runtime.Left) != 0 {
-			t.Errorf("stop_scope: process: %+v, runs %q", r.Outcome, r.Runtime.Left)
+		if r.Outcome.Fault != process.None || left("before start") != 1 || len(r.Runtime.LeftoverRuns) != 0 {
+			t.Errorf("stop_scope: process: %+v, runs %q", r.Outcome, r.Runtime.LeftoverRuns)
 		}
 	})
 }

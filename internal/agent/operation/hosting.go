@@ -37,7 +37,7 @@ func (n *session) host() (Result, error) {
 	if down = down && n.spec.Policy.Kind == process.Resident; down {
 		starts = "it is being started"
 	}
-	r, err := n.hosted(append(n.relimit(), n.missing(seen), n.waiting(), starts)...)
+	r, err := n.hosted(append(n.relimit(), n.tooFewText(seen), n.fieldsAtNextStart(), starts)...)
 	r.Now = down && err == nil
 	return r, err
 }
@@ -78,7 +78,7 @@ func (n *session) update() (Result, error) {
 		rec.Want = process.WantStopped
 	}
 	return Result{
-		Outcome: process.Outcome{Text: successText(append(n.relimit(), n.waiting())...), Hosted: rec.Hosted},
+		Outcome: process.Outcome{Text: successText(append(n.relimit(), n.fieldsAtNextStart())...), Hosted: rec.Hosted},
 		Change:  specstore.Change{Put: rec},
 		Runtime: n.runtime,
 	}, nil
@@ -125,9 +125,9 @@ func (n *session) relimit() []string {
 	return lateLimits(failed)
 }
 
-// waiting names the fields of a new spec that take effect only at the next start of a running process: those that
-// differ from what it was started with. What nobody recorded at the start is taken from the stored spec.
-func (n *session) waiting() string {
+// fieldsAtNextStart names the fields of a new spec that take effect only at the next start of a running process: those
+// that differ from what it was started with. What nobody recorded at the start is taken from the stored spec.
+func (n *session) fieldsAtNextStart() string {
 	if n.subject.Record == nil || n.runtime.Process == nil {
 		return ""
 	}

@@ -433,8 +433,8 @@ func TestUpdateBackToWhatRuns(t *testing.T) {
 	})
 }
 
-// TestStrictLimits: a strict limit that the host cannot give is refused before it is stored, because the next start of the
-// running process would fail.
+// TestStrictLimits: a strict limit that the host cannot give is refused before it is stored, because the next start of
+// the running process would fail.
 func TestStrictLimits(t *testing.T) {
 	for _, op := range []process.Op{process.Update, process.Host, process.Start} {
 		t.Run(string(op), func(t *testing.T) {
@@ -541,7 +541,7 @@ func TestRelimit(t *testing.T) {
 				}
 			}
 		}
-		next := operation.Sighted(subject.Runtime, instance.Sighting{ID: new(w.Spawn("api", "", "run-2")), Run: "run-2"})
+		next := operation.WithSighting(subject.Runtime, instance.Sighting{ID: new(w.Spawn("api", "", "run-2")), Run: "run-2"})
 		if next.Limits != nil || next.LimitsSince != 0 {
 			t.Errorf("the next run has %v", next.Limits)
 		}

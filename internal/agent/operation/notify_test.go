@@ -59,11 +59,11 @@ func TestStartIsOverWhenTheProcessSaysSo(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				w.Script(runLine, operationtest.Script{Takes: 3 * time.Hour, Begin: func(run string) {
-					w.Say(run, func(s *notify.Said) { s.Status, s.HasStatus = "loading", true })
-					after(c.ready, func() { w.Say(run, func(s *notify.Said) { s.Ready = true }) })
+					w.Say(run, func(s *notify.State) { s.Status, s.HasStatus = "loading", true })
+					after(c.ready, func() { w.Say(run, func(s *notify.State) { s.Ready = true }) })
 					for at := time.Second; at <= c.until; at += time.Second {
 						after(at, func() {
-							w.Say(run, func(s *notify.Said) { s.Extended, s.ExtendedAt = w.Clock()+c.extend, w.Clock() })
+							w.Say(run, func(s *notify.State) { s.Extended, s.ExtendedAt = w.Clock()+c.extend, w.Clock() })
 						})
 					}
 				}})
@@ -87,11 +87,11 @@ func TestStartIsOverWhenTheProcessSaysSo(t *testing.T) {
 // TestAWordSentInTimeCountsAtTheEnd, also if it is read at the end of the check only.
 func TestAWordSentInTimeCountsAtTheEnd(t *testing.T) {
 	for name, c := range map[string]struct {
-		say  func(w *world, said *notify.Said)
+		say  func(w *world, said *notify.State)
 		took time.Duration
 	}{
-		"ready": {say: func(_ *world, said *notify.Said) { said.Ready = true }, took: 10 * time.Second},
-		"more time": {took: 12 * time.Second, say: func(w *world, said *notify.Said) {
+		"ready": {say: func(_ *world, said *notify.State) { said.Ready = true }, took: 10 * time.Second},
+		"more time": {took: 12 * time.Second, say: func(w *world, said *notify.State) {
 			if said.Extended == 0 {
 				said.Extended, said.ExtendedAt = w.Clock()+5*time.Second, w.Clock()
 			}
@@ -100,8 +100,8 @@ func TestAWordSentInTimeCountsAtTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				w.Script(runLine, operationtest.Script{Takes: time.Hour, Begin: func(run string) {
-					w.OnSettle(func() { w.Say(run, func(said *notify.Said) { c.say(w, said) }) })
-					after(12*time.Second, func() { w.Say(run, func(said *notify.Said) { said.Ready = true }) })
+					w.OnSettle(func() { w.Say(run, func(said *notify.State) { c.say(w, said) }) })
+					after(12*time.Second, func() { w.Say(run, func(said *notify.State) { said.Ready = true }) })
 				}})
 				r, took := w.operate(t, process.Start, notifying(), record.Runtime{})
 				if r.Outcome.Fault != process.None || took != c.took {
@@ -116,7 +116,7 @@ func TestAWordSentInTimeCountsAtTheEnd(t *testing.T) {
 func TestAWordThatWasHeardIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.Script(runLine, operationtest.Script{Takes: time.Hour, Begin: func(run string) {
-			after(3*time.Second, func() { w.Say(run, func(s *notify.Said) { s.Ready = true }) })
+			after(3*time.Second, func() { w.Say(run, func(s *notify.State) { s.Ready = true }) })
 		}})
 		e := entry(process.Start, notifying())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -154,7 +154,7 @@ func TestAStopWaitsForAProcessThatAsksForTime(t *testing.T) {
 				var run string
 				w.Script(runLine, operationtest.Script{Takes: 30 * time.Hour, Begin: func(id string) {
 					run = id
-					w.Say(run, func(s *notify.Said) {
+					w.Say(run, func(s *notify.State) {
 						// What it asked for during its start does not count.
 						s.Ready, s.Extended, s.ExtendedAt = true, w.Clock()+time.Hour, w.Clock()
 					})
@@ -165,7 +165,7 @@ func TestAStopWaitsForAProcessThatAsksForTime(t *testing.T) {
 				who := *started.Runtime.Process
 				w.OnTERM(who, func() {
 					if c.extend > 0 {
-						w.Say(run, func(s *notify.Said) { s.Extended, s.ExtendedAt = w.Clock()+c.extend, w.Clock() })
+						w.Say(run, func(s *notify.State) { s.Extended, s.ExtendedAt = w.Clock()+c.extend, w.Clock() })
 					}
 					after(c.ends, func() { w.Exit(who, 0) })
 				})

@@ -193,8 +193,8 @@ type Subject struct {
 	// Checking is called when the check of a start begins: from then on the operation only looks. It is called again
 	// for each new instance that the check finds. It gets what is known of the instance, and may be nil.
 	Checking func(record.Runtime)
-	// Seen is the instance on record, if it has been looked at for this operation; else nil.
-	Seen *process.Instance
+	// Instance is the instance on record, if it has been looked at for this operation; else nil.
+	Instance *process.Instance
 }
 
 // Hosted reports the hosting flag.
@@ -335,7 +335,7 @@ func (o *Operator) NotBegun(ctx context.Context, e record.Entry, s Subject, err 
 		}
 		return n.failed(refusal)
 	}
-	result, failure := n.tried(err) //nolint:contextcheck // the session carries it
+	result, failure := n.resultOfFailedStart(err) //nolint:contextcheck // the session carries it
 	switch {
 	case failure != nil:
 		return n.failed(err)

@@ -108,7 +108,7 @@ func (n *session) beginRun() error {
 		n.progress.Steps = append(n.progress.Steps, record.Step{Name: stepRun})
 		st = n.step(stepRun)
 	}
-	if st.Phase != record.Released || n.begun(st) != nil {
+	if st.Phase != record.Released || n.checkBegun(st) != nil {
 		_, line := n.spec.Starter()
 		st.DoneAt = n.Clock()
 		if err := n.release(st, line, func() bool { return false }); err != nil {
@@ -116,15 +116,15 @@ func (n *session) beginRun() error {
 		}
 	}
 	child := st.Child
-	n.sighted(instance.Sighting{ID: &child, Matches: 1, Run: st.Run})
+	n.recordSighting(instance.Sighting{ID: &child, Matches: 1, Run: st.Run})
 	n.runtime.Run, n.runtime.Outside, n.runtime.LastStartAt = st.Run, false, time.Now().Unix()
 	n.ranWith()
-	n.runtime.Said.Socket = n.spec.Notifies()
+	n.runtime.SelfReport.Socket = n.spec.Notifies()
 	return nil
 }
 
-// begun returns nil if a released step has passed its gate, or still can, and errUnrun otherwise.
-func (n *session) begun(st *record.Step) error {
+// checkBegun returns nil if a released step has passed its gate, or still can, and errUnrun otherwise.
+func (n *session) checkBegun(st *record.Step) error {
 	if alive, _ := n.Processes.Glance(st.Child); alive || n.Commands.Ran(st.Run) {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (n *session) successor(run string, until time.Duration,
 		if seen = n.findAndRecord(); seen.Alive() && (former == nil || *seen.ID != *former) {
 			return true, seen, nil
 		}
-		left := n.left(until)
+		left := n.timeLeft(until)
 		if left <= 0 || len(n.Trees.Survivors(instance.Scope{Run: run})) == 0 {
 			return false, seen, nil
 		}

@@ -107,7 +107,7 @@ func (n *session) couldStart(adopts bool) error {
 // starters are the command lines that bring the process up.
 func (n *session) starters() (lines []instance.Line) {
 	if n.replaces() && (n.op == process.Restart || n.op == process.Preflight) {
-		lines = append(lines, instance.Line{Field: n.named("restart_cmd"), Line: n.spec.Commands.Restart})
+		lines = append(lines, instance.Line{Field: n.fieldName("restart_cmd"), Line: n.spec.Commands.Restart})
 		if n.op == process.Restart {
 			return lines
 		}
@@ -119,7 +119,7 @@ func (n *session) starters() (lines []instance.Line) {
 	if n.spec.Foreground() {
 		line = process.Replacing(line)
 	}
-	lines = append(lines, instance.Line{Field: n.named(field), Line: line, Later: n.spec.BeforeStart != nil})
+	lines = append(lines, instance.Line{Field: n.fieldName(field), Line: line, Later: n.spec.BeforeStart != nil})
 	if ready := n.spec.Ready; ready != nil && ready.StopLate && ready.Exec != "" { // without it drover ends the process
 		lines = append(lines, instance.Line{Field: "ready.exec", Line: ready.Exec, Later: n.spec.BeforeStart != nil})
 	}

@@ -50,7 +50,7 @@ func (n *session) query() (Result, error) {
 // description proves that, and a second look is unnecessary.
 func (n *session) lookClosely() (instance.Sighting, *process.Instance) {
 	if known := n.runtime.Process; known != nil && n.spec.Policy.Instances <= 1 {
-		i := n.subject.Seen
+		i := n.subject.Instance
 		if i == nil {
 			if now, _, err := n.Processes.Instance(*known); err == nil {
 				i = &now
@@ -71,8 +71,8 @@ func (n *session) lookClosely() (instance.Sighting, *process.Instance) {
 	return seen, &i
 }
 
-// missing says that fewer instances run than the policy demands.
-func (n *session) missing(seen instance.Sighting) string {
+// tooFewText says that fewer instances run than the policy demands; empty if enough instances run.
+func (n *session) tooFewText(seen instance.Sighting) string {
 	if policy := n.spec.Policy; policy.Instances > 1 && seen.Matches < policy.Instances {
 		return instance.TooFew(seen.Matches, policy)
 	}
@@ -84,8 +84,8 @@ type Prober interface {
 	// Ask asks a running process for its health and version, and returns within seconds; nil if the process gives no
 	// answer.
 	Ask(ctx context.Context, id process.ID, s probe.Subject) (health, version *process.Answer)
-	// Told returns the last answers of an instance. It does not block.
-	Told(id process.ID, instance instance.Identity) (health, version *process.Answer)
+	// LastAnswers returns the last answers of an instance. It does not block.
+	LastAnswers(id process.ID, instance instance.Identity) (health, version *process.Answer)
 	// Try runs a command line and returns nil when it ends with status 0 within the limit.
 	Try(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) error
 	// Drop forgets a process.
@@ -108,7 +108,7 @@ func (n *session) ask(instance instance.Identity, status *process.Status) {
 
 // Describe adds the last answers of an instance to its description, if there are any. It does not block.
 func (o *Operator) Describe(id process.ID, instance instance.Identity, i *process.Instance) {
-	health, version := o.Prober.Told(id, instance)
+	health, version := o.Prober.LastAnswers(id, instance)
 	describe(i, health, version)
 }
 

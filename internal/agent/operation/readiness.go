@@ -81,7 +81,7 @@ func (n *session) readyEnv(st *record.Step) ready.Env {
 	}
 	run := st.Run
 	env.Said = func() bool {
-		said, _ := n.Notices.Said(run)
+		said, _ := n.Notices.State(run)
 		return said.Ready
 	}
 	env.Earlier, env.Listeners = n.progress.Earlier.Sockets, n.Processes.Listeners
@@ -106,7 +106,7 @@ func (n *session) readyCheck(st *record.Step, before *instance.Identity,
 	death := &deathWatch{session: n}
 	defer death.stop()
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
-		last := n.left(end) <= 0
+		last := n.timeLeft(end) <= 0
 		if last && n.spec.Notifies() && n.Notices != nil {
 			n.Notices.Settle()
 		}
@@ -119,7 +119,7 @@ func (n *session) readyCheck(st *record.Step, before *instance.Identity,
 		}
 		said, changed := n.heed(st.Run)
 		end, n.word = Extended(said, st.DoneAt, until, end), changed
-		left := n.left(end)
+		left := n.timeLeft(end)
 		if n.progress.Ready && seen.Alive() {
 			return seen, checkFailure{}, nil
 		}
@@ -138,7 +138,7 @@ func (n *session) readyCheck(st *record.Step, before *instance.Identity,
 					return seen, checkFailure{}, nil
 				}
 			}
-			left = n.left(end)
+			left = n.timeLeft(end)
 		}
 		switch {
 		case left > 0:
@@ -149,7 +149,7 @@ func (n *session) readyCheck(st *record.Step, before *instance.Identity,
 		default:
 			return seen, death.explain("not alive", seen), nil
 		}
-		if err := n.rest(min(pause, left), death); err != nil {
+		if err := n.pauseUnlessEnded(min(pause, left), death); err != nil {
 			return seen, checkFailure{}, err
 		}
 	}
@@ -193,8 +193,8 @@ func (n *session) attempt(check *ready.Check, left time.Duration) error {
 	return check.Try(ctx)
 }
 
-// rest pauses for d, or until the followed instance ends.
-func (n *session) rest(d time.Duration, death *deathWatch) error {
+// pauseUnlessEnded pauses for d, or until the followed instance ends.
+func (n *session) pauseUnlessEnded(d time.Duration, death *deathWatch) error {
 	if !death.watching() {
 		return n.pause(d)
 	}
@@ -208,7 +208,7 @@ func (n *session) lastWord(st *record.Step) {
 		return
 	}
 	n.Notices.Settle()
-	said, _ := n.Notices.Said(st.Run)
+	said, _ := n.Notices.State(st.Run)
 	if seen, ok := Successor(n.runtime.Process, said); ok && said.Main != st.Child {
 		n.runtime.Process = seen.ID
 		n.runtime.Run, n.runtime.Outside, n.runtime.Ended = st.Run, false, nil
@@ -253,12 +253,12 @@ func (n *session) unready() *record.Unready {
 type Notices interface {
 	// Expect says that a run begins with a process.
 	Expect(run string, first instance.Identity)
-	// Said returns what a run has said so far; changed is closed when it says more. It does not block.
-	Said(run string) (said notify.Said, changed <-chan struct{})
+	// State returns what a run has said so far; changed is closed when it says more. It does not block.
+	State(run string) (said notify.State, changed <-chan struct{})
 	// Settle waits a moment until everything is taken in that was sent before.
 	Settle()
-	// Heard waits for a run that has said something new, beside WATCHDOG=1; false if ctx ends.
-	Heard(ctx context.Context) (run string, ok bool)
+	// AwaitNotice waits for a run that has said something new, beside WATCHDOG=1; false if ctx ends.
+	AwaitNotice(ctx context.Context) (run string, ok bool)
 	// Ignored counts messages that belong to no run.
 	Ignored() int64
 }
@@ -268,7 +268,7 @@ const maxExtension = 10 * time.Minute
 
 // Extended returns the new end of a wait that began at since and was to end at until. It is later than end if the
 // process asked for more before end.
-func Extended(said notify.Said, since, until, end time.Duration) time.Duration {
+func Extended(said notify.State, since, until, end time.Duration) time.Duration {
 	if said.Extended == 0 || said.ExtendedAt < since || said.ExtendedAt > end {
 		return end
 	}
@@ -285,21 +285,21 @@ func extension(spec *process.Spec) time.Duration {
 
 // heed takes in what the run of a step has said: a new main process replaces the one that drover knew. changed is
 // closed when the run says more; nil if it never does.
-func (n *session) heed(run string) (said notify.Said, changed <-chan struct{}) {
+func (n *session) heed(run string) (said notify.State, changed <-chan struct{}) {
 	if !n.spec.Notifies() || n.Notices == nil {
-		return notify.Said{}, nil
+		return notify.State{}, nil
 	}
-	said, changed = n.Notices.Said(run)
+	said, changed = n.Notices.State(run)
 	if seen, ok := Successor(n.runtime.Process, said); ok && n.runtime.Process != nil && n.runtime.Run == run {
 		seen.Run = run
-		n.sighted(seen)
+		n.recordSighting(seen)
 		n.runtime.Outside = false
 	}
 	return said, changed
 }
 
 // Successor returns the main process that a run has named, if it is another one than known.
-func Successor(known *instance.Identity, said notify.Said) (instance.Sighting, bool) {
+func Successor(known *instance.Identity, said notify.State) (instance.Sighting, bool) {
 	main := said.Main
 	if main.PID == 0 || known != nil && *known == main {
 		return instance.Sighting{}, false

@@ -150,7 +150,7 @@ func (n *session) appear(st *record.Step) error {
 			n.started(seen, st.Run)
 			return nil
 		}
-		left := n.left(until)
+		left := n.timeLeft(until)
 		if left <= 0 {
 			return n.notUp(st, field, (&deathWatch{session: n}).explain("not alive", seen), seen)
 		}

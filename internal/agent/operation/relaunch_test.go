@@ -308,7 +308,7 @@ func TestSighted(t *testing.T) {
 		{"the first one of this boot", record.Runtime{}, &a, record.Runtime{Process: &a, PIDFile: "f"}},
 		{"none in this boot", record.Runtime{}, nil, record.Runtime{}},
 	} {
-		got := operation.Sighted(c.before, instance.Sighting{ID: c.seen, PIDFile: "f"})
+		got := operation.WithSighting(c.before, instance.Sighting{ID: c.seen, PIDFile: "f"})
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got): %s", c.name, diff)
 		}

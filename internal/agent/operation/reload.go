@@ -60,7 +60,7 @@ func (n *session) reload() (_ Result, err error) {
 	}
 	r := Result{
 		Outcome: process.Outcome{
-			Text:   successText(n.unknownStatus("reload_cmd", st.Result), n.missing(seen)),
+			Text:   successText(n.unknownStatus("reload_cmd", st.Result), n.tooFewText(seen)),
 			Hosted: n.subject.Hosted(),
 		},
 		Runtime: n.runtime,
@@ -142,10 +142,10 @@ type reloadWatch struct {
 // watchReload begins the wait before the process is told to reload; nil if the process does not confirm a reload.
 func (n *session) watchReload() *reloadWatch {
 	n.findAndRecord()
-	if !confirmsReload(n.spec) || n.Notices == nil || n.runtime.Process == nil || !n.runtime.Said.Socket {
+	if !confirmsReload(n.spec) || n.Notices == nil || n.runtime.Process == nil || !n.runtime.SelfReport.Socket {
 		return nil
 	}
-	said, _ := n.Notices.Said(n.runtime.Run)
+	said, _ := n.Notices.State(n.runtime.Run)
 	return &reloadWatch{n.runtime.Run, said.Reloads, said.Reloading || said.Reloads > 0}
 }
 
@@ -168,9 +168,9 @@ func (n *session) confirmed(w *reloadWatch, since time.Duration) (instance.Sight
 			return seen, death.explain("not alive", seen), nil
 		case said.Reloads > w.before:
 			return seen, checkFailure{}, nil
-		case silent && n.left(until) <= 0:
+		case silent && n.timeLeft(until) <= 0:
 			return seen, checkFailure{}, nil
-		case n.left(until) <= 0:
+		case n.timeLeft(until) <= 0:
 			text := "no RELOADING=1"
 			if said.Reloading {
 				text = "no READY=1 after RELOADING=1"
@@ -181,7 +181,7 @@ func (n *session) confirmed(w *reloadWatch, since time.Duration) (instance.Sight
 		}
 		death.watch(*seen.ID)
 		n.word = changed
-		if err := n.rest(min(slowLook, n.left(until)), death); err != nil {
+		if err := n.pauseUnlessEnded(min(slowLook, n.timeLeft(until)), death); err != nil {
 			return seen, checkFailure{}, err
 		}
 	}

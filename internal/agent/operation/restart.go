@@ -43,7 +43,7 @@ func (n *session) restart() (Result, error) {
 		}
 	}
 	if err != nil {
-		return n.tried(n.withFate(before, err))
+		return n.resultOfFailedStart(n.withFate(before, err))
 	}
 	return n.hosted(notes...)
 }
@@ -67,10 +67,10 @@ func (n *session) endBefore(before *instance.Identity) (*Result, error) {
 	if before == nil || n.step("start") != nil || n.step(stepRun) != nil {
 		return nil, nil
 	}
-	if err := n.proven(n.asked(), *before); err != nil {
+	if err := n.proven(n.stopMethod(), *before); err != nil {
 		return nil, err
 	}
-	down, err := n.takeDown(n.asked(), *before)
+	down, err := n.takeDown(n.stopMethod(), *before)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (n *session) replace(before *instance.Identity) (notes []string, err error)
 	if former.Process != nil && *former.Process == *before {
 		run = former.Run
 	}
-	s := instance.Scope{Root: *before, Run: run, Noted: n.progress.Noted, Spared: n.othersAnd(now)}
+	s := instance.Scope{Root: *before, Run: run, FormerMembers: n.progress.Members, Spared: n.othersAnd(now)}
 	if problem, _ := n.endScope(s, seconds(n.spec.Policy.StopCheck)); problem != "" {
 		notes = append(notes, "of the run before it "+problem)
 	}

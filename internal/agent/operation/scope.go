@@ -52,9 +52,9 @@ func NewRunID(id process.ID, unique string) string { return runPrefix(id) + uniq
 // processSuffix ends the id of a run whose command is the process itself.
 const processSuffix = "-p"
 
-// kept returns what reports whether drover knows the process that a run belongs to. This process is known when it has
-// run since it was registered.
-func (n *session) kept() func(run string) bool {
+// runOwnerKnown returns a function that reports whether drover knows the process that a run belongs to. drover knows
+// the process of the operation if that process has run since it was registered.
+func (n *session) runOwnerKnown() func(run string) bool {
 	self, ran := runPrefix(n.id), n.subject.Record != nil && (n.runtime.Run != "" || n.runtime.LastStartAt != 0)
 	return func(run string) bool {
 		prefix := PrefixOf(run)
@@ -64,17 +64,17 @@ func (n *session) kept() func(run string) bool {
 
 // scopeOf is the scope of an instance and its run.
 func (n *session) scopeOf(root instance.Identity, run string) instance.Scope {
-	return instance.Scope{Root: root, Run: run, Left: n.leftBy(false), Noted: n.progress.Noted, Spared: n.others}
+	return instance.Scope{Root: root, Run: run, LeftoverRuns: n.leftBy(false), FormerMembers: n.progress.Members, Spared: n.others}
 }
 
 // noteLeft records a command around the process that has left processes behind: they end with the process. It drops the
 // commands whose processes have ended.
 func (n *session) noteLeft(st *record.Step) {
-	if n.spec.Stop == nil || n.mainOnly() || n.starts(st) || slices.Contains(n.runtime.Left, st.Run) {
+	if n.spec.Stop == nil || n.mainOnly() || n.starts(st) || slices.Contains(n.runtime.LeftoverRuns, st.Run) {
 		return
 	}
-	n.runtime.Left = slices.DeleteFunc(append(slices.Clone(n.runtime.Left), st.Run), func(run string) bool {
-		return len(n.Trees.Survivors(instance.Scope{Left: []string{run}})) == 0
+	n.runtime.LeftoverRuns = slices.DeleteFunc(append(slices.Clone(n.runtime.LeftoverRuns), st.Run), func(run string) bool {
+		return len(n.Trees.Survivors(instance.Scope{LeftoverRuns: []string{run}})) == 0
 	})
 }
 
@@ -82,7 +82,7 @@ func (n *session) noteLeft(st *record.Step) {
 // its before_start has left belongs to the instance to come.
 func (n *session) leftBy(beforeStart bool) []string {
 	st := n.step(stepBeforeStart)
-	return slices.DeleteFunc(slices.Clone(n.runtime.Left), func(run string) bool {
+	return slices.DeleteFunc(slices.Clone(n.runtime.LeftoverRuns), func(run string) bool {
 		return (st != nil && st.Run == run) != beforeStart
 	})
 }
@@ -92,7 +92,7 @@ func (n *session) endLeft(runs []string) {
 	if len(runs) == 0 {
 		return
 	}
-	if problem, _ := n.endScope(instance.Scope{Left: runs, Spared: n.others}, 0); problem != "" {
+	if problem, _ := n.endScope(instance.Scope{LeftoverRuns: runs, Spared: n.others}, 0); problem != "" {
 		n.Log.Warn("commands around a process have left processes behind", "process", n.id, "left", problem)
 	}
 }
@@ -111,7 +111,7 @@ func (n *session) recordMembers(target instance.Identity) {
 	if n.mainOnly() {
 		return
 	}
-	noted := n.progress.Noted
+	noted := n.progress.Members
 	members := n.Trees.Members(instance.Scope{Root: target, Run: n.runOf(target)})
 	if n.spec.Policy.Instances > 1 {
 		members = append(members, n.find().Instances...)
@@ -121,8 +121,8 @@ func (n *session) recordMembers(target instance.Identity) {
 			noted = append(noted, id)
 		}
 	}
-	if len(noted) > len(n.progress.Noted) {
-		n.progress.Noted = noted
+	if len(noted) > len(n.progress.Members) {
+		n.progress.Members = noted
 		n.save()
 	}
 }
@@ -151,8 +151,8 @@ func (n *session) endScope(s instance.Scope, grace time.Duration) (problem strin
 	ended, left, err := n.Trees.EndTree(ctx, s, max(grace, 0))
 	n.ended = append(n.ended, ended...)
 	if len(left) == 0 && (err == nil || errors.Is(err, instance.ErrBestEffort)) {
-		n.runtime.Left = slices.DeleteFunc(slices.Clone(n.runtime.Left), func(run string) bool {
-			return slices.Contains(s.Left, run)
+		n.runtime.LeftoverRuns = slices.DeleteFunc(slices.Clone(n.runtime.LeftoverRuns), func(run string) bool {
+			return slices.Contains(s.LeftoverRuns, run)
 		})
 	}
 	switch {
@@ -173,7 +173,7 @@ func (n *session) endCommand(child instance.Identity, run string) (problem strin
 
 // endRemains ends the leftovers of the last instance, for example workers that still hold the port of a killed master.
 func (n *session) endRemains(grace time.Duration) (problem string) {
-	none := n.runtime.Ended == nil && n.runtime.Run == "" && len(n.runtime.Left) == 0
+	none := n.runtime.Ended == nil && n.runtime.Run == "" && len(n.runtime.LeftoverRuns) == 0
 	if n.mainOnly() || n.runtime.Process != nil || none {
 		return ""
 	}

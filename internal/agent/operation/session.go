@@ -36,8 +36,8 @@ type session struct {
 	copyPID   int
 	copyBegan uint64
 	progress  record.Progress
-	// said are the words of the gate of the last command that did not run.
-	said string
+	// gateText are the words of the gate of the last command that did not run.
+	gateText string
 	// ended are the processes that were ended besides the main one.
 	ended []liveness.Member
 	// answerer says that another program has passed the readiness test; empty if none has.
@@ -99,7 +99,7 @@ func (n *session) checked(precheck func(before instance.Sighting) error) (*insta
 // findAndRecord finds the instance that runs now, and records that instance in the runtime.
 func (n *session) findAndRecord() instance.Sighting {
 	s := n.find()
-	n.sighted(s)
+	n.recordSighting(s)
 	return s
 }
 
@@ -122,17 +122,17 @@ func (n *session) startedAt() uint64 {
 	return 0
 }
 
-// sighted records a sighting in the runtime.
-func (n *session) sighted(s instance.Sighting) {
-	n.runtime = Sighted(n.runtime, s)
+// recordSighting records a sighting in the runtime.
+func (n *session) recordSighting(s instance.Sighting) {
+	n.runtime = WithSighting(n.runtime, s)
 }
 
-// Sighted returns the runtime after a look. A new instance that was born in no run of drover came from outside.
-func Sighted(rt record.Runtime, s instance.Sighting) record.Runtime {
+// WithSighting returns the runtime after a look. A new instance that was born in no run of drover came from outside.
+func WithSighting(rt record.Runtime, s instance.Sighting) record.Runtime {
 	if s.ID == nil {
 		if rt.Process != nil {
 			rt.Process, rt.Ended = nil, rt.Process
-			rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, record.Said{}, nil, 0
+			rt.Unready, rt.SelfReport, rt.Limits, rt.LimitsSince = nil, record.SelfReport{}, nil, 0
 		}
 		return rt
 	}
@@ -143,7 +143,7 @@ func Sighted(rt record.Runtime, s instance.Sighting) record.Runtime {
 			rt.Revision, rt.StartDigest = 0, ""
 		}
 		rt.Health, rt.Version, rt.Adopted, rt.Signalled = nil, nil, false, nil
-		rt.Unready, rt.Said, rt.Limits, rt.LimitsSince = nil, record.Said{}, nil, 0
+		rt.Unready, rt.SelfReport, rt.Limits, rt.LimitsSince = nil, record.SelfReport{}, nil, 0
 	}
 	rt.Ended = nil
 	rt.Process, rt.PIDFile, rt.Matches = s.ID, s.PIDFile, s.Matches
@@ -263,7 +263,7 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*recor
 	}
 	err := n.finish(st)
 	if errors.Is(err, errUnrun) {
-		err = notRun(n.said)
+		err = notRun(n.gateText)
 	}
 	return st, err
 }
@@ -437,7 +437,7 @@ func (n *session) finish(st *record.Step) error {
 	if n.item == relaunchKey(n.id) { // nobody waits for the answer, as somebody does for that of an operation
 		n.launches.wait(n.ctx)
 	}
-	if err := n.begun(st); err != nil {
+	if err := n.checkBegun(st); err != nil {
 		return err
 	}
 	n.Commands.Output(st.Run) // it releases what the run holds open
@@ -453,9 +453,9 @@ func (n *session) become(st *record.Step) {
 		return
 	}
 	child := st.Child
-	n.sighted(instance.Sighting{ID: &child, Matches: 1, Run: st.Run})
+	n.recordSighting(instance.Sighting{ID: &child, Matches: 1, Run: st.Run})
 	n.runtime.Run, n.runtime.Outside = st.Run, false
-	n.runtime.Said.Socket = n.spec.Notifies()
+	n.runtime.SelfReport.Socket = n.spec.Notifies()
 }
 
 // unrun records that the command of a step did not run, and then drops what the host keeps of the run. The order
@@ -463,12 +463,12 @@ func (n *session) become(st *record.Step) {
 // errUnrun, and n.said is then what the gate has said.
 func (n *session) unrun(st *record.Step) error {
 	run := st.Run
-	st.Phase, st.Run, n.said = "", "", ""
+	st.Phase, st.Run, n.gateText = "", "", ""
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
 		n.Log.Warn("cannot store progress of operation", "item", n.item, "error", err)
 		return errUnrun // a sweep drops the run after the operation has ended
 	}
-	n.said = n.gateSaid(run)
+	n.gateText = n.gateSaid(run)
 	return errUnrun
 }
 

@@ -44,7 +44,7 @@ func (n *session) start() (Result, error) {
 		notes, err = n.firstRun()
 	}
 	if err != nil {
-		return n.tried(err)
+		return n.resultOfFailedStart(err)
 	}
 	return n.hosted(notes...)
 }
@@ -52,13 +52,13 @@ func (n *session) start() (Result, error) {
 // keptRunning is the result of a start of a process that runs already. The spec is stored, so its limits change.
 func (n *session) keptRunning(err error) (Result, error) {
 	if n.spec.Stop == nil {
-		return n.tried(err)
+		return n.resultOfFailedStart(err)
 	}
 	if refused := n.mayLimit(); refused != nil {
 		return Result{}, refused
 	}
 	notes := n.relimit()
-	r, err := n.tried(err)
+	r, err := n.resultOfFailedStart(err)
 	if err == nil && len(notes) > 0 {
 		r.Outcome.Text += "; " + strings.Join(notes, "; ")
 	}
@@ -74,7 +74,7 @@ func (n *session) beside() (*instance.Copy, error) {
 	if seen := n.findAndRecord(); seen.Alive() || seen.Unsure() || seen.Doubt != "" && n.copyPID == 0 {
 		return nil, nil //nolint:nilnil // the pre-check decides
 	}
-	running := slices.DeleteFunc(n.Trees.Copies(n.spec, n.copyPID, n.kept()), func(c instance.Copy) bool {
+	running := slices.DeleteFunc(n.Trees.Copies(n.spec, n.copyPID, n.runOwnerKnown()), func(c instance.Copy) bool {
 		return n.copyPID != 0 && c.ID.StartTicks != n.copyBegan // the pid has been reused
 	})
 	all := slices.DeleteFunc(slices.Clone(running), func(c instance.Copy) bool {
@@ -181,7 +181,7 @@ func (n *session) takeOver(c *instance.Copy) (Result, error) {
 	if strings.HasPrefix(c.Run, runPrefix(n.id)) {
 		run = c.Run // its end ends the rest of the run, too
 	}
-	n.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
+	n.recordSighting(instance.Sighting{ID: &c.ID, Matches: 1})
 	n.runtime.Run, n.runtime.User, n.runtime.Outside = run, "", c.Run == ""
 	n.runtime.Revision, n.runtime.StartDigest = 0, ""
 	n.runtime.SetupPath, n.runtime.Command = "", ""
@@ -222,10 +222,10 @@ func (n *session) lookedFor() string {
 	return fmt.Sprintf("a process %s of %s %s directory %s", n.name(), user, where, n.spec.Identity.SetupPath)
 }
 
-// tried is the result of a start or restart that failed with err. A process of a process file is hosted all the same:
-// its policy of relaunches says what follows. If a kill has ended the start, the kill decides what follows, and needs a
-// record to do so.
-func (n *session) tried(err error) (Result, error) {
+// resultOfFailedStart is the result of a start or restart that failed with err. A process of a process file is hosted
+// all the same: its policy of relaunches says what follows. If a kill has ended the start, the kill decides what
+// follows, and needs a record to do so.
+func (n *session) resultOfFailedStart(err error) (Result, error) {
 	killed := process.CauseOf(err) == process.CauseStopped
 	if n.spec.Stop == nil || errors.Is(err, ErrInterrupted) || killed && n.subject.Record != nil {
 		return Result{}, err
@@ -293,7 +293,7 @@ func (n *session) bringUp(step, field, line string, before *instance.Identity) (
 		return nil, n.notUp(st, field, why, seen)
 	}
 	n.started(seen, st.Run)
-	return append(notes, n.unknownStatus(field, st.Result), n.missing(seen), n.misnamed(seen), n.answerer), nil
+	return append(notes, n.unknownStatus(field, st.Result), n.tooFewText(seen), n.misnamed(seen), n.answerer), nil
 }
 
 // misnamed says that a foreground process has another name than its spec gives; empty if its name is right.
@@ -336,7 +336,7 @@ func (n *session) notUp(st *record.Step, field string, why checkFailure, seen in
 			Since: time.Now().UnixMilli(), From: now, Until: now, Limit: now, Late: true, Problem: why.problem,
 			Earlier: n.progress.Earlier,
 		}
-		n.runtime.Said.Socket = n.spec.Notifies() && n.runtime.Run == st.Run
+		n.runtime.SelfReport.Socket = n.spec.Notifies() && n.runtime.Run == st.Run
 	}
 	if !seen.Alive() { // what it has left behind may have written later
 		st.Result.Output = n.Commands.Output(st.Run)
@@ -390,7 +390,7 @@ func (n *session) lastWords(st *record.Step) string {
 func (n *session) endStarted(st *record.Step) (note string) {
 	known := len(n.ended)
 	s := instance.Scope{
-		Root: st.Child, Run: st.Run, Left: n.leftBy(true), Spared: n.othersAnd(n.progress.Before),
+		Root: st.Child, Run: st.Run, LeftoverRuns: n.leftBy(true), Spared: n.othersAnd(n.progress.Before),
 	}
 	problem, _ := n.endScope(s, 0)
 	n.findAndRecord()
@@ -451,13 +451,13 @@ func (n *session) ranWith() {
 // started records the instance that a run of drover brought up. If the instance was born in another run of the
 // process, that other run goes on.
 func (n *session) started(seen instance.Sighting, run string) {
-	n.sighted(seen)
+	n.recordSighting(seen)
 	if born := n.Trees.RunOf(*seen.ID); strings.HasPrefix(born, runPrefix(n.id)) {
 		run = cmp.Or(born, run)
 	}
 	n.runtime.Run, n.runtime.Outside = run, false
 	n.ranWith()
-	n.runtime.Said.Socket = n.spec.Notifies()
+	n.runtime.SelfReport.Socket = n.spec.Notifies()
 	n.runtime.ForeignSupervisor = nil
 	n.runtime.LastStartAt = time.Now().Add(seen.ID.StartedAfterBoot() - n.Clock()).Unix()
 	if i, _, err := n.Processes.Instance(*seen.ID); err == nil { // it may have ended already

@@ -37,8 +37,8 @@ type endMethod struct {
 	grace bool
 }
 
-// asked is the way in which drover itself ends a process: a stop.
-func (n *session) asked() endMethod {
+// stopMethod is the way in which drover itself ends a process: a stop.
+func (n *session) stopMethod() endMethod {
 	return endMethod{verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate, grace: true}
 }
 
@@ -103,7 +103,7 @@ func (n *session) bringDown(way endMethod) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if down.err != nil && down.seen.Alive() {
+	if down.err != nil && down.sighting.Alive() {
 		fate = AskedToo
 		r := n.failed(down.err)
 		r.StopPending = true
@@ -193,8 +193,8 @@ func (n *session) alreadyDown(verb string) (Result, error) {
 
 // endResult is the result of an attempt to end a process.
 type endResult struct {
-	// seen is the instance that runs now.
-	seen instance.Sighting
+	// sighting is the instance that runs now.
+	sighting instance.Sighting
 	// err says in a caller's words what went wrong; note is an addition to a success.
 	err  error
 	note string
@@ -218,7 +218,7 @@ func (n *session) takeDown(way endMethod, target instance.Identity) (endResult, 
 		}
 		if !succeeded(st.Result) {
 			down.err = n.commandFailed(way.field, st.Result, "")
-			if down.seen = n.findAndRecord(); down.seen.Alive() {
+			if down.sighting = n.findAndRecord(); down.sighting.Alive() {
 				return down, nil
 			}
 		}
@@ -227,12 +227,12 @@ func (n *session) takeDown(way endMethod, target instance.Identity) (endResult, 
 	}
 	if down.err == nil {
 		var err error
-		if down.seen, err = n.stopCheck(target, since+seconds(n.spec.Policy.StopCheck)); err != nil {
+		if down.sighting, err = n.stopCheck(target, since+seconds(n.spec.Policy.StopCheck)); err != nil {
 			return endResult{}, err
 		}
 	}
-	if down.seen.Alive() {
-		text := n.stillAlive(down.seen, seconds(n.spec.Policy.StopCheck), down.note)
+	if down.sighting.Alive() {
+		text := n.stillAlive(down.sighting, seconds(n.spec.Policy.StopCheck), down.note)
 		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
 		return down, nil
 	}
@@ -262,7 +262,7 @@ func (n *session) stopBySteps(way endMethod, target instance.Identity, run strin
 		return down, err
 	}
 	begun := n.Clock()
-	down.seen = instance.Sighting{ID: &target}
+	down.sighting = instance.Sighting{ID: &target}
 	failed := ""
 	if way.line != "" {
 		if failed, err = n.stopCommand(way, target, &down); err != nil {
@@ -273,8 +273,8 @@ func (n *session) stopBySteps(way endMethod, target instance.Identity, run strin
 	if err != nil {
 		return down, err
 	}
-	if down.seen.Alive() {
-		text := n.stillAlive(down.seen, (n.Clock() - begun).Round(time.Second), down.note)
+	if down.sighting.Alive() {
+		text := n.stillAlive(down.sighting, (n.Clock() - begun).Round(time.Second), down.note)
 		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
 		return down, nil
 	}
@@ -300,7 +300,7 @@ func (n *session) stopCommand(way endMethod, target instance.Identity, down *end
 		failed, until = n.commandFailed(way.field, st.Result, "").Error(), st.DoneAt
 	}
 	n.recordMembers(target) // what the instance has started meanwhile
-	down.seen, err = n.stopCheck(target, until)
+	down.sighting, err = n.stopCheck(target, until)
 	return failed, err
 }
 
@@ -317,7 +317,7 @@ func (n *session) sendSignals(way endMethod, failed string, down *endResult) (en
 		if wait == 0 {
 			wait = endTime
 		}
-		if !down.seen.Alive() {
+		if !down.sighting.Alive() {
 			if s.Signal == "KILL" {
 				break // from here on the leftovers get it, too
 			}
@@ -329,8 +329,8 @@ func (n *session) sendSignals(way endMethod, failed string, down *endResult) (en
 			down.note, failed = join(down.note, reason+"; drover "+sends(s.Signal)), ""
 		}
 		reason = "it did not end within " + shortly(wait) + " of " + s.Signal
-		down.note = join(down.note, n.sendStop(s.Signal, *down.seen.ID))
-		if down.seen, err = n.stopCheck(*down.seen.ID, n.Clock()+wait); err != nil {
+		down.note = join(down.note, n.sendStop(s.Signal, *down.sighting.ID))
+		if down.sighting, err = n.stopCheck(*down.sighting.ID, n.Clock()+wait); err != nil {
 			return end, err
 		}
 	}

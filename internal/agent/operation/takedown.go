@@ -65,10 +65,10 @@ func (o *Operator) endByPolicy(ctx context.Context, rec record.Record, rt record
 func (n *session) end(target instance.Identity) (note string, err error) {
 	run := n.runOf(target)
 	if alive, _ := n.Processes.Glance(target); alive {
-		if err := n.proven(n.asked(), target); err != nil {
+		if err := n.proven(n.stopMethod(), target); err != nil {
 			return err.Error(), nil
 		}
-		down, err := n.takeDown(n.asked(), target)
+		down, err := n.takeDown(n.stopMethod(), target)
 		switch {
 		case errors.Is(err, ErrInterrupted):
 			return "", err

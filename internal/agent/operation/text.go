@@ -20,8 +20,8 @@ import (
 // a file, unless a caller of GSE or JOB has ordered the operation.
 func (n *session) own() bool { return !n.wire && n.spec != nil && n.spec.Stop != nil }
 
-// named returns the name of a command's field.
-func (n *session) named(field string) string {
+// fieldName returns the name of a command's field.
+func (n *session) fieldName(field string) string {
 	if n.own() {
 		return strings.TrimSuffix(field, "_cmd")
 	}
@@ -117,7 +117,7 @@ func join(a, b string) string {
 }
 
 func (n *session) emptyCommand(field string) error {
-	e := process.Errorf(process.Failed, "%s is empty", n.named(field))
+	e := process.Errorf(process.Failed, "%s is empty", n.fieldName(field))
 	if n.own() && field == "reload_cmd" {
 		e = process.Errorf(process.Failed, "reload is empty: expected a command or a signal; restart the process instead")
 	}
@@ -197,7 +197,7 @@ func (n *session) unknownStatus(field string, r *record.CommandResult) string {
 	if r == nil || r.Known || r.TimedOut {
 		return ""
 	}
-	return fmt.Sprintf("%s %s, so only the state of the process was checked", n.named(field), r.Text)
+	return fmt.Sprintf("%s %s, so only the state of the process was checked", n.fieldName(field), r.Text)
 }
 
 // policyNotes lists the fields of a policy that drover stores and does not use, and the defaults that it assumed.

@@ -76,10 +76,10 @@ func desks(t *testing.T, test func(t *testing.T, d *desk)) {
 			t: t, store: store, disk: &notebook{Disk: store, before: none, after: none}, limit: 7 * time.Second,
 			takes: map[string]time.Duration{}, answers: map[string]process.Outcome{},
 		}
-		standing := uplink.NewStanding(log)
-		standing.Connected()
+		linkState := uplink.NewLinkState(log)
+		linkState.Connected()
 		d.reporter = report.New(report.Config{
-			Link: d, Standing: standing, Journal: store, Heartbeat: time.Hour, Log: log,
+			Link: d, LinkState: linkState, Journal: store, Heartbeat: time.Hour, Log: log,
 		})
 		clock := func() time.Duration { return 0 }
 		d.tracker = NewTracker(d.reporter, clock)
@@ -106,7 +106,7 @@ func desks(t *testing.T, test func(t *testing.T, d *desk)) {
 // nobodyKnown are no processes.
 type nobodyKnown struct{}
 
-func (nobodyKnown) Known() []process.ID { return nil }
+func (nobodyKnown) ProcessIDs() []process.ID { return nil }
 
 func (nobodyKnown) Snapshot(process.ID) (process.Status, *process.Spec, bool) {
 	return process.Status{}, nil, false

@@ -53,8 +53,8 @@ func (b *begins) began(item string, limit time.Duration) {
 // inSeconds is a time limit as messages have it.
 func inSeconds(limit time.Duration) int { return max(1, int(limit/time.Second)) }
 
-// over ends the wait for a command that has ended, whether or not it has begun.
-func (b *begins) over(item string) { b.met(item, func(*beginning) {}) }
+// endWait ends the wait for a command that has ended, whether or not it has begun.
+func (b *begins) endWait(item string) { b.met(item, func(*beginning) {}) }
 
 func (b *begins) met(item string, note func(w *beginning)) {
 	b.mu.Lock()

@@ -31,7 +31,7 @@ type gate struct {
 	// reported its time.
 	serverAhead time.Duration
 	synced      bool
-	held        []record.Entry
+	heldOrders  []record.Entry
 	// pending has, by item, the orders that were queued in time and have not begun. timerSet says that a timer will
 	// call askAboutLate.
 	pending  map[string]*pendingOrder
@@ -96,7 +96,7 @@ func (g *gate) remaining(until time.Time) time.Duration {
 // askAboutLate asks the server about orders that have not begun in time, before their turn comes.
 func (g *gate) askAboutLate() {
 	g.mu.Lock()
-	late, next := g.late(), time.Duration(-1)
+	late, next := g.itemsInDoubt(), time.Duration(-1)
 	for _, q := range g.pending {
 		if left := g.remaining(q.validUntil); left >= 0 && (next < 0 || left < next) {
 			next = left
@@ -112,8 +112,8 @@ func (g *gate) askAboutLate() {
 	}
 }
 
-// late returns the pending items that need the server's word and do not have it; the caller holds the lock.
-func (g *gate) late() (items []string) {
+// itemsInDoubt returns the pending items that need the server's word and do not have it; the caller holds the lock.
+func (g *gate) itemsInDoubt() (items []string) {
 	for item, q := range g.pending {
 		q.doubted = q.doubted || !g.inTime(q.validUntil)
 		if !q.ended && q.doubted {
@@ -182,7 +182,7 @@ func (g *gate) cancel(item string) bool {
 }
 
 func (g *gate) holds(item string) bool {
-	return slices.ContainsFunc(g.held, func(e record.Entry) bool { return e.Item == item })
+	return slices.ContainsFunc(g.heldOrders, func(e record.Entry) bool { return e.Item == item })
 }
 
 // ended drops cancelled orders that were held: nobody has queued them, so they end here.
@@ -194,7 +194,7 @@ func (g *gate) ended(items []string) {
 			delete(g.cancelled, item)
 		}
 	}
-	g.held = slices.DeleteFunc(g.held, func(e record.Entry) bool { return slices.Contains(items, e.Item) })
+	g.heldOrders = slices.DeleteFunc(g.heldOrders, func(e record.Entry) bool { return slices.Contains(items, e.Item) })
 }
 
 // uncancel takes a cancellation back that could not be stored, of orders that are held.
@@ -252,7 +252,7 @@ func sinceEpoch(t time.Time) time.Duration { return time.Duration(t.UnixMilli())
 func (g *gate) hold(orders []record.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.held = append(g.held, orders...)
+	g.heldOrders = append(g.heldOrders, orders...)
 }
 
 // readmit returns held orders that were sent again in time.
@@ -273,7 +273,7 @@ func (g *gate) readmit(orders []record.Entry, until time.Time) (begin []record.E
 func (g *gate) release(items []string) (released []record.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.held = slices.DeleteFunc(g.held, func(e record.Entry) bool {
+	g.heldOrders = slices.DeleteFunc(g.heldOrders, func(e record.Entry) bool {
 		of := slices.Contains(items, e.Item)
 		if of {
 			released = append(released, e)
@@ -288,7 +288,7 @@ func (g *gate) unsure() (items []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sent = g.clock()
-	items = append(itemsOf(g.held[:min(len(g.held), maxAsked)]), g.late()...)
+	items = append(itemsOf(g.heldOrders[:min(len(g.heldOrders), maxAsked)]), g.itemsInDoubt()...)
 	return items[:min(len(items), maxAsked)]
 }
 
@@ -314,7 +314,7 @@ func (g *gate) answered(r *wire.Report, ack *wire.ReportAck) (begin []record.Ent
 	for _, item := range r.Open {
 		g.resolve(item, slices.Contains(ack.Ended, item))
 	}
-	left := len(g.held) + len(g.late())
+	left := len(g.heldOrders) + len(g.itemsInDoubt())
 	g.mu.Unlock()
 	if left > 0 {
 		g.requestReport()
@@ -326,12 +326,12 @@ func (g *gate) answered(r *wire.Report, ack *wire.ReportAck) (begin []record.Ent
 func (g *gate) expire(boot string) (expired []record.Entry) {
 	g.mu.Lock()
 	var items []string
-	for i := range g.held {
-		if g.held[i].Expired(boot, g.clock(), time.Now()) {
-			items = append(items, g.held[i].Item)
+	for i := range g.heldOrders {
+		if g.heldOrders[i].Expired(boot, g.clock(), time.Now()) {
+			items = append(items, g.heldOrders[i].Item)
 		}
 	}
-	for _, item := range g.late() {
+	for _, item := range g.itemsInDoubt() {
 		if q := g.pending[item]; q.Expired(boot, g.clock(), time.Now()) {
 			g.resolve(item, true)
 		}

@@ -179,8 +179,8 @@ func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestClockOfTheServersIsNeverTakenForEarlier: an answer on which somebody sat makes the agent ask, and never begin what
-// is late.
+// TestClockOfTheServersIsNeverTakenForEarlier: an answer on which somebody sat makes the agent ask, and never begin
+// what is late.
 func TestClockOfTheServersIsNeverTakenForEarlier(t *testing.T) {
 	for _, takes := range []time.Duration{0, time.Second, time.Minute} {
 		a := newAsking(t)
@@ -335,14 +335,14 @@ func TestCancellationThatCannotBeStored(t *testing.T) {
 	}
 	a.uncancel([]string{"held"})
 	if !a.gate.holds("held") || len(a.cancelled) > 0 {
-		t.Errorf("the gate holds %v, and has cancelled %v", a.gate.held, a.cancelled)
+		t.Errorf("the gate holds %v, and has cancelled %v", a.gate.heldOrders, a.cancelled)
 	}
 	if !a.cancel("held") {
 		t.Fatal("it cannot be cancelled again")
 	}
 	a.ended([]string{"held"})
-	if len(a.gate.held)+len(a.cancelled) > 0 {
-		t.Errorf("the gate keeps %v and %v", a.gate.held, a.cancelled)
+	if len(a.gate.heldOrders)+len(a.cancelled) > 0 {
+		t.Errorf("the gate keeps %v and %v", a.gate.heldOrders, a.cancelled)
 	}
 }
 
@@ -371,8 +371,8 @@ func TestCancelledOrdersNeverBegin(t *testing.T) {
 	for _, item := range []string{"queued", "begun"} {
 		a.forget(item)
 	}
-	if len(a.begun)+len(a.cancelled)+len(a.pending)+len(a.gate.held) > 0 {
-		t.Errorf("the gate keeps %v %v %v %v", a.begun, a.cancelled, a.pending, a.gate.held)
+	if len(a.begun)+len(a.cancelled)+len(a.pending)+len(a.gate.heldOrders) > 0 {
+		t.Errorf("the gate keeps %v %v %v %v", a.begun, a.cancelled, a.pending, a.gate.heldOrders)
 	}
 }
 

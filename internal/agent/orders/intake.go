@@ -20,8 +20,8 @@ import (
 
 // Disk is the journal of orders.
 type Disk interface {
-	// Known returns the entries of those items that are in the journal.
-	Known(items []string) ([]record.Entry, error)
+	// Entries returns the entries of those items that are in the journal.
+	Entries(items []string) ([]record.Entry, error)
 	// Accept journals the entries that are not known yet and returns when they are on disk.
 	Accept(entries []record.Entry) (fresh, known []record.Entry, err error)
 	// Cancel journals that the entries never begin, and returns those that are over: cancelled now or ended before. An

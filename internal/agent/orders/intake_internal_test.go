@@ -25,7 +25,7 @@ type badDisk struct {
 	err error
 }
 
-func (d badDisk) Known([]string) ([]record.Entry, error) { return nil, nil }
+func (d badDisk) Entries([]string) ([]record.Entry, error) { return nil, nil }
 
 func (d badDisk) Accept([]record.Entry) (fresh, known []record.Entry, err error) {
 	return nil, nil, fmt.Errorf("cannot journal operations: %w", d.err)
@@ -45,7 +45,7 @@ func encoded(t *testing.T, m wire.Manifest) []byte {
 func newIntake(disk Disk, now time.Time) *Intake {
 	log := slog.New(slog.DiscardHandler)
 	wall := func() time.Time { return now }
-	reports := report.New(report.Config{Standing: uplink.NewStanding(log), Wall: wall, Log: log})
+	reports := report.New(report.Config{LinkState: uplink.NewLinkState(log), Wall: wall, Log: log})
 	return New(Config{
 		Disk: disk, Tracker: NewTracker(reports, func() time.Duration { return 0 }), Newest: now,
 		Note: func(time.Time) error { return nil }, Wall: wall, Clock: func() time.Duration { return 0 },

@@ -51,7 +51,7 @@ func (j *journal) accept(ctx context.Context, commands []record.Entry, refused e
 		return journalled{}, err
 	}
 	defer release()
-	found, err := j.disk.Known(itemsOf(commands))
+	found, err := j.disk.Entries(itemsOf(commands))
 	if err != nil {
 		return journalled{}, err
 	}
@@ -165,7 +165,7 @@ func (j *journal) isUncertain(failure error, commands []record.Entry) bool {
 	if errors.Is(failure, syscall.EIO) || j.anyUncertain(commands) {
 		return true
 	}
-	found, err := j.disk.Known(itemsOf(commands))
+	found, err := j.disk.Entries(itemsOf(commands))
 	return err != nil || len(found) > 0
 }
 

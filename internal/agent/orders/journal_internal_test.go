@@ -43,7 +43,7 @@ type slowDisk struct {
 	journal map[string]bool
 }
 
-func (d *slowDisk) Known(items []string) (known []record.Entry, err error) {
+func (d *slowDisk) Entries(items []string) (known []record.Entry, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, item := range items {
@@ -221,7 +221,7 @@ func TestCommandsThatComeTwiceAtOnce(t *testing.T) {
 // endingOnly is a journal on a full disk.
 type endingOnly struct{ Disk }
 
-func (endingOnly) Known([]string) ([]record.Entry, error) { return nil, nil }
+func (endingOnly) Entries([]string) ([]record.Entry, error) { return nil, nil }
 
 func (endingOnly) Accept(entries []record.Entry) (fresh, known []record.Entry, err error) {
 	for _, e := range entries {

@@ -80,7 +80,7 @@ func (t *Tracker) Began(item string, limit time.Duration) {
 // Finished notes the outcome of an order, which is on disk.
 func (t *Tracker) Finished(item string, outcome process.Outcome) {
 	t.gate.forget(item)
-	t.begins.over(item)
+	t.begins.endWait(item)
 	if !t.answers.resolve(item, outcome) {
 		t.reports.Finished(item, outcome)
 	}

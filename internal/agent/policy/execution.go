@@ -32,9 +32,9 @@ func (r *rules) rights(e *process.Execution) *refusal {
 	return nil
 }
 
-// named rejects variables of a spec that the policy does not name. Loaders, shells and interpreters run other files
-// than the command names if a variable tells them to, and nobody knows all such variables.
-func (r *rules) named(e *process.Execution) *refusal {
+// checkVariables rejects variables of a spec that the policy does not name. Loaders, shells and interpreters run other
+// files than the command names if a variable tells them to, and nobody knows all such variables.
+func (r *rules) checkVariables(e *process.Execution) *refusal {
 	line := 0
 	switch {
 	case len(r.variables) > 0:

@@ -23,11 +23,11 @@ type Checker struct {
 	path string
 	log  *slog.Logger
 
-	mu     sync.Mutex
-	seen   stamp
-	rules  *rules // nil without a file
-	broken error  // why nothing is allowed
-	known  bool   // the file was checked before
+	mu      sync.Mutex
+	stamp   stamp
+	rules   *rules // nil without a file
+	broken  error  // why nothing is allowed
+	checked bool   // the file was checked before
 }
 
 // New returns the checker of the policy in a file, which is read at the first question.
@@ -126,13 +126,13 @@ func (c *Checker) current() (*rules, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	seen, err := stampOf(c.path)
-	if c.known && err == nil && c.broken == nil && seen == c.seen {
+	if c.checked && err == nil && c.broken == nil && seen == c.stamp {
 		return c.rules, nil
 	}
-	before, first := c.describe(), !c.known
-	c.known, c.seen, c.rules, c.broken = true, seen, nil, err
+	before, first := c.describe(), !c.checked
+	c.checked, c.stamp, c.rules, c.broken = true, seen, nil, err
 	if err == nil && seen.there {
-		c.rules, c.seen, c.broken = read(c.path)
+		c.rules, c.stamp, c.broken = read(c.path)
 	}
 	if now := c.describe(); now != before || first && now != "" {
 		c.tell(now)
@@ -195,7 +195,7 @@ func (r *rules) spec(spec *process.Spec) *refusal {
 	if no := r.rights(&spec.Execution); no != nil {
 		return no
 	}
-	if no := r.named(&spec.Execution); no != nil {
+	if no := r.checkVariables(&spec.Execution); no != nil {
 		return no
 	}
 	return r.places(spec)

@@ -55,7 +55,7 @@ func TestOneAsksForAll(t *testing.T) {
 			t.Errorf("ran %q", r.Lines())
 		}
 		r.Drop(nginx())
-		if h, v := r.Told(nginx(), s.Instance); h != nil || v != nil {
+		if h, v := r.LastAnswers(nginx(), s.Instance); h != nil || v != nil {
 			t.Errorf("it still says %+v, %+v", h, v)
 		}
 	})

@@ -140,8 +140,8 @@ func (pr *Prober) Hurry(id process.ID) {
 	}
 }
 
-// Told returns the last answers of an instance; nil if there are none. It does not block.
-func (pr *Prober) Told(id process.ID, instance instance.Identity) (health, version *process.Answer) {
+// LastAnswers returns the last answers of an instance; nil if there are none. It does not block.
+func (pr *Prober) LastAnswers(id process.ID, instance instance.Identity) (health, version *process.Answer) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	if e := pr.entries[id]; e != nil && e.subject.Instance == instance {

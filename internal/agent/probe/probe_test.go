@@ -248,7 +248,7 @@ func TestARestartOfTheAgent(t *testing.T) {
 		s.Health = &process.Answer{Text: "exit status 1", At: ago(20 * time.Second), Failures: 2}
 		s.Version = &process.Answer{OK: true, Text: "1", At: ago(time.Hour)}
 		r.Set(nginx(), s)
-		h, v := r.Told(nginx(), s.Instance)
+		h, v := r.LastAnswers(nginx(), s.Instance)
 		if diff := cmp.Diff([]*process.Answer{s.Health, s.Version}, []*process.Answer{h, v}); diff != "" {
 			t.Error(diff)
 		}
@@ -264,7 +264,7 @@ func TestARestartOfTheAgent(t *testing.T) {
 		if heard := r.take(false); len(heard) == 0 || heard[0].Text != "2" {
 			t.Errorf("an old version was followed by %+v", heard)
 		}
-		if h, v := r.Told(nginx(), r.Spawn("nginx", "", "")); h != nil || v != nil {
+		if h, v := r.LastAnswers(nginx(), r.Spawn("nginx", "", "")); h != nil || v != nil {
 			t.Errorf("of another instance %v, %v", h, v)
 		}
 	})
@@ -445,7 +445,7 @@ func TestWhatStaysTheSame(t *testing.T) {
 		s.Spec, s.Revision = spec("h", "w", process.Probes{HealthInterval: 30}), 2
 		r.Script("w", operationtest.Script{Output: "2"})
 		r.Set(nginx(), s)
-		if h, v := r.Told(nginx(), s.Instance); h == nil || h.Failures != before || v != nil {
+		if h, v := r.LastAnswers(nginx(), s.Instance); h == nil || h.Failures != before || v != nil {
 			t.Errorf("after %d failures the answers are %+v, %+v", before, h, v)
 		}
 		pass(45 * time.Second)

@@ -20,7 +20,7 @@ func (f FS) openStat(pid int) (handle, error) {
 	path := filepath.Join(f.root, strconv.Itoa(pid), "stat")
 	fd, err := ignoringEINTR(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
-		return handle{}, &fs.PathError{Op: "open", Path: path, Err: gone(err)}
+		return handle{}, &fs.PathError{Op: "open", Path: path, Err: toNotExist(err)}
 	}
 	return handle{fd}, nil
 }
@@ -29,7 +29,7 @@ func (f FS) openStat(pid int) (handle, error) {
 func (h handle) read(buf []byte) (Stat, error) {
 	n, err := ignoringEINTR(func() (int, error) { return unix.Pread(h.fd, buf, 0) })
 	if err != nil {
-		return Stat{}, &fs.PathError{Op: "read", Path: "stat", Err: gone(err)}
+		return Stat{}, &fs.PathError{Op: "read", Path: "stat", Err: toNotExist(err)}
 	}
 	return parseStat(buf[:n])
 }

@@ -206,7 +206,7 @@ func (f FS) read(limit int, name string) ([]byte, error) {
 	path := filepath.Join(f.root, name)
 	fd, err := ignoringEINTR(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: gone(err)}
+		return nil, &fs.PathError{Op: "open", Path: path, Err: toNotExist(err)}
 	}
 	defer unix.Close(fd) //nolint:errcheck // opened only for reading
 	buf := make([]byte, 0, min(limit, 1024))
@@ -217,7 +217,7 @@ func (f FS) read(limit int, name string) ([]byte, error) {
 		free := buf[len(buf):min(cap(buf), limit)]
 		n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, free) })
 		if err != nil {
-			return nil, &fs.PathError{Op: "read", Path: path, Err: gone(err)}
+			return nil, &fs.PathError{Op: "read", Path: path, Err: toNotExist(err)}
 		}
 		if n == 0 {
 			break
@@ -227,8 +227,8 @@ func (f FS) read(limit int, name string) ([]byte, error) {
 	return buf, nil
 }
 
-// gone maps the two errors of the kernel for an ended process to one.
-func gone(err error) error {
+// toNotExist maps the two errors of the kernel for an ended process to one.
+func toNotExist(err error) error {
 	if errors.Is(err, syscall.ESRCH) {
 		return fs.ErrNotExist
 	}

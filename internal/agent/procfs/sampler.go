@@ -21,8 +21,8 @@ const (
 	minWindow = time.Second
 	// unaskedTime is how long the sampler remembers a process that nobody asks for.
 	unaskedTime = 2 * time.Minute
-	// heldPart is the divisor of RLIMIT_NOFILE for handles.
-	heldPart = 4
+	// handlesPart is the divisor of RLIMIT_NOFILE for handles.
+	handlesPart = 4
 )
 
 // Sampler turns looks at processes into percentages of the whole machine. It remembers one sample per process until
@@ -31,9 +31,9 @@ const (
 type Sampler struct {
 	fs   FS
 	cpus int
-	// held is the limit for handles.
-	held    int
-	buffers sync.Pool
+	// maxHandles is the limit for handles.
+	maxHandles int
+	buffers    sync.Pool
 
 	mu       sync.Mutex
 	memTotal int64
@@ -43,10 +43,10 @@ type Sampler struct {
 
 // sample is one process.
 type sample struct {
-	mu     sync.Mutex
-	handle *handle // nil if not open
-	gone   bool    // forgotten, or ended
-	asked  time.Time
+	mu      sync.Mutex
+	handle  *handle // nil if not open
+	gone    bool    // forgotten, or ended
+	lastUse time.Time
 
 	// The last result of Instance and its time; at is zero before the first.
 	at        time.Time
@@ -64,7 +64,7 @@ func NewSampler(f FS, cpus int) *Sampler {
 	s.buffers.New = func() any { return new([statSize]byte) }
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
-		s.held = int(min(limit.Cur, 1<<20) / heldPart) //nolint:gosec // small
+		s.maxHandles = int(min(limit.Cur, 1<<20) / handlesPart) //nolint:gosec // small
 	}
 	return s
 }
@@ -213,7 +213,7 @@ func (s *Sampler) stat(p *sample, pid int) (Stat, error) {
 	defer s.buffers.Put(buf)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked = time.Now()
+	p.lastUse = time.Now()
 	if p.handle != nil {
 		return p.handle.read(buf[:])
 	}
@@ -234,7 +234,7 @@ func (s *Sampler) stat(p *sample, pid int) (Stat, error) {
 func (s *Sampler) hold(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.handles+n > s.held {
+	if s.handles+n > s.maxHandles {
 		return false
 	}
 	s.handles += n
@@ -268,7 +268,7 @@ func (s *Sampler) drop(p *sample) {
 func (s *Sampler) Tidy() {
 	for id, p := range s.all() {
 		p.mu.Lock()
-		unasked := time.Since(p.asked) > unaskedTime
+		unasked := time.Since(p.lastUse) > unaskedTime
 		p.mu.Unlock()
 		if unasked {
 			s.Forget(id)

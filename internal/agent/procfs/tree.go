@@ -192,7 +192,7 @@ func (t *treeSample) read(pids []int, before *tree) {
 	t.members = make([]member, 0, len(pids))
 	for _, pid := range pids {
 		for len(known) > 0 && known[0].id.PID < pid {
-			t.left(known[0].id)
+			t.countFormer(known[0].id)
 			known = known[1:]
 		}
 		if len(known) > 0 && known[0].id.PID == pid {
@@ -207,7 +207,7 @@ func (t *treeSample) read(pids []int, before *tree) {
 		}
 	}
 	for _, m := range known {
-		t.left(m.id)
+		t.countFormer(m.id)
 	}
 }
 
@@ -222,8 +222,8 @@ func (t *treeSample) add(id instance.Identity) bool {
 	return true
 }
 
-// left handles a former member: a zombie still has its ticks, which its parent will get.
-func (t *treeSample) left(id instance.Identity) {
+// countFormer handles a former member: a zombie still has its ticks, which its parent will get.
+func (t *treeSample) countFormer(id instance.Identity) {
 	st, err := t.sampler.stat(t.sampler.sampleOf(id), id.PID)
 	if err == nil && st.StartTicks == id.StartTicks && st.Zombie() {
 		t.count(id, st)

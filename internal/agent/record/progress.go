@@ -50,8 +50,8 @@ type Progress struct {
 	Run     string `json:"run,omitempty"`
 	PIDFile string `json:"pid_file,omitempty"`
 	Steps   []Step `json:"steps,omitempty"`
-	// Noted are the processes that belonged to the instance before it was ended or replaced.
-	Noted []instance.Identity `json:"noted,omitempty"`
+	// Members are the processes that belonged to the instance before it was ended or replaced.
+	Members []instance.Identity `json:"noted,omitempty"`
 	// Earlier is for the readiness test of the process that starts.
 	Earlier Before `json:"earlier,omitzero"`
 	// Ready says that the process was seen ready: its word may be lost with the agent that heard it.

@@ -15,9 +15,9 @@ type Runtime struct {
 	Ended *instance.Identity `json:"ended,omitempty"`
 	// Run is the id of the run (and cgroup) in which it was started by us; empty when it was started from outside.
 	Run string `json:"run,omitempty"`
-	// Left are the runs of commands around it that have left processes behind, for example of before_start or reload.
-	// They end with it.
-	Left []string `json:"left,omitempty"`
+	// LeftoverRuns are the runs of commands around it that have left processes behind, for example of before_start or
+	// reload. They end with it.
+	LeftoverRuns []string `json:"left,omitempty"`
 	// User is the account that the run was started with; empty if Run is.
 	User string `json:"user,omitempty"`
 	// Revision is the latest revision of the spec whose fields of the class restart are those that the run was started
@@ -75,8 +75,8 @@ type Runtime struct {
 	Health  *process.Answer `json:"health,omitempty"`
 	Version *process.Answer `json:"version,omitempty"`
 	// Unready is set until the instance is ready. Said is what the instance has said of itself last.
-	Unready *Unready `json:"unready,omitempty"`
-	Said    Said     `json:"said,omitzero"`
+	Unready    *Unready   `json:"unready,omitempty"`
+	SelfReport SelfReport `json:"said,omitzero"`
 	// Config is the state of the configuration files.
 	Config []ConfigFile `json:"config,omitempty"`
 	// Ending is set while the instance is being ended by policy.
@@ -115,8 +115,8 @@ type Before struct {
 	Sockets []uint64 `json:"sockets,omitempty"`
 }
 
-// Said is what an instance has said of itself.
-type Said struct {
+// SelfReport is what an instance has said of itself.
+type SelfReport struct {
 	// Socket says that the run of the instance has a NOTIFY_SOCKET.
 	Socket bool `json:"socket,omitempty"`
 	// Status is its own text. Stopping is since when it says that it stops, in Unix milliseconds; 0 if it does not.

@@ -18,13 +18,13 @@ const (
 
 // batch is one report with the data to handle its acknowledgement or failure.
 type batch struct {
-	report   wire.Report
-	begun    []string
-	finished []string
-	changed  []process.ID
-	added    int // backlog.added when the report was made
-	more     bool
-	bytes    int
+	report     wire.Report
+	beginnings []string
+	finished   []string
+	changed    []process.ID
+	added      int // backlog.added when the report was made
+	more       bool
+	bytes      int
 	// alone says that the report is an introduction with the revisions on disk. It has no states, because the server
 	// may have them, and so that its answer comes sooner: the next report carries everything else.
 	alone bool
@@ -81,7 +81,7 @@ func (b *batch) encode() ([]byte, error) {
 // gather collects the content of a report. States come first: when the server learns of the end of an operation, it
 // must have the new state.
 func (r *Reporter) gather(processes Processes) batch {
-	introduce := r.cfg.Standing.BeginReport()
+	introduce := r.cfg.LinkState.BeginReport()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := batch{report: wire.Report{Version: wire.Version}}
@@ -106,7 +106,7 @@ func (r *Reporter) gather(processes Processes) batch {
 		r.encoded(id.String(), b.addObservation(r.observation(processes, id)))
 	}
 	waiting := r.gatherProgress(&b)
-	b.more = b.more && len(r.changed)+len(r.order)-len(b.finished)+waiting-len(b.begun) > 0
+	b.more = b.more && len(r.changed)+len(r.order)-len(b.finished)+waiting-len(b.beginnings) > 0
 	return b
 }
 
@@ -114,11 +114,11 @@ func (r *Reporter) gather(processes Processes) batch {
 // The caller holds the lock.
 func (r *Reporter) tellAll(processes Processes, events bool) {
 	clear(r.specs)
-	for item, b := range r.begun {
+	for item, b := range r.beginnings {
 		b.reported = false
-		r.begun[item] = b
+		r.beginnings[item] = b
 	}
-	for _, id := range processes.Known() {
+	for _, id := range processes.ProcessIDs() {
 		r.changed[id] = true
 	}
 	if events || len(r.changed) > 0 {
@@ -140,13 +140,13 @@ func (r *Reporter) gatherProgress(b *batch) (waiting int) {
 		room, err = b.addProgress(wire.Progress{Item: item, Outcome: &outcome})
 		r.encoded(item, err)
 	}
-	for item, begun := range r.begun {
+	for item, begun := range r.beginnings {
 		if begun.reported || now.Before(begun.due) {
 			continue
 		}
 		waiting++
 		if room {
-			b.begun = append(b.begun, item)
+			b.beginnings = append(b.beginnings, item)
 			room, _ = b.addProgress(wire.Progress{Item: item, Limit: begun.limit}) // a number cannot fail to encode
 		}
 	}
@@ -209,7 +209,7 @@ func (r *Reporter) gatherDisk(b *batch) error {
 func (r *Reporter) observation(processes Processes, id process.ID) wire.Observation {
 	status, spec, ok := processes.Snapshot(id)
 	if !ok {
-		status = process.Status{Revision: r.gone[id]}
+		status = process.Status{Revision: r.removals[id]}
 	}
 	if spec == r.specs[id] {
 		spec = nil // specs are immutable, so the server has this one
@@ -219,10 +219,10 @@ func (r *Reporter) observation(processes Processes, id process.ID) wire.Observat
 
 // acknowledged drops the content that the server has; the caller holds the lock.
 func (r *Reporter) acknowledged(b batch) {
-	for _, item := range b.begun {
-		if begun, ok := r.begun[item]; ok {
+	for _, item := range b.beginnings {
+		if begun, ok := r.beginnings[item]; ok {
 			begun.reported = true
-			r.begun[item] = begun
+			r.beginnings[item] = begun
 		}
 	}
 	for _, item := range b.finished {
@@ -242,17 +242,17 @@ func (r *Reporter) acknowledged(b batch) {
 		} else if o.Gone {
 			delete(r.specs, o.Process)
 		}
-		if o.Gone && r.gone[o.Process] == o.Status.Revision {
-			delete(r.gone, o.Process)
+		if o.Gone && r.removals[o.Process] == o.Status.Revision {
+			delete(r.removals, o.Process)
 		}
 	}
 }
 
-// left reports whether there is something to tell.
-func (r *Reporter) left() bool {
+// hasNews reports whether there is something to tell.
+func (r *Reporter) hasNews() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, b := range r.begun {
+	for _, b := range r.beginnings {
 		if !b.reported {
 			return true
 		}

@@ -102,16 +102,16 @@ func (introduced) Answered(*wire.Report, *wire.ReportAck) {}
 
 // lesson runs fn beside a reporter that is answered by a teacher.
 func lesson(t *testing.T, m *medium, s *teacher, introduced introduced,
-	fn func(r *report.Reporter, standing *uplink.Standing),
+	fn func(r *report.Reporter, linkState *uplink.LinkState),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		standing := linked()
+		linkState := linked()
 		r := report.New(report.Config{
-			Link: s, Standing: standing, Disk: m, Heartbeat: time.Hour,
+			Link: s, LinkState: linkState, Disk: m, Heartbeat: time.Hour,
 			Log: slog.New(slog.DiscardHandler),
 		})
-		during(t, r, &rig{t: t}, introduced, func() { fn(r, standing) })
+		during(t, r, &rig{t: t}, introduced, func() { fn(r, linkState) })
 	})
 }
 
@@ -131,13 +131,13 @@ func TestIntroductionIsAnswered(t *testing.T) {
 		m.latest++
 		return cmp.Equal(desired, one)
 	}
-	lesson(t, m, s, again, func(r *report.Reporter, standing *uplink.Standing) {
+	lesson(t, m, s, again, func(r *report.Reporter, linkState *uplink.LinkState) {
 		if diff := cmp.Diff([]*wire.Desired{one, two}, learnt); diff != "" {
 			t.Errorf("learnt (-want +got):\n%s", diff)
 		}
 		r.Happened() // nothing but an introduction is answered
 		synctest.Wait()
-		standing.Connected()
+		linkState.Connected()
 		synctest.Wait()
 	})
 	if diff := cmp.Diff([]*wire.Desired{one, two, nil}, learnt); diff != "" {
@@ -157,7 +157,7 @@ func TestIntroductionIsAnswered(t *testing.T) {
 func TestIntroductionThatIsNotTakenIn(t *testing.T) {
 	s := &teacher{answer: func() *wire.Desired { return &wire.Desired{} }, broken: errors.New("link lost")}
 	var heard atomic.Int64
-	lesson(t, &medium{}, s, func(*wire.Desired) bool { heard.Add(1); return false }, func(*report.Reporter, *uplink.Standing) {
+	lesson(t, &medium{}, s, func(*wire.Desired) bool { heard.Add(1); return false }, func(*report.Reporter, *uplink.LinkState) {
 		pass(time.Minute)
 		if n := s.heal(); heard.Load() > 0 || n == 0 {
 			t.Errorf("%d words in %d reports", heard.Load(), n)
@@ -176,7 +176,7 @@ func TestEachReasonIsLogged(t *testing.T) {
 		s := &teacher{answer: func() *wire.Desired { return nil }, broken: errors.New("no subscriber")}
 		var text lockedText
 		r := report.New(report.Config{
-			Link: s, Standing: linked(), Disk: &medium{},
+			Link: s, LinkState: linked(), Disk: &medium{},
 			Heartbeat: time.Hour, Log: slog.New(slog.NewTextHandler(&text, nil)),
 		})
 		during(t, r, &rig{t: t}, nil, func() {
@@ -215,7 +215,7 @@ func (l *lockedText) String() string {
 // TestUnreadableDisk: an agent that can't say what it has does not introduce itself as one that has nothing.
 func TestUnreadableDisk(t *testing.T) {
 	m, s := &medium{err: errors.New("disk on fire")}, &teacher{answer: func() *wire.Desired { return nil }}
-	lesson(t, m, s, func(*wire.Desired) bool { return false }, func(*report.Reporter, *uplink.Standing) {
+	lesson(t, m, s, func(*wire.Desired) bool { return false }, func(*report.Reporter, *uplink.LinkState) {
 		pass(time.Minute)
 		if n := s.heal(); n > 0 {
 			t.Errorf("%d reports", n)
@@ -239,14 +239,14 @@ func TestGoneWithItsRevision(t *testing.T) {
 			}}}
 		}
 		r.answers(func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{}, errors.New("link lost") })
-		r.Gone(id("a"), 7)
+		r.Removed(id("a"), 7)
 		r.want(r.take(), gone(7))
 		r.answers(accept)
 		pass(time.Second)
 		r.want(r.take(), gone(7))
 		r.Changed(id("a"))
 		r.want(r.take(), gone(0))
-		r.Gone(id("a"), 9)
+		r.Removed(id("a"), 9)
 		r.set(id("a"), process.Status{State: "stopped", Revision: 10})
 		pass(0)
 		back := first("a", "stopped")
@@ -266,7 +266,7 @@ func TestIntroductionGoesAlone(t *testing.T) {
 			specs: map[process.ID]*process.Spec{}, answer: accept,
 		}
 		r := report.New(report.Config{
-			Link: link{world, time.Now()}, Standing: linked(), Journal: world, Events: history{world},
+			Link: link{world, time.Now()}, LinkState: linked(), Journal: world, Events: history{world},
 			Disk: &medium{latest: 1}, Heartbeat: time.Hour,
 			Log: slog.New(slog.DiscardHandler),
 		})

@@ -43,17 +43,17 @@ func TestHelloTellsOfGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := []process.Group{{ID: "g", CPULimit: 20}}
 		p, l := &pools{}, &introductions{}
-		standing := linked()
+		linkState := linked()
 		r := report.New(report.Config{
-			Link: l, Standing: standing, Groups: p, Heartbeat: time.Minute,
+			Link: l, LinkState: linkState, Groups: p, Heartbeat: time.Minute,
 			Log: slog.New(slog.DiscardHandler),
 		})
 		during(t, r, &rig{t: t}, nil, func() {
 			p.groups = map[string][]process.Group{"ns": g}
-			standing.Connected()
+			linkState.Connected()
 			synctest.Wait()
 			p.groups, p.err = nil, errors.New("disk on fire")
-			standing.Connected()
+			linkState.Connected()
 			synctest.Wait()
 		})
 		if diff := cmp.Diff([]map[string]string{nil, {"ns": wire.GroupsDigest(g)}, nil}, l.groups); diff != "" {

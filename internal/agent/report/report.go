@@ -25,7 +25,7 @@ type Link interface {
 // Processes has the present state of the processes.
 type Processes interface {
 	Snapshot(id process.ID) (status process.Status, spec *process.Spec, ok bool)
-	Known() []process.ID
+	ProcessIDs() []process.ID
 }
 
 // Orders asks the server about orders and receives its answers. Its methods return soon.
@@ -70,9 +70,9 @@ type Groups interface {
 // Config is what a reporter needs.
 type Config struct {
 	Link Link
-	// Standing says when the agent introduces itself, and learns what the server answers.
-	Standing *uplink.Standing
-	Journal  Journal
+	// LinkState says when the agent introduces itself, and learns what the server answers.
+	LinkState *uplink.LinkState
+	Journal   Journal
 	// Events may be nil: then there are none.
 	Events Events
 	// Hello introduces the agent. The reporter adds the digests of Groups and the revisions of Disk; both may be nil.
@@ -98,18 +98,18 @@ type Reporter struct {
 	cfg  Config
 	wake chan struct{}
 
-	mu       sync.Mutex
-	begun    map[string]begunOperation
-	timerSet bool // a timer will call reportBegun
-	newsDue  bool // a timer will call reportNews
-	fresh    bool // there is news that no report has carried
-	outcomes map[string]process.Outcome
-	order    []string // the items of outcomes, oldest first
-	changed  map[process.ID]bool
-	gone     map[process.ID]uint64        // the revisions of the removals
-	specs    map[process.ID]*process.Spec // the specs that the server has
-	unsent   map[string]bool              // items and processes with a part that could not be encoded
-	backlog  backlog
+	mu         sync.Mutex
+	beginnings map[string]begunOperation
+	timerSet   bool // a timer will call reportBegun
+	newsDue    bool // a timer will call reportNews
+	fresh      bool // there is news that no report has carried
+	outcomes   map[string]process.Outcome
+	order      []string // the items of outcomes, oldest first
+	changed    map[process.ID]bool
+	removals   map[process.ID]uint64        // the revisions of the removals
+	specs      map[process.ID]*process.Spec // the specs that the server has
+	unsent     map[string]bool              // items and processes with a part that could not be encoded
+	backlog    backlog
 }
 
 // New returns a reporter that introduces the agent first.
@@ -118,8 +118,8 @@ func New(cfg Config) *Reporter {
 		cfg.Wall = time.Now
 	}
 	return &Reporter{
-		cfg: cfg, wake: make(chan struct{}, 1), begun: map[string]begunOperation{},
-		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, gone: map[process.ID]uint64{},
+		cfg: cfg, wake: make(chan struct{}, 1), beginnings: map[string]begunOperation{},
+		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, removals: map[process.ID]uint64{},
 		specs: map[process.ID]*process.Spec{}, unsent: map[string]bool{},
 	}
 }
@@ -129,7 +129,7 @@ type backlog struct{ added, delivered int }
 
 // Behind reports whether the server still lacks states or events: other messages may overtake these.
 func (r *Reporter) Behind() bool {
-	if r.cfg.Standing.Now().MustIntroduce() {
+	if r.cfg.LinkState.Now().MustIntroduce() {
 		return true
 	}
 	r.mu.Lock()
@@ -153,7 +153,7 @@ const beganDelay = 2 * time.Second
 func (r *Reporter) Began(item string, limit time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun[item] = begunOperation{limit: max(1, int(limit/time.Second)), due: time.Now().Add(beganDelay)}
+	r.beginnings[item] = begunOperation{limit: max(1, int(limit/time.Second)), due: time.Now().Add(beganDelay)}
 	if !r.timerSet {
 		r.timerSet = true
 		time.AfterFunc(beganDelay, r.reportBegun)
@@ -168,7 +168,7 @@ func (r *Reporter) reportBegun() {
 	now := time.Now()
 	next := now.Add(beganDelay)
 	r.timerSet = false
-	for _, b := range r.begun {
+	for _, b := range r.beginnings {
 		switch {
 		case b.reported:
 		case now.Before(b.due):
@@ -218,7 +218,7 @@ func (r *Reporter) Finished(item string, outcome process.Outcome) {
 	more := r.cfg.Busy != nil && r.cfg.Busy()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.begun, item)
+	delete(r.beginnings, item)
 	if _, ok := r.outcomes[item]; !ok {
 		r.order = append(r.order, item)
 	}
@@ -239,10 +239,10 @@ func (r *Reporter) Changed(id process.ID) {
 	r.news()
 }
 
-// Gone notes that a process was forgotten, and with which revision.
-func (r *Reporter) Gone(id process.ID, revision uint64) {
+// Removed notes that a process was forgotten, and with which revision.
+func (r *Reporter) Removed(id process.ID, revision uint64) {
 	r.mu.Lock()
-	r.gone[id] = revision
+	r.removals[id] = revision
 	r.mu.Unlock()
 	r.Changed(id)
 }

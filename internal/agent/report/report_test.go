@@ -431,7 +431,7 @@ func TestSpecIsToldOnce(t *testing.T) {
 func TestReportsWaitForALink(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		r.take()
-		r.standing.Lost()
+		r.linkState.Lost()
 		r.answers(func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{}, fabric.ErrNotConnected })
 		for range 60 {
 			r.set(id("a"), process.Status{State: "running"})

@@ -23,8 +23,8 @@ import (
 // rig is a reporter and the world around it: a server, processes, a journal. It lives in a synctest bubble.
 type rig struct {
 	*report.Reporter
-	t        *testing.T
-	standing *uplink.Standing
+	t         *testing.T
+	linkState *uplink.LinkState
 
 	mu     sync.Mutex
 	answer func(wire.Report) (wire.ReportAck, error)
@@ -58,9 +58,9 @@ func bubble(t *testing.T, before, fn func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, known: map[process.ID]process.Status{}, specs: map[process.ID]*process.Spec{}, answer: accept}
-		r.standing = linked()
+		r.linkState = linked()
 		r.Reporter = report.New(report.Config{
-			Link: link{r, time.Now()}, Standing: r.standing, Journal: r, Events: history{r}, Heartbeat: 5 * time.Second,
+			Link: link{r, time.Now()}, LinkState: r.linkState, Journal: r, Events: history{r}, Heartbeat: 5 * time.Second,
 			Busy:    r.isBusy,
 			Trusted: func([]byte) bool { return r.trusts },
 			Hello:   wire.Hello{IP: "10.0.0.1", Build: "test", BootID: "boot"}, Log: slog.New(slog.DiscardHandler),
@@ -72,9 +72,9 @@ func bubble(t *testing.T, before, fn func(t *testing.T, r *rig)) {
 	})
 }
 
-// linked is the standing of an agent that has a link.
-func linked() *uplink.Standing {
-	s := uplink.NewStanding(slog.New(slog.DiscardHandler))
+// linked is the link state of an agent that has a link.
+func linked() *uplink.LinkState {
+	s := uplink.NewLinkState(slog.New(slog.DiscardHandler))
 	s.Connected()
 	return s
 }
@@ -140,7 +140,7 @@ func (l link) Report(ctx context.Context, data []byte) ([]byte, error) {
 }
 
 // connect makes a new link.
-func (r *rig) connect() { r.standing.Connected() }
+func (r *rig) connect() { r.linkState.Connected() }
 
 // answers sets what the server says from now on; nil is a server that says nothing.
 func (r *rig) answers(fn func(wire.Report) (wire.ReportAck, error)) {
@@ -168,7 +168,7 @@ func (r *rig) isBusy() bool {
 	return r.busy
 }
 
-func (r *rig) Known() []process.ID {
+func (r *rig) ProcessIDs() []process.ID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ids []process.ID

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"drover/internal/agent/uplink/standing"
+	"drover/internal/agent/uplink/linkstate"
 	"drover/internal/wire"
 )
 
@@ -31,11 +31,11 @@ const (
 
 // retryAfter is the pause after a failed report. failures counts the failed reports in the life of the agent, refusals
 // the answers in a row that rejected a report before this one.
-func retryAfter(m standing.Machine, failures, refusals int) time.Duration {
+func retryAfter(m linkstate.Machine, failures, refusals int) time.Duration {
 	switch {
-	case m.State == standing.Offline:
+	case m.State == linkstate.Offline:
 		return offlineRetry
-	case m.State == standing.Estranged:
+	case m.State == linkstate.Estranged:
 		return rejectedRetry
 	case m.HoldsBack() && failures <= maxEarlyRetries:
 		return earlyRetry
@@ -51,8 +51,8 @@ type exchange struct {
 	// session and number are part of every report; number counts the reports.
 	session string
 	number  int64
-	// told is the number of the last acknowledged report of the session that has told states; 0 without one.
-	told int64
+	// lastStates is the number of the last acknowledged report of the session that has told states; 0 without one.
+	lastStates int64
 	// incarnation is that of the servers' database, as the agent knows it; empty before the first answer. lacks is set
 	// while the database lacks a part of what the agent has to tell after an introduction.
 	incarnation string
@@ -72,7 +72,7 @@ func (r *Reporter) Run(ctx context.Context, processes Processes, orders Orders) 
 	logged, failures, refusals := "", 0, 0 // logged is the last logged failure; empty while reports arrive
 	for ctx.Err() == nil {
 		more, err := x.send(ctx)
-		wake, due := r.wake, r.cfg.Standing.IntroductionDue()
+		wake, due := r.wake, r.cfg.LinkState.IntroductionDue()
 		switch {
 		case err != nil:
 			if text := err.Error(); text != logged && ctx.Err() == nil {
@@ -80,11 +80,11 @@ func (r *Reporter) Run(ctx context.Context, processes Processes, orders Orders) 
 				logged = text
 			}
 			failures++
-			beat.Reset(retryAfter(r.cfg.Standing.Now(), failures, refusals))
+			beat.Reset(retryAfter(r.cfg.LinkState.Now(), failures, refusals))
 			if refusals++; !errors.Is(err, errRefused) {
 				refusals = 0
 			}
-			wake, due = nil, r.cfg.Standing.Linked() // news must wait for the retry too
+			wake, due = nil, r.cfg.LinkState.Linked() // news must wait for the retry too
 		case more:
 			continue
 		default:
@@ -114,7 +114,7 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 	b := r.gather(x.processes)
 	x.number++
 	b.report.Session, b.report.Number = x.session, x.number
-	b.report.Told, b.report.Incarnation = x.told, x.incarnation
+	b.report.Told, b.report.Incarnation = x.lastStates, x.incarnation
 	r.gatherEvents(&b)
 	r.gatherGroups(&b)
 	if err := r.gatherDisk(&b); err != nil {
@@ -145,7 +145,7 @@ func (x *exchange) send(ctx context.Context) (more bool, err error) {
 		r.giveBack(b)
 		return false, err
 	}
-	return b.more && (!b.alone || r.left()), nil
+	return b.more && (!b.alone || r.hasNews()), nil
 }
 
 // hasEvents reports whether there are events to tell. It reads from disk.
@@ -166,14 +166,14 @@ func (x *exchange) follow(ack *wire.ReportAck) (changed bool) {
 		x.reporter.cfg.Log.Warn("the database of the servers was restored from a copy, reporting everything anew",
 			"incarnation", ack.Incarnation)
 	}
-	x.incarnation, x.told = ack.Incarnation, 0
+	x.incarnation, x.lastStates = ack.Incarnation, 0
 	return true
 }
 
 // accepted notes what the database has after a report that the server has taken, and what it still lacks.
 func (x *exchange) accepted(b batch, ack *wire.ReportAck) {
 	if len(b.report.Observed) > 0 {
-		x.told = b.report.Number
+		x.lastStates = b.report.Number
 	}
 	if b.report.Whole {
 		x.lacks = false
@@ -182,7 +182,7 @@ func (x *exchange) accepted(b batch, ack *wire.ReportAck) {
 		x.rewind(ack)
 	}
 	if r := x.reporter; b.alone && !ack.Known {
-		x.told, x.lacks = 0, true
+		x.lastStates, x.lacks = 0, true
 		events := r.hasEvents()
 		r.mu.Lock()
 		r.tellAll(x.processes, events)
@@ -215,7 +215,7 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 	}
 	if ack.Error == "" && ack.Stranger == nil && x.follow(&ack) && b.report.Hello == nil {
 		r.giveBack(b) // the servers have taken nothing of this report
-		r.cfg.Standing.Outdated()
+		r.cfg.LinkState.Outdated()
 		return nil
 	}
 	if x.orders != nil {
@@ -225,15 +225,15 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 		r.nudge() // whoever replaces keys waits until all hosts go by them
 	}
 	if b.report.Hello != nil && ack.Session != "" {
-		x.session, x.told = newSession(ack.Session, r.cfg.Wall()), 0
+		x.session, x.lastStates = newSession(ack.Session, r.cfg.Wall()), 0
 		r.cfg.Log.Info("clock is behind the agent's last introduction, using a later session", "last", ack.Session)
 	}
 	switch {
 	case ack.Stranger != nil:
-		r.cfg.Standing.Rejected(*ack.Stranger)
+		r.cfg.LinkState.Rejected(*ack.Stranger)
 		return fmt.Errorf("%w: %s", errRefused, cmp.Or(ack.Error, ack.Stranger.Reason))
 	case ack.Error != "":
-		r.cfg.Standing.Refused()
+		r.cfg.LinkState.Refused()
 		return fmt.Errorf("%w: %s", errRefused, ack.Error)
 	}
 	if len(b.report.Events) > 0 {
@@ -248,9 +248,9 @@ func (x *exchange) handleAnswer(b batch, reply []byte) error {
 	x.accepted(b, &ack)
 	switch {
 	case b.report.Hello != nil:
-		r.cfg.Standing.Accepted(x.orders != nil && x.orders.Introduced(ack.Desired))
+		r.cfg.LinkState.Accepted(x.orders != nil && x.orders.Introduced(ack.Desired))
 	case ack.Hello:
-		r.cfg.Standing.Outdated()
+		r.cfg.LinkState.Outdated()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/agent/report"
-	"drover/internal/agent/uplink/standing"
+	"drover/internal/agent/uplink/linkstate"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -41,7 +41,7 @@ type keeper struct {
 
 func (k *keeper) Revisions() (latest uint64, records map[process.ID]uint64, err error) {
 	records = map[process.ID]uint64{}
-	for _, id := range k.Known() {
+	for _, id := range k.ProcessIDs() {
 		records[id] = 1
 	}
 	return 1, records, nil
@@ -105,7 +105,7 @@ func keeping(t *testing.T, processes int, fn func(k *keeper)) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{
 			rig: &rig{
-				t: t, known: map[process.ID]process.Status{}, specs: map[process.ID]*process.Spec{}, standing: linked(),
+				t: t, known: map[process.ID]process.Status{}, specs: map[process.ID]*process.Spec{}, linkState: linked(),
 			},
 			has: stored{states: map[process.ID]string{}}, fate: lossless,
 		}
@@ -113,7 +113,7 @@ func keeping(t *testing.T, processes int, fn func(k *keeper)) {
 			k.known[id(strconv.Itoa(i))] = process.Status{State: "running"}
 		}
 		k.Reporter = report.New(report.Config{
-			Link: k, Standing: k.standing, Journal: k, Events: history{k.rig}, Disk: k, Heartbeat: time.Hour,
+			Link: k, LinkState: k.linkState, Journal: k, Events: history{k.rig}, Disk: k, Heartbeat: time.Hour,
 			Log: slog.New(slog.DiscardHandler),
 		})
 		during(t, k.Reporter, k, nil, func() { fn(k) })
@@ -151,7 +151,7 @@ func TestKnownStatesAreNotToldAgain(t *testing.T) {
 		expect("at first", 700, 3)
 		k.connect()
 		expect("after a reconnect", 0, 1)
-		k.standing.Lost()
+		k.linkState.Lost()
 		k.set(id("3"), process.Status{State: "down"})
 		k.connect()
 		expect("after a change without a link", 1, 2)
@@ -188,7 +188,7 @@ func TestAllStatesArrive(t *testing.T) {
 				name := id(strconv.Itoa(dice.IntN(many)))
 				switch dice.IntN(8) {
 				case 0:
-					k.standing.Lost()
+					k.linkState.Lost()
 					pass(time.Duration(dice.IntN(3)) * time.Second)
 					k.connect()
 				case 1:
@@ -200,14 +200,14 @@ func TestAllStatesArrive(t *testing.T) {
 				case 3:
 					if len(copies) > 0 && dice.IntN(3) == 0 { // its links end with the server, or at a proxy they do not
 						if dice.IntN(2) == 0 {
-							k.standing.Lost()
+							k.linkState.Lost()
 						}
 						k.mu.Lock()
 						old := copies[dice.IntN(len(copies))]
 						k.has = stored{old.session, old.number, maps.Clone(old.states)}
 						copies = nil // those that are later have another past
 						k.mu.Unlock()
-						if k.standing.Now().State == standing.Offline {
+						if k.linkState.Now().State == linkstate.Offline {
 							k.connect()
 						}
 					}
@@ -215,7 +215,7 @@ func TestAllStatesArrive(t *testing.T) {
 					k.mu.Lock()
 					delete(k.known, name)
 					k.mu.Unlock()
-					k.Gone(name, 1)
+					k.Removed(name, 1)
 				default:
 					k.set(name, process.Status{State: strconv.Itoa(dice.Int())})
 				}
@@ -268,7 +268,7 @@ func TestRestoredDatabase(t *testing.T) {
 			}, nil
 		}
 		r.mu.Unlock()
-		r.standing.Outdated()
+		r.linkState.Outdated()
 		pass(time.Second)
 		r.mu.Lock()
 		incarnation, r.got = "two", nil

@@ -19,7 +19,7 @@ func TestWhatCannotBeEncoded(t *testing.T) {
 	var log strings.Builder
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.Reporter = report.New(report.Config{
-			Link: link{r, time.Now()}, Standing: r.standing, Journal: r, Events: history{r}, Heartbeat: 5 * time.Second,
+			Link: link{r, time.Now()}, LinkState: r.linkState, Journal: r, Events: history{r}, Heartbeat: 5 * time.Second,
 			Log: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		r.set(id("first"), first)

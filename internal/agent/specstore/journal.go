@@ -22,7 +22,7 @@ import (
 // when the commands are on disk; a query need not be. It returns the entries that it already knows in known: the
 // commands with their current state, the queries without an outcome, because drover does not keep that.
 func (s *Store) Accept(entries []record.Entry) (fresh, known []record.Entry, err error) {
-	if err := s.Lost(); err != nil {
+	if err := s.CheckFiles(); err != nil {
 		return nil, nil, err
 	}
 	var commands, asked []record.Entry
@@ -140,8 +140,8 @@ func (s *Store) Cancel(entries []record.Entry, stop func(item string) bool) (ove
 	return over, nil
 }
 
-// Known returns the current entries of those items that are in the journal. Queries are not in the journal.
-func (s *Store) Known(itemIDs []string) (known []record.Entry, err error) {
+// Entries returns the current entries of those items that are in the journal. Queries are not in the journal.
+func (s *Store) Entries(itemIDs []string) (known []record.Entry, err error) {
 	err = s.state.View(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, id := range itemIDs {

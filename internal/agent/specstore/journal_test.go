@@ -43,7 +43,7 @@ func TestKnown(t *testing.T) {
 	s := open(t, t.TempDir(), boot)
 	accept(t, s, entry("item-1", 1), entry("item-2", 2))
 	finish(t, s, "item-1", 1, success(), specstore.Change{})
-	known, err := s.Known([]string{"item-2", "item-3", "item-1"})
+	known, err := s.Entries([]string{"item-2", "item-3", "item-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestAcceptOfTheKnownCommits(t *testing.T) {
 	}
 	accept(t, s, entry("item-1", 1))
 	before := meta()
-	if _, err := s.Known([]string{"item-1"}); err != nil || meta() != before {
+	if _, err := s.Entries([]string{"item-1"}); err != nil || meta() != before {
 		t.Errorf("a look is a commit, or fails: %v", err)
 	}
 	accept(t, s, entry("item-1", 1))
@@ -214,8 +214,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementsRideAlong: an acknowledgement costs no write of its own. A crash before the next change loses it, so
-// the next agent reports the outcome once more.
+// TestAcknowledgementsRideAlong: an acknowledgement costs no write of its own. A crash before the next change loses it,
+// so the next agent reports the outcome once more.
 func TestAcknowledgementsRideAlong(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, boot)

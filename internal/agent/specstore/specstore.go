@@ -198,9 +198,9 @@ func openRuntime(path, bootID string, mark marking) (*bbolt.DB, error) {
 	return db, nil
 }
 
-// Lost returns an error if somebody has removed or replaced the files: nothing is stored any more, and the next agent
-// will not know of it. An agent goes on with what it has, and takes no operations.
-func (s *Store) Lost() error { return s.file.Check() }
+// CheckFiles returns an error if somebody has removed or replaced the files: nothing is stored any more, and the next
+// agent will not know of it. An agent goes on with what it has, and takes no operations.
+func (s *Store) CheckFiles() error { return s.file.Check() }
 
 // BootID returns the boot that the runtime file belongs to.
 func (s *Store) BootID() string { return s.boot }

@@ -113,9 +113,9 @@ func (p *Process) Replaced(c Change, was End) process.Event {
 	return e
 }
 
-// Found tells that an instance was found that drover did not start. It has the place of the instance before, or of
-// none if before is nil.
-func (p *Process) Found(c Change, before *instance.Identity) process.Event {
+// InstanceFound tells that an instance was found that drover did not start. It has the place of the instance before, or
+// of none if before is nil.
+func (p *Process) InstanceFound(c Change, before *instance.Identity) process.Event {
 	if before != nil {
 		why := process.Cause{Text: "drover did not see how pid " + itoa(before.PID) + " ended"}
 		return p.Replaced(c, End{PID: before.PID, Why: why})

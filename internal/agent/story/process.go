@@ -121,8 +121,8 @@ func (p *Process) BlameExit(now time.Time, pid int, how *process.Exit, words, ou
 	p.blameEnd(now, cause, Join("pid "+itoa(pid)+" "+words+oom+" at "+at, unrun))
 }
 
-// Left adds to the end of a process which others of its run it has left running.
-func (p *Process) Left(others []instance.Identity) {
+// NoteLeftRunning adds to the end of a process which others of its run it has left running.
+func (p *Process) NoteLeftRunning(others []instance.Identity) {
 	if len(others) == 0 {
 		return
 	}

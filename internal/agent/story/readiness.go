@@ -13,7 +13,7 @@ const NotReadyState = "not-ready"
 
 // IsNotReady reports whether the process runs and is not ready, or says that it stops.
 func (p *Process) IsNotReady() bool {
-	return p.Machine.State == lifecycle.Running && (p.Runtime.Unready != nil || p.Runtime.Said.Stopping != 0)
+	return p.Machine.State == lifecycle.Running && (p.Runtime.Unready != nil || p.Runtime.SelfReport.Stopping != 0)
 }
 
 // unreadiness is why a process is not ready.
@@ -21,7 +21,7 @@ func (p *Process) unreadiness() process.Cause {
 	u, pid := p.Runtime.Unready, "pid "+itoa(p.PID())
 	if u == nil {
 		return process.Cause{
-			ID: process.CauseNotReady, Text: pid + " says that it stops", Since: p.Runtime.Said.Stopping,
+			ID: process.CauseNotReady, Text: pid + " says that it stops", Since: p.Runtime.SelfReport.Stopping,
 		}
 	}
 	text := pid + " is not ready yet"
@@ -39,10 +39,10 @@ func (p *Process) unreadiness() process.Cause {
 
 // says is the text of the process itself; empty if it has said nothing.
 func (p *Process) says() string {
-	if p.Runtime.Said.Status == "" {
+	if p.Runtime.SelfReport.Status == "" {
 		return ""
 	}
-	return "it says: " + p.Runtime.Said.Status
+	return "it says: " + p.Runtime.SelfReport.Status
 }
 
 // NotReady tells that the process was not ready in time.
@@ -55,15 +55,15 @@ func (p *Process) Readied(note string) process.Event {
 	return p.event(process.EventReady, process.Actor{Kind: process.ActorSelf}, process.Cause{Text: note})
 }
 
-// Late notes that the process must end because it was not ready in time.
-func (p *Process) Late(now time.Time) {
+// EndForUnreadiness notes that the process must end because it was not ready in time.
+func (p *Process) EndForUnreadiness(now time.Time) {
 	why := p.unreadiness()
 	p.Blame(now, process.CauseNotReady, Join(why.Text, "drover ended it, as ready.on_timeout says"))
 	p.Runtime.Ending = &record.Ending{Cause: p.Cause()}
 }
 
-// Named tells that the process has named another main process; before is the pid of the former one.
-func (p *Process) Named(c Change, before int) process.Event {
+// MainProcessNamed tells that the process has named another main process; before is the pid of the former one.
+func (p *Process) MainProcessNamed(c Change, before int) process.Event {
 	e := c.event(process.EventReplaced, process.Actor{Kind: process.ActorSelf}, process.Cause{
 		Text: "pid " + itoa(before) + " has named pid " + itoa(p.PID()) + " as the main process",
 	})

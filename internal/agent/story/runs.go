@@ -104,8 +104,8 @@ func (p *Process) causeOfLastRun() process.Cause {
 	return c
 }
 
-// Due notes that the run of the given time must begin.
-func (p *Process) Due(at time.Time) { p.History.Due, p.History.Owed = at, true }
+// RunDue notes that the run of the given time must begin.
+func (p *Process) RunDue(at time.Time) { p.History.Due, p.History.Owed = at, true }
 
 // RunSkipped tells of a due run that was left out. unmet says for which processes it was to wait, or why it
 // could not start; empty if neither.

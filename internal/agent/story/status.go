@@ -37,7 +37,7 @@ func (p *Process) Status(v View) process.Status {
 	flapping := p.IsFlapping(v.Uptime)
 	s := process.Status{
 		Known: true, Hosted: p.Record.Hosted, Want: p.Record.Want, Revision: p.Record.Revision,
-		State: p.Shown(v.Uptime), Message: p.message(&v),
+		State: p.StateName(v.Uptime), Message: p.message(&v),
 		ProcName: p.Record.Spec.Identity.ProcName, RegisteredAt: p.Record.RegisteredAt,
 		LastStartAt: p.Runtime.LastStartAt, ReportedAt: v.Now.Unix(), Instance: process.Instance{PID: -1},
 		Flapping: flapping, Restarts: p.Runtime.Restarts, LastExit: p.Runtime.LastExit, Runs: p.History.Runs,
@@ -127,9 +127,9 @@ func dependentsText(names []string) string {
 	return text
 }
 
-// Shown returns the state that a status shows at a time since boot: a process that only seems to be up is not shown as
-// running.
-func (p *Process) Shown(uptime time.Duration) string {
+// StateName returns the state that a status shows at a time since boot: a process that only seems to be up is not shown
+// as running.
+func (p *Process) StateName(uptime time.Duration) string {
 	flapping := p.IsFlapping(uptime)
 	switch p.Machine.State {
 	case lifecycle.Running:

@@ -557,7 +557,7 @@ func TestStopping(t *testing.T) {
 	} {
 		p := running(process.Resident)
 		p.Machine.State, p.Active = lifecycle.Operating, active
-		if got := p.Shown(time.Hour); got != want {
+		if got := p.StateName(time.Hour); got != want {
 			t.Errorf("%+v is shown as %s, want %s", active, got, want)
 		}
 	}

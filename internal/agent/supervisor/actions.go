@@ -22,7 +22,7 @@ func (r *runner) policy() lifecycle.Policy {
 	}
 	if r.proc.Record != nil {
 		rec := r.proc.Record
-		p.Hosted, p.Kind = rec.Hosted && r.claims.rival == 0 && !r.kept(), rec.Spec.Policy.Kind
+		p.Hosted, p.Kind = rec.Hosted && r.claims.rival == 0 && !r.hasForeignSupervisor(), rec.Spec.Policy.Kind
 		p.Overlap, p.GivenUp, p.Finished = rec.Spec.Schedule.Overlap, rec.GivenUp, rec.Finished
 		s := rec.Spec.Restarts()
 		p.When, p.Retries, p.Factor = s.When, s.GiveUpAfter, s.Factor
@@ -116,7 +116,7 @@ func (r *runner) stepped(ctx context.Context, before lifecycle.Machine) {
 	}
 	r.follow(ctx)
 	r.limitRun()
-	r.awaitKept(before.State == lifecycle.Running && r.proc.Runtime.Cause.ID != process.CauseUnseen)
+	r.awaitForeignSuccessor(before.State == lifecycle.Running && r.proc.Runtime.Cause.ID != process.CauseUnseen)
 	kept := r.proc.Runtime.ForeignSupervisor != nil // the other supervisor may start it again
 	if r.sup.cfg.Remains != nil && next.AtRest() && r.proc.Runtime.Process == nil && !kept {
 		r.sup.cfg.Remains.AtRest(r.id)
@@ -126,7 +126,7 @@ func (r *runner) stepped(ctx context.Context, before lifecycle.Machine) {
 	}
 	r.publish()
 	if run := r.socketRun(); run != "" && before.State != lifecycle.Running {
-		r.heard(ctx, run) // what it has said meanwhile reached nobody
+		r.takeNotice(ctx, run) // what it has said meanwhile reached nobody
 	}
 }
 
@@ -188,13 +188,13 @@ func (r *runner) rebooted() bool {
 func (r *runner) firstLook(ctx context.Context) {
 	before := r.proc.Runtime.Process
 	seen := r.lookAround()
-	r.sighted(seen)
+	r.recordSighting(seen)
 	r.schedule()
 	switch {
 	case seen.Alive() && before != nil && *before == *seen.ID:
 		r.step(ctx, lifecycle.Found{})
 	case seen.Alive():
-		r.found(ctx, before)
+		r.followNewInstance(ctx, before)
 	case before == nil:
 		r.proc.BlameAbsence(time.Now(), seen, nil)
 		gone := story.End{Why: r.proc.Cause()}

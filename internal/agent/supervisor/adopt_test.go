@@ -55,7 +55,7 @@ func TestAdoptedIsKnown(t *testing.T) {
 			Timetables: r.timetable, Probes: r.parts, Usages: r.parts,
 		})
 		super.Adopt(r.disk.taken())
-		if known := super.Known(); len(known) != 1 || known[0] != id("a") {
+		if known := super.ProcessIDs(); len(known) != 1 || known[0] != id("a") {
 			t.Errorf("%v are known", known)
 		}
 		if s, _, ok := super.Snapshot(id("a")); !ok || !s.Hosted {
@@ -353,8 +353,8 @@ func TestTellOf(t *testing.T) {
 	})
 }
 
-// TestGivenUpWhileTheAgentDied: the agent before has counted the last relaunch and died. The next agent begins none, and
-// says so.
+// TestGivenUpWhileTheAgentDied: the agent before has counted the last relaunch and died. The next agent begins none,
+// and says so.
 func TestGivenUpWhileTheAgentDied(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))

@@ -44,7 +44,7 @@ func (r *runner) mayNotStart() bool {
 // mayNotEnd reports whether drover may not end this instance by itself: a rival owns the process, or the policy of the
 // host denies it. It reports a denial once for each instance. why is the reason to end the instance.
 func (r *runner) mayNotEnd(who instance.Identity, why string) bool {
-	if r.claims.rival != 0 || r.kept() {
+	if r.claims.rival != 0 || r.hasForeignSupervisor() {
 		return true
 	}
 	err := r.sup.operator.Allow(r.id, process.Stop, &r.proc.Record.Spec)

@@ -78,15 +78,15 @@ type keptEnd struct {
 	at, from time.Duration
 }
 
-// kept reports whether another supervisor still keeps the process that drover has taken over.
-func (r *runner) kept() bool {
+// hasForeignSupervisor reports whether another supervisor still keeps the process that drover has taken over.
+func (r *runner) hasForeignSupervisor() bool {
 	k, c := r.proc.Runtime.ForeignSupervisor, r.sup.operator.Claims
 	return k != nil && c != nil && c.Supervises(*k) && (r.keptEnd.at == 0 || r.now() < r.keptEnd.at+keptTime)
 }
 
-// awaitKept looks for the next instance after the end of a process that a program keeps; seen says that this agent saw
-// the end.
-func (r *runner) awaitKept(seen bool) {
+// awaitForeignSuccessor looks for the next instance after the end of a process that a program keeps; seen says that
+// this agent saw the end.
+func (r *runner) awaitForeignSuccessor(seen bool) {
 	k, e := r.proc.Runtime.ForeignSupervisor, &r.keptEnd
 	switch {
 	case k == nil || k.Parent == nil || r.proc.Runtime.Process != nil:
@@ -112,7 +112,7 @@ func reclaim(ctx context.Context, r *runner) {
 	if r.claim(); r.claims.rival != 0 {
 		return
 	}
-	if kept := r.kept(); r.findKept(ctx, kept) || kept {
+	if kept := r.hasForeignSupervisor(); r.findForeignSuccessor(ctx, kept) || kept {
 		return
 	}
 	// After the wait, the process has been down for longer than a delay.
@@ -174,10 +174,10 @@ func (r *runner) hasCopy() bool {
 	return len(r.sup.Claimed(r.id, all)) < len(all)
 }
 
-// findKept reports whether it finds the instance that the other supervisor has started in place of the one that drover
-// took over. When that supervisor seems to have let go, the command line need not be that of the spec: a program may
-// have changed it.
-func (r *runner) findKept(ctx context.Context, kept bool) bool {
+// findForeignSuccessor reports whether it finds the instance that the other supervisor has started in place of the one
+// that drover took over. When that supervisor seems to have let go, the command line need not be that of the spec: a
+// program may have changed it.
+func (r *runner) findForeignSuccessor(ctx context.Context, kept bool) bool {
 	other := r.proc.Runtime.ForeignSupervisor
 	if other == nil || !kept && other.Parent == nil || r.proc.Record == nil || r.proc.Runtime.Process != nil ||
 		!r.proc.Record.Spec.Foreground() && !r.proc.Record.Spec.ByName() {
@@ -192,10 +192,10 @@ func (r *runner) findKept(ctx context.Context, kept bool) bool {
 			pid < 0 && c.ID.StartedAfterBoot() < r.keptEnd.from || !o.Reserve(r.id, c.ID) {
 			continue
 		}
-		r.sighted(instance.Sighting{ID: &c.ID, Matches: 1})
+		r.recordSighting(instance.Sighting{ID: &c.ID, Matches: 1})
 		r.proc.Runtime.Outside, r.proc.Runtime.Adopted, r.proc.Runtime.LastStartAt = true, true, c.Since.Unix()
 		r.storeRuntime(r.proc.Runtime)
-		r.found(ctx, nil)
+		r.followNewInstance(ctx, nil)
 		return true
 	}
 	return false

@@ -32,7 +32,7 @@ func (r *rig) shows(name, words string) {
 	if _, stored := r.disk.record(id(name)); stored {
 		r.t.Errorf("%s is stored before its outcome", name)
 	}
-	if !slices.Contains(r.Known(), id(name)) {
+	if !slices.Contains(r.ProcessIDs(), id(name)) {
 		r.t.Errorf("%s is not known", name)
 	}
 }
@@ -80,7 +80,7 @@ func TestRefusedFirstStartLeavesNothing(t *testing.T) {
 		item := r.ordered(process.Start, map[string]*process.Spec{"web": r.copy("web", 0)}, "web")["web"]
 		r.pass(time.Second)
 		r.expect(item, process.Failed, "no start here")
-		if s, _, ok := r.Snapshot(id("web")); ok || len(r.Known()) > 0 {
+		if s, _, ok := r.Snapshot(id("web")); ok || len(r.ProcessIDs()) > 0 {
 			r.t.Errorf("it is still there: %+v", s)
 		}
 		if all := r.records("web"); len(all) > 0 {

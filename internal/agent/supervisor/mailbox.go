@@ -43,8 +43,8 @@ type mailbox struct {
 	mu       sync.Mutex
 	messages []message
 	tasks    []task
-	// taken is the operation that has left the queue and whose begin is not published yet.
-	taken process.Op
+	// nextOp is the operation that has left the queue and whose begin is not published yet.
+	nextOp process.Op
 	// fresh says that there is a task that eachWaiting has not seen.
 	fresh bool
 	// newer is the server's record of the process, until the runner takes it.
@@ -160,7 +160,7 @@ func (b *mailbox) next(begins beginRule) (task, bool) {
 	t := b.tasks[i]
 	b.tasks = slices.Delete(b.tasks, i, i+1)
 	if t.hold == nil && t.entry.Op != process.Query {
-		b.taken = t.entry.Op
+		b.nextOp = t.entry.Op
 	}
 	return t, true
 }
@@ -169,7 +169,7 @@ func (b *mailbox) next(begins beginRule) (task, bool) {
 func (b *mailbox) published() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.taken = ""
+	b.nextOp = ""
 }
 
 // stopped tells the first stop in the queue that it has ended an operation.
@@ -196,14 +196,14 @@ func (b *mailbox) eachWaiting(fn func(*task)) {
 func (b *mailbox) operationPending() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.taken != "" || slices.ContainsFunc(b.tasks, func(t task) bool { return t.entry.Op != process.Query })
+	return b.nextOp != "" || slices.ContainsFunc(b.tasks, func(t task) bool { return t.entry.Op != process.Query })
 }
 
 // queues reports whether such an operation is queued or about to begin.
 func (b *mailbox) queues(op process.Op) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.taken == op || slices.ContainsFunc(b.tasks, func(t task) bool { return t.hold == nil && t.entry.Op == op })
+	return b.nextOp == op || slices.ContainsFunc(b.tasks, func(t task) bool { return t.hold == nil && t.entry.Op == op })
 }
 
 func (b *mailbox) pending() bool {
@@ -212,8 +212,8 @@ func (b *mailbox) pending() bool {
 	return len(b.tasks) > 0 || len(b.messages) > 0 || b.newer != nil
 }
 
-// waiting counts the queued operations.
-func (b *mailbox) waiting() int {
+// countQueued counts the queued operations.
+func (b *mailbox) countQueued() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0

@@ -36,7 +36,7 @@ func (r *runner) start(ctx context.Context, t task) {
 	r.published()
 	if t.hold != nil {
 		r.work.entry = nil
-		close(t.hold.held)
+		close(t.hold.confirmed)
 		r.sup.goroutines.spawn(func() {
 			select {
 			case fate := <-t.hold.released:
@@ -115,7 +115,7 @@ func (r *runner) query(ctx context.Context, t task) {
 		seen = r.refresh(ctx)
 		r.review(ctx)
 	}
-	subject := operation.Subject{Record: r.proc.Record, Runtime: r.proc.Runtime, Seen: seen}
+	subject := operation.Subject{Record: r.proc.Record, Runtime: r.proc.Runtime, Instance: seen}
 	over := r.comparing
 	if seen != nil && over == nil && !r.proc.Record.Spec.Asks() {
 		r.operate(ctx, ctx, t, subject)
@@ -271,7 +271,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 	if !begun && r.sup.cfg.MayBegin != nil {
 		switch wanted, err := r.sup.cfg.MayBegin(ctx, e.Item); {
 		case err != nil:
-			return r.unbegun(ctx, failed)
+			return r.resultBeforeBegin(ctx, failed)
 		case !wanted:
 			result := failed("")
 			result.Outcome.Fault, result.Outcome.Text = process.NotBegun().Fault, process.NotBegun().Text
@@ -284,7 +284,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 		result.Outcome.Text = story.Join(result.Outcome.Text, r.sup.leftAlone(r.id))
 	}
 	if spec := operation.SpecInForce(e, subject); err == nil && e.Ordered && e.Op == process.Start && spec != nil {
-		if names := r.sup.absent(r.id, spec); len(names) > 0 {
+		if names := r.sup.missingPeers(r.id, spec); len(names) > 0 {
 			result.Outcome.Text = story.Join(result.Outcome.Text, "this host lacks "+strings.Join(names, ", ")+
 				", which counts as up")
 		}
@@ -292,8 +292,9 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 	return result, err
 }
 
-// unbegun is the result of an operation that ended before it began: a kill has overtaken it, or the agent stops.
-func (r *runner) unbegun(ctx context.Context, failed func(text string) operation.Result) (operation.Result, error) {
+// resultBeforeBegin is the result of an operation that ended before it began: a kill has overtaken it, or the agent
+// stops.
+func (r *runner) resultBeforeBegin(ctx context.Context, failed func(text string) operation.Result) (operation.Result, error) {
 	why := operation.Interruption(ctx)
 	if errors.Is(why, operation.ErrInterrupted) {
 		return operation.Result{}, why
@@ -358,7 +359,7 @@ func (r *runner) apply(e *record.Entry, result operation.Result) {
 		r.proc.Record, r.proc.History = nil, record.History{}
 		r.dropRuntime()
 		r.desired() // drop it: the removal is newer
-		r.sup.cfg.Sink.Gone(r.id, r.latestRevision())
+		r.sup.cfg.Sink.Removed(r.id, r.latestRevision())
 	case result.Change.Put != nil:
 		r.proc.Record = result.Change.Put
 	}
@@ -402,7 +403,7 @@ func (r *runner) released(ctx context.Context, fate operation.PeerEffect, by *re
 		r.pendingStopByPeer(by)
 	case operation.Untouched:
 	}
-	r.sighted(r.find())
+	r.recordSighting(r.find())
 	r.stepAndTell(ctx, lifecycle.Ended{Alive: r.proc.Runtime.Process != nil}, func(c story.Change) []process.Event {
 		if fate != operation.Down || r.proc.Record == nil {
 			return nil

@@ -36,8 +36,8 @@ func copyOf(id process.ID) (of process.ID, number int) {
 	return process.ID{Namespace: id.Namespace, Name: name}, number
 }
 
-// known adds a process of the host, and unknown removes it.
-func (o *order) known(id process.ID) {
+// add adds a process of the host to the index of copies; remove removes the process.
+func (o *order) add(id process.ID) {
 	of, number := copyOf(id)
 	if number == 0 {
 		return
@@ -58,7 +58,7 @@ func (o *order) known(id process.ID) {
 	o.copies[of] = slices.Concat(all[:at], []process.ID{id}, all[at:]) // a new list: copiesOf hands the old one out
 }
 
-func (o *order) unknown(id process.ID) {
+func (o *order) remove(id process.ID) {
 	of, number := copyOf(id)
 	if number == 0 {
 		return
@@ -290,8 +290,8 @@ func (s *Supervisor) afterStart(id process.ID, spec *process.Spec) (w wait) {
 	return w
 }
 
-// absent returns the processes that this one is after and the host does not have.
-func (s *Supervisor) absent(id process.ID, spec *process.Spec) (names []string) {
+// missingPeers returns the processes that this one is after and the host does not have.
+func (s *Supervisor) missingPeers(id process.ID, spec *process.Spec) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(spec.After)) {
 		if other := process.Peer(id, name); len(s.called(other)) == 0 {
 			names = append(names, other.String())

@@ -121,7 +121,7 @@ func TestCauseEndsWithALateReload(t *testing.T) {
 		s, runs := notifier(r, false)
 		s.Commands.Reload, s.Timeouts.Reload = "reload a", 5000
 		r.Script("reload a", operationtest.Script{End: func(string) {
-			r.says(last(runs), func(said *notify.Said) { said.Reloading = true })
+			r.says(last(runs), func(said *notify.State) { said.Reloading = true })
 		}})
 		r.do(process.Start, "a", s)
 		item := r.submit(process.Reload, "a", nil)
@@ -130,7 +130,7 @@ func TestCauseEndsWithALateReload(t *testing.T) {
 			r.t.Errorf("the reload: %+v", o)
 		}
 		r.cause("a", process.CauseNotReady)
-		r.says(last(runs), func(said *notify.Said) { said.Reloading, said.Reloads = false, said.Reloads+1 })
+		r.says(last(runs), func(said *notify.State) { said.Reloading, said.Reloads = false, said.Reloads+1 })
 		r.pass(time.Second)
 		r.cause("a", "")
 	})

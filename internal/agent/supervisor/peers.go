@@ -66,13 +66,13 @@ const holdLimit = 10 * time.Second
 // Hold implements operation.Peers: the hold waits in the other process's queue like an operation, so that nothing else
 // happens to that process until release is called. It fails if the other process stays busy for longer than holdLimit.
 func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(operation.PeerEffect), err error) {
-	h := &hold{held: make(chan struct{}), released: make(chan operation.PeerEffect, 1), by: holder(ctx)}
+	h := &hold{confirmed: make(chan struct{}), released: make(chan operation.PeerEffect, 1), by: holder(ctx)}
 	s.submit(id, task{hold: h})
 	release = func(f operation.PeerEffect) { h.released <- f }
 	limit := time.NewTimer(holdLimit)
 	defer limit.Stop()
 	select {
-	case <-h.held:
+	case <-h.confirmed:
 		return release, nil
 	case <-limit.C:
 		release(operation.Untouched)
@@ -87,8 +87,8 @@ func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(oper
 
 // hold keeps a process still on behalf of another process.
 type hold struct {
-	held     chan struct{}
-	released chan operation.PeerEffect
+	confirmed chan struct{}
+	released  chan operation.PeerEffect
 	// by is the operation that wants the hold.
 	by *record.Entry
 }

@@ -81,7 +81,7 @@ func (r *runner) due(ctx context.Context, at time.Time) {
 	if !r.runsByTimetable() {
 		return
 	}
-	r.proc.Due(at)
+	r.proc.RunDue(at)
 	r.saveHistory()
 	if r.proc.Machine.State == lifecycle.Operating && r.proc.Record.Spec.Schedule.Overlap == process.OverlapWait {
 		return // beginOwed follows when the operation has ended

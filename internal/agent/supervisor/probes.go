@@ -201,7 +201,7 @@ func (r *runner) awaitReady(ctx context.Context) {
 			return
 		}
 		w.check, w.cancel, first = check, cancel, 0
-		if err := r.allowed(&rec.Spec); err != nil {
+		if err := r.checkReadyPolicy(&rec.Spec); err != nil {
 			r.unanswered(ctx, err.Error())
 			return
 		}
@@ -212,8 +212,8 @@ func (r *runner) awaitReady(ctx context.Context) {
 	r.tryAfter(first)
 }
 
-// allowed is why the policy of the host forbids the readiness test; nil if it does not.
-func (r *runner) allowed(spec *process.Spec) error {
+// checkReadyPolicy returns why the policy of the host forbids the readiness test; nil if the policy allows the test.
+func (r *runner) checkReadyPolicy(spec *process.Spec) error {
 	if spec.Ready.Exec == "" || r.sup.operator.Policy == nil {
 		return nil
 	}
@@ -244,7 +244,7 @@ func (r *runner) tryReady(ctx context.Context, number int) {
 		return
 	case w.check == nil:
 		r.sup.operator.Notices.Settle()
-		if r.heard(ctx, r.socketRun()); w.timer.isCurrent(number) {
+		if r.takeNotice(ctx, r.socketRun()); w.timer.isCurrent(number) {
 			r.unanswered(ctx, "it has not said READY=1 at NOTIFY_SOCKET")
 		}
 		return
@@ -326,41 +326,41 @@ func (r *runner) endLate(ctx context.Context) bool {
 	if _, open := r.withheld(); open {
 		return false // a process that is not ready is better than none
 	}
-	r.proc.Late(time.Now())
+	r.proc.EndForUnreadiness(time.Now())
 	r.step(ctx, lifecycle.Condemned{Placed: r.sup.budget.Spare(r.now())})
 	return true
 }
 
 // socketRun is the run whose process can notify drover; empty if it has no socket.
 func (r *runner) socketRun() string {
-	if !r.proc.Runtime.Said.Socket {
+	if !r.proc.Runtime.SelfReport.Socket {
 		return ""
 	}
 	return r.proc.Runtime.Run
 }
 
-// Heard takes in what a run has said.
-func (s *Supervisor) Heard(run string) {
+// TakeNotice takes in what a run has said.
+func (s *Supervisor) TakeNotice(run string) {
 	s.mu.Lock()
 	r := s.byPrefix[operation.PrefixOf(run)]
 	s.mu.Unlock()
 	if r != nil {
-		r.post(func(ctx context.Context, r *runner) { r.heard(ctx, run) })
+		r.post(func(ctx context.Context, r *runner) { r.takeNotice(ctx, run) })
 	}
 }
 
-// heard takes in what the run of the process has said.
-func (r *runner) heard(ctx context.Context, run string) {
+// takeNotice takes in what the run of the process has said.
+func (r *runner) takeNotice(ctx context.Context, run string) {
 	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running || r.proc.Runtime.Process == nil ||
 		r.proc.Runtime.Run != run {
 		return // an operation under way listens by itself, and stepAndTell hears the rest when the process runs
 	}
-	said, _ := r.sup.operator.Notices.Said(run)
+	said, _ := r.sup.operator.Notices.State(run)
 	if seen, ok := operation.Successor(r.proc.Runtime.Process, said); ok && r.alive(said) {
 		before := r.proc.Runtime.Process.PID
 		r.follows(seen)
 		r.stepAndTell(ctx, lifecycle.Found{}, func(c story.Change) []process.Event {
-			return []process.Event{r.proc.Named(c, before)}
+			return []process.Event{r.proc.MainProcessNamed(c, before)}
 		})
 	}
 	r.listen()
@@ -391,9 +391,9 @@ func (r *runner) heard(ctx context.Context, run string) {
 func (r *runner) follows(seen instance.Sighting) {
 	before := r.proc.Runtime
 	seen.Run = before.Run
-	r.proc.Runtime = operation.Sighted(before, seen)
+	r.proc.Runtime = operation.WithSighting(before, seen)
 	rt := &r.proc.Runtime
-	rt.Unready, rt.Said, rt.Outside = before.Unready, before.Said, false
+	rt.Unready, rt.SelfReport, rt.Outside = before.Unready, before.SelfReport, false
 	rt.User, rt.Revision, rt.StartDigest = before.User, before.Revision, before.StartDigest
 }
 
@@ -402,15 +402,15 @@ func (r *runner) listen() {
 	if r.socketRun() == "" {
 		return
 	}
-	said, _ := r.sup.operator.Notices.Said(r.proc.Runtime.Run)
-	next := r.proc.Runtime.Said
+	said, _ := r.sup.operator.Notices.State(r.proc.Runtime.Run)
+	next := r.proc.Runtime.SelfReport
 	if said.HasStatus {
 		next.Status = said.Status
 	}
 	if said.Stopping && next.Stopping == 0 {
 		next.Stopping = time.Now().UnixMilli()
 	}
-	if next == r.proc.Runtime.Said {
+	if next == r.proc.Runtime.SelfReport {
 		return
 	}
 	now := r.now()
@@ -425,7 +425,7 @@ func (r *runner) listen() {
 		return
 	}
 	r.saidTimer.disarm()
-	r.saidAt, r.proc.Runtime.Said = now, next
+	r.saidAt, r.proc.Runtime.SelfReport = now, next
 	r.storeRuntime(r.proc.Runtime)
 	r.publish()
 }
@@ -437,7 +437,7 @@ func (r *runner) goesOn(ctx context.Context, was story.End) bool {
 		return false
 	}
 	r.sup.operator.Notices.Settle()
-	said, _ := r.sup.operator.Notices.Said(run)
+	said, _ := r.sup.operator.Notices.State(run)
 	seen, ok := operation.Successor(r.proc.Runtime.Process, said)
 	if !ok || !r.alive(said) {
 		return false
@@ -451,7 +451,7 @@ func (r *runner) goesOn(ctx context.Context, was story.End) bool {
 }
 
 // alive reports whether the main process that a run has named is alive.
-func (r *runner) alive(said notify.Said) bool {
+func (r *runner) alive(said notify.State) bool {
 	alive, _ := r.sup.operator.Processes.Glance(said.Main)
 	return alive
 }

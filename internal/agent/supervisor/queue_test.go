@@ -173,7 +173,7 @@ func TestUnknownProcessesAreForgotten(t *testing.T) {
 		if n := r.Runners(); n != 0 {
 			t.Errorf("%d processes have a goroutine of their own", n)
 		}
-		if known := r.Known(); len(known) > 0 {
+		if known := r.ProcessIDs(); len(known) > 0 {
 			t.Errorf("%v are known", known)
 		}
 		if r.sink.changed != 0 {
@@ -249,7 +249,7 @@ func TestUnregister(t *testing.T) {
 		r.do(process.Start, "a", s)
 		who := r.instance("a")
 		r.do(process.Unregister, "a", nil)
-		if _, _, ok := r.Snapshot(id("a")); ok || len(r.Known()) > 0 {
+		if _, _, ok := r.Snapshot(id("a")); ok || len(r.ProcessIDs()) > 0 {
 			t.Error("it is still known")
 		}
 		if rec, ok := r.disk.record(id("a")); ok {
@@ -301,7 +301,7 @@ func TestSnapshot(t *testing.T) {
 		if _, _, ok := r.Snapshot(id("b")); ok {
 			t.Error("a process that nobody knows has a status")
 		}
-		if diff := cmp.Diff([]process.ID{id("a")}, r.Known()); diff != "" {
+		if diff := cmp.Diff([]process.ID{id("a")}, r.ProcessIDs()); diff != "" {
 			t.Errorf("known (-want +got): %s", diff)
 		}
 		r.do(process.Stop, "a", s)

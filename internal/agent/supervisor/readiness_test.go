@@ -22,14 +22,14 @@ func notifier(r *rig, stop bool) (s *process.Spec, runs *[]string) {
 		*runs = append(*runs, run)
 		r.Spawn("a", file("a"), run)
 		if len(*runs) == 1 {
-			r.says(run, func(said *notify.Said) { said.Ready = true })
+			r.says(run, func(said *notify.State) { said.Ready = true })
 		}
 	}})
 	return s, runs
 }
 
 // says lets a run say something, and everything happen that it brings.
-func (r *rig) says(run string, say func(*notify.Said)) { r.Say(run, say) }
+func (r *rig) says(run string, say func(*notify.State)) { r.Say(run, say) }
 
 func last(runs *[]string) string { return (*runs)[len(*runs)-1] }
 
@@ -59,7 +59,7 @@ func TestARelaunchIsNotReadyUntilItSaysSo(t *testing.T) {
 		if s := r.state("a", "not-ready", true); !strings.Contains(s.Cause.Text, "was not ready in time") {
 			t.Errorf("cause %+v", s.Cause)
 		}
-		r.says(last(runs), func(said *notify.Said) { said.Ready = true })
+		r.says(last(runs), func(said *notify.State) { said.Ready = true })
 		r.pass(0)
 		if s := r.state("a", "running", true); s.Cause.ID == process.CauseNotReady {
 			t.Errorf("cause %+v of what is ready", s.Cause)
@@ -87,7 +87,7 @@ func TestARelaunchIsNotReadyUntilItSaysSo(t *testing.T) {
 func TestAProcessThatIsNeverReadyIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		runs := r.relaunched(true)
-		r.says(last(runs), func(said *notify.Said) {
+		r.says(last(runs), func(said *notify.State) {
 			said.Extended, said.ExtendedAt = r.Clock()+50*time.Second, r.Clock()
 		})
 		r.pass(40 * time.Second)
@@ -129,7 +129,7 @@ func TestTexts(t *testing.T) {
 		s, runs := notifier(r, false)
 		r.do(process.Start, "a", s)
 		say := func(text string) {
-			r.says(last(runs), func(said *notify.Said) { said.Status, said.HasStatus = text, true })
+			r.says(last(runs), func(said *notify.State) { said.Status, said.HasStatus = text, true })
 			r.pass(0)
 		}
 		say("first")
@@ -149,7 +149,7 @@ func TestTexts(t *testing.T) {
 		if n := r.disk.runtimeWrites() - before; n > 3 {
 			t.Errorf("%d writes", n)
 		}
-		r.says(last(runs), func(said *notify.Said) { said.Stopping = true })
+		r.says(last(runs), func(said *notify.State) { said.Stopping = true })
 		r.pass(2 * time.Second)
 		if s := r.state("a", "not-ready", true); !strings.Contains(s.Cause.Text, "says that it stops") {
 			t.Errorf("cause %+v", s.Cause)
@@ -164,7 +164,7 @@ func TestMainPID(t *testing.T) {
 		r.do(process.Start, "a", s)
 		first := r.instance("a")
 		next := r.Spawn("a", "", last(runs))
-		r.says(last(runs), func(said *notify.Said) { said.Main = next })
+		r.says(last(runs), func(said *notify.State) { said.Main = next })
 		r.pass(0)
 		if s := r.state("a", "running", true); s.Instance.PID != next.PID {
 			t.Fatalf("pid %d, want %d", s.Instance.PID, next.PID)
@@ -194,7 +194,7 @@ func TestOthersWaitForReadiness(t *testing.T) {
 		if lines := r.Lines(); lines[len(lines)-1] != "start c" {
 			t.Errorf("ran %q", lines)
 		}
-		r.says(last(runs), func(said *notify.Said) { said.Ready = true })
+		r.says(last(runs), func(said *notify.State) { said.Ready = true })
 		r.pass(10 * time.Second)
 		if lines := r.Lines(); lines[len(lines)-1] != "start b" {
 			t.Errorf("ran %q", lines)
@@ -226,7 +226,7 @@ func TestAWordBetweenCheckAndWatchCounts(t *testing.T) {
 		s.Ready, s.Policy.StartCheckBegin = &process.Readiness{Notify: true}, 30
 		r.Script("exec ./web", operationtest.Script{Takes: time.Hour, Begin: func(of string) { run = of }})
 		r.handle.onFinish = func(string) {
-			r.says(run, func(said *notify.Said) { said.Ready = true })
+			r.says(run, func(said *notify.State) { said.Ready = true })
 			<-time.After(time.Second) // whoever listens has heard it
 		}
 		r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")
@@ -245,7 +245,7 @@ func TestAWordBetweenCheckAndWatchCounts(t *testing.T) {
 func TestAWordNotYetReadCountsAtTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		runs := r.relaunched(true)
-		r.OnSettle(func() { r.says(last(runs), func(said *notify.Said) { said.Ready = true }) })
+		r.OnSettle(func() { r.says(last(runs), func(said *notify.State) { said.Ready = true }) })
 		r.pass(5 * time.Minute)
 		if r.state("a", "running", true); len(*runs) != 2 {
 			t.Errorf("%d runs", len(*runs))
@@ -257,7 +257,7 @@ func TestAWordNotYetReadCountsAtTheEnd(t *testing.T) {
 func TestHealthIsAskedOnceReady(t *testing.T) {
 	for what, end := range map[string]func(r *rig, runs *[]string){
 		"it is ready": func(r *rig, runs *[]string) {
-			r.says(last(runs), func(said *notify.Said) { said.Ready = true })
+			r.says(last(runs), func(said *notify.State) { said.Ready = true })
 			r.pass(0)
 		},
 		"it is late": func(r *rig, _ *[]string) { r.pass(40 * time.Second) },

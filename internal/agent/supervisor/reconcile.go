@@ -88,7 +88,7 @@ func (r *runner) reconcile(ctx context.Context) {
 	// Continue as after an operation.
 	r.leaveBudget()
 	r.step(ctx, lifecycle.Began{})
-	r.sighted(r.lookAround())
+	r.recordSighting(r.lookAround())
 	r.step(ctx, lifecycle.Ended{Alive: r.proc.Runtime.Process != nil, Restore: true, Now: true})
 }
 
@@ -96,7 +96,7 @@ func (r *runner) reconcile(ctx context.Context) {
 func (r *runner) forget(ctx context.Context, revision uint64) {
 	r.tell(r.proc.Forgotten())
 	r.sup.operator.Relaunched(r.id)
-	r.sup.cfg.Sink.Gone(r.id, revision)
+	r.sup.cfg.Sink.Removed(r.id, revision)
 	r.dropRuntime()
 	r.proc.Record, r.proc.Runtime, r.proc.History = nil, record.Runtime{}, record.History{}
 	r.schedule()

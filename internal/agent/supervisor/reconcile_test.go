@@ -133,7 +133,7 @@ func TestOldRecordOfAStoppedProcess(t *testing.T) {
 				r.pass(time.Hour)
 				r.ran(before...)
 				if op == process.Unregister {
-					if _, _, known := r.Snapshot(id("a")); known || len(r.Known()) > 0 ||
+					if _, _, known := r.Snapshot(id("a")); known || len(r.ProcessIDs()) > 0 ||
 						r.sink.gone[id("a")] != revision {
 						t.Errorf("%s: known %v, told gone with %d", op, known, r.sink.gone[id("a")])
 					}

@@ -90,8 +90,8 @@ func (r *rig) begin() {
 	go func() { done <- super.Run(ctx) }()
 	table := r.timetable
 	go func() {
-		for run, ok := r.World.Heard(ctx); ok; run, ok = r.World.Heard(ctx) {
-			super.Heard(run)
+		for run, ok := r.World.AwaitNotice(ctx); ok; run, ok = r.World.AwaitNotice(ctx) {
+			super.TakeNotice(run)
 		}
 	}()
 	called := make(chan error, 1)
@@ -410,13 +410,13 @@ func (s *sink) begun() []string {
 	return sorted(s.began)
 }
 
-func (s *sink) Gone(id process.ID, revision uint64) {
+func (s *sink) Removed(id process.ID, revision uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone[id] = revision
 }
 
-func (s *sink) Shown(id process.ID, at int64, shown process.Shown) {
+func (s *sink) StateShown(id process.ID, at int64, shown process.Shown) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shown = append(s.shown, process.Event{Process: id, At: at, Kind: process.EventState, Shown: &shown})

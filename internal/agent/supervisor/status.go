@@ -21,7 +21,7 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	for _, id := range r.sup.order.dependentsOf(r.id) {
 		v.Dependents = append(v.Dependents, id.String())
 	}
-	v.Absent = r.sup.absent(r.id, &p.Record.Spec)
+	v.Absent = r.sup.missingPeers(r.id, &p.Record.Spec)
 	if p.Runtime.Process != nil {
 		r.measure(&p, &v)
 	}
@@ -65,12 +65,12 @@ func (s *Supervisor) Counts() Counts {
 	total.States[story.Flapping], total.States[story.Unhealthy] = 0, 0
 	total.States[story.NotReadyState] = 0
 	for _, r := range s.all() {
-		total.Waiting += r.waiting()
+		total.Waiting += r.countQueued()
 		f := r.shared.load()
 		if f.Record == nil {
 			continue
 		}
-		total.States[f.Shown(r.now())]++
+		total.States[f.StateName(r.now())]++
 		if f.Record.Hosted {
 			total.Hosted++
 		}

@@ -48,10 +48,10 @@ type Sink interface {
 	Changed(id process.ID)
 	// Happened reports an event, which has no stream and no number yet.
 	Happened(e process.Event)
-	// Shown records what a list shows of a process from a time on, in Unix milliseconds.
-	Shown(id process.ID, at int64, s process.Shown)
-	// Gone says that a process was forgotten, and with which revision.
-	Gone(id process.ID, revision uint64)
+	// StateShown records what a list shows of a process from a time on, in Unix milliseconds.
+	StateShown(id process.ID, at int64, s process.Shown)
+	// Removed says that a process was forgotten, and with which revision.
+	Removed(id process.ID, revision uint64)
 }
 
 // Timetables calls Due and Missed for the processes that are set.
@@ -284,7 +284,7 @@ func (s *Supervisor) runnerOf(id process.ID) *runner {
 func (s *Supervisor) add(id process.ID, r *runner) {
 	r.part = len(s.runners) % parts
 	s.runners[id], s.byPrefix[operation.RunPrefix(id)] = r, r
-	s.order.known(id)
+	s.order.add(id)
 }
 
 // retire removes the runner of an unknown process, unless something was queued for the runner meanwhile.
@@ -295,7 +295,7 @@ func (s *Supervisor) retire(r *runner) bool {
 		return false
 	}
 	delete(s.runners, r.id)
-	s.order.unknown(r.id)
+	s.order.remove(r.id)
 	s.order.removal(r.id, false)
 	delete(s.byPrefix, operation.RunPrefix(r.id))
 	return true
@@ -405,8 +405,8 @@ func (s *Supervisor) Running(id process.ID) (spec *process.Spec, rt record.Runti
 	return &facts.Record.Spec, facts.Runtime, true
 }
 
-// Known returns the ids of all processes that have a record.
-func (s *Supervisor) Known() []process.ID {
+// ProcessIDs returns the ids of all processes that have a record.
+func (s *Supervisor) ProcessIDs() []process.ID {
 	var ids []process.ID
 	for _, r := range s.all() {
 		if r.shared.load().Record != nil {

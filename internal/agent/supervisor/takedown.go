@@ -245,7 +245,7 @@ func (r *runner) shutDown(ctx context.Context, end *shutdown) {
 		end.result <- Ended{ID: r.id, Left: true, Text: "drover has not looked at it since the agent began"}
 		return
 	case r.proc.Record == nil || !r.proc.Record.Hosted || r.proc.Machine.State != lifecycle.Running || who == nil ||
-		r.claims.rival != 0 || r.kept():
+		r.claims.rival != 0 || r.hasForeignSupervisor():
 		e := Ended{ID: r.id}
 		if end.begun {
 			e.Text = r.proc.Cause().Text

@@ -84,7 +84,7 @@ func (r *runner) handOver(now time.Time) {
 		at = last
 	}
 	r.recordedAt.Store(at)
-	r.sup.cfg.Sink.Shown(r.id, at, shown)
+	r.sup.cfg.Sink.StateShown(r.id, at, shown)
 }
 
 // RecordAll hands over what lists show of all processes, because earlier records were lost.

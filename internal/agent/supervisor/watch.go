@@ -51,7 +51,7 @@ func (r *runner) exited(ctx context.Context, who instance.Identity, exit livenes
 		return
 	}
 	if r.proc.Runtime.Ending == nil {
-		r.proc.Left(r.leftBy(who, how))
+		r.proc.NoteLeftRunning(r.leftBy(who, how))
 	}
 	by, reload := r.sender(how)
 	if reload {
@@ -96,7 +96,7 @@ func (r *runner) endOf(who instance.Identity, rt *record.Runtime) story.End {
 // awaitSuccessor looks for the process that the command of a run left behind, in a goroutine of its own. Until it
 // finds out, drover cannot tell whether the run is over.
 func (r *runner) awaitSuccessor(ctx context.Context, who instance.Identity, was story.End) {
-	rec, rt := *r.proc.Record, operation.Sighted(r.proc.Runtime, instance.Sighting{})
+	rec, rt := *r.proc.Record, operation.WithSighting(r.proc.Runtime, instance.Sighting{})
 	r.step(ctx, lifecycle.CommandEnded{})
 	r.sup.goroutines.spawn(func() {
 		seen, err := r.sup.operator.Successor(ctx, rec, rt)
@@ -117,7 +117,7 @@ func (r *runner) ended(ctx context.Context, who instance.Identity, seen instance
 	if seen.Run != "" && seen.Run == r.proc.Runtime.Run && r.proc.Record.Spec.Foreground() {
 		r.follows(seen)
 	} else {
-		r.sighted(seen)
+		r.recordSighting(seen)
 	}
 	if seen.Alive() {
 		if r.proc.KeepsRuns() && was.Run != "" {
@@ -204,17 +204,17 @@ func (r *runner) endedBefore() {
 	was := r.withOutput(story.End{
 		PID: who.PID, Why: r.proc.Cause(), Run: r.proc.Runtime.Run, Began: r.proc.Runtime.LastStartAt,
 	})
-	r.sighted(instance.Sighting{})
+	r.recordSighting(instance.Sighting{})
 	r.failsBy()
 	c := r.unchanged()
 	c.From, c.To = lifecycle.Running, lifecycle.Starting
 	r.tell(r.proc.Ended(c, was, nil)...)
 }
 
-// found continues after a look found a new instance in place of before; before may be nil.
-func (r *runner) found(ctx context.Context, before *instance.Identity) {
+// followNewInstance watches a new instance that a look found in place of before; before may be nil.
+func (r *runner) followNewInstance(ctx context.Context, before *instance.Identity) {
 	r.stepAndTell(ctx, lifecycle.Found{}, func(c story.Change) []process.Event {
-		return []process.Event{r.proc.Found(c, before)}
+		return []process.Event{r.proc.InstanceFound(c, before)}
 	})
 }
 
@@ -224,7 +224,7 @@ func (r *runner) refresh(ctx context.Context) *process.Instance {
 	if r.proc.Machine.State == lifecycle.Running && r.proc.Machine.Awaits != lifecycle.Successor &&
 		r.proc.Record != nil && r.proc.Runtime.Process != nil {
 		if i, moved, err := r.sup.operator.Processes.Instance(*r.proc.Runtime.Process); err == nil {
-			r.seen(ctx)
+			r.cancelMissed(ctx)
 			if moved {
 				r.sup.cfg.Sink.Changed(r.id)
 			}
@@ -235,8 +235,8 @@ func (r *runner) refresh(ctx context.Context) *process.Instance {
 	return nil
 }
 
-// seen cancels a Missed event.
-func (r *runner) seen(ctx context.Context) {
+// cancelMissed cancels a Missed event.
+func (r *runner) cancelMissed(ctx context.Context) {
 	if r.proc.Machine.Awaits == lifecycle.Notice {
 		r.step(ctx, lifecycle.Seen{})
 	}
@@ -249,7 +249,7 @@ func (r *runner) relist(ctx context.Context) {
 		return
 	}
 	if r.sup.isConfirmed(r) {
-		r.seen(ctx)
+		r.cancelMissed(ctx)
 		return
 	}
 	before := r.proc.Runtime.Process
@@ -259,10 +259,10 @@ func (r *runner) relist(ctx context.Context) {
 		return
 	}
 	seen := r.find()
-	r.sighted(seen)
+	r.recordSighting(seen)
 	switch {
 	case seen.Alive() && (before == nil || *before != *seen.ID):
-		r.found(ctx, before)
+		r.followNewInstance(ctx, before)
 	case !seen.Alive() && before != nil:
 		r.proc.BlameUnseen(time.Now(), before.PID)
 		r.goneUnseen(ctx, before.PID, false)
@@ -281,8 +281,9 @@ func (r *runner) find() instance.Sighting {
 	return r.sup.operator.Look(r.id, &r.proc.Record.Spec, rt)
 }
 
-func (r *runner) sighted(seen instance.Sighting) {
-	r.proc.Runtime = operation.Sighted(r.proc.Runtime, seen)
+// recordSighting stores what a look has found in the runtime.
+func (r *runner) recordSighting(seen instance.Sighting) {
+	r.proc.Runtime = operation.WithSighting(r.proc.Runtime, seen)
 	if seen.Alive() && r.proc.Runtime.Outside {
 		r.proc.BlameOutside(time.Now(), "")
 	}

@@ -57,15 +57,15 @@ type Scheduler struct {
 	mu      sync.Mutex
 	queue   queue
 	entries map[process.ID]*entry
-	// seen is the wall clock at the last look. since is that moment by the monotonic clock.
-	seen, since time.Time
+	// wallTime is the wall clock at the last look. wallTimeAt is that moment by the monotonic clock.
+	wallTime, wallTimeAt time.Time
 }
 
 // New makes a scheduler without processes.
 func New(cfg Config) *Scheduler {
 	return &Scheduler{
 		cfg: cfg, wake: make(chan struct{}, 1), entries: map[process.ID]*entry{},
-		seen: cfg.Now().Round(0), since: time.Now(),
+		wallTime: cfg.Now().Round(0), wallTimeAt: time.Now(),
 	}
 }
 
@@ -169,8 +169,8 @@ func (s *Scheduler) takeDue() []func(Sink) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, moment := s.cfg.Now().Round(0), time.Now()
-	moved := now.Sub(s.seen) - moment.Sub(s.since)
-	s.seen, s.since = now, moment
+	moved := now.Sub(s.wallTime) - moment.Sub(s.wallTimeAt)
+	s.wallTime, s.wallTimeAt = now, moment
 	if moved.Abs() >= step {
 		s.adjust(moved, now)
 	}

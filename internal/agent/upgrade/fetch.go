@@ -127,7 +127,7 @@ func (s *source) fetch(ctx context.Context, p *release.Package) error {
 
 // fill writes the pieces that are not in the file yet.
 func (s *source) fill(ctx context.Context, f *os.File, p *release.Package) error {
-	n := kept(f, p)
+	n := countPieces(f, p)
 	if err := room(f, p.Size-int64(n)*release.PieceSize); err != nil {
 		return err
 	}
@@ -168,8 +168,8 @@ func room(f *os.File, bytes int64) error {
 // spare is the room that a fetch leaves for others, in bytes.
 const spare = 64 << 20
 
-// kept counts the whole pieces at the beginning of a file.
-func kept(f *os.File, p *release.Package) (n int) {
+// countPieces counts the whole pieces at the beginning of a file.
+func countPieces(f *os.File, p *release.Package) (n int) {
 	buffer := make([]byte, release.PieceSize)
 	for n = range p.Pieces {
 		size, err := f.ReadAt(buffer, int64(n)*release.PieceSize)

@@ -211,8 +211,8 @@ func Choose(dir string, log *slog.Logger) Choice {
 	return c
 }
 
-// Tried returns the version that is being tried; nil if none is known.
-func Tried(dir string) *Program {
+// TrialProgram returns the version that is being tried; nil if none is known.
+func TrialProgram(dir string) *Program {
 	if s, err := load(dir); err == nil && s.Trial != nil {
 		return &s.Trial.Program
 	}

@@ -64,8 +64,8 @@ type Sight struct {
 	Instance instance.Identity `json:"instance"`
 }
 
-// Due is a trial that has to begin when the agent has ended.
-type Due struct {
+// PendingTrial is a trial that has to begin when the agent has ended.
+type PendingTrial struct {
 	// Before are the processes that the next program must see.
 	Before []Sight
 }
@@ -79,10 +79,10 @@ type Upgrader struct {
 	broken error
 	wake   chan struct{}
 
-	mu      sync.Mutex
-	queue   []record.Entry
-	due     *Due
-	verdict *Verdict
+	mu           sync.Mutex
+	queue        []record.Entry
+	pendingTrial *PendingTrial
+	verdict      *Verdict
 	// name is the version as which an order has named this program; empty if none has.
 	name string
 }
@@ -125,11 +125,11 @@ func (u *Upgrader) Submit(entries []record.Entry) {
 	idle.Wake(u.wake)
 }
 
-// Due returns the trial that has to begin; nil if there is none. Call it after Run.
-func (u *Upgrader) Due() *Due {
+// PendingTrial returns the trial that has to begin; nil if there is none. Call it after Run.
+func (u *Upgrader) PendingTrial() *PendingTrial {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.due
+	return u.pendingTrial
 }
 
 // Run carries out orders until ctx ends. If a trial has to begin, it calls stop, which ends the agent.
@@ -232,7 +232,7 @@ func (u *Upgrader) carryOut(ctx context.Context, e *record.Entry) (due bool) {
 	}
 	u.cfg.Log.Info("trying another version of the agent", "version", version, "item", e.Item)
 	u.mu.Lock()
-	u.due = &Due{Before: u.cfg.Sights()}
+	u.pendingTrial = &PendingTrial{Before: u.cfg.Sights()}
 	u.mu.Unlock()
 	return true
 }
@@ -252,10 +252,10 @@ func (u *Upgrader) prepare(ctx context.Context, e *record.Entry, version string)
 	if !begun && e.Expired(u.cfg.Journal.BootID(), u.cfg.Clock(), time.Now()) {
 		return nil, nil, fmt.Errorf("expired: the upgrade was not begun by %s", e.Expires.UTC().Format(time.RFC3339))
 	}
-	if err := u.allowed(e.Op, version); err != nil {
+	if err := u.checkAllowed(e.Op, version); err != nil {
 		return nil, nil, err
 	}
-	early, cancel := context.WithTimeout(ctx, u.left(e)-beginMargin)
+	early, cancel := context.WithTimeout(ctx, u.timeToBegin(e)-beginMargin)
 	defer cancel()
 	if begun {
 		early = ctx
@@ -282,16 +282,16 @@ func (u *Upgrader) prepare(ctx context.Context, e *record.Entry, version string)
 	return u.obtain(ctx, version)
 }
 
-// left returns how long an order may wait for its beginning.
-func (u *Upgrader) left(e *record.Entry) time.Duration {
+// timeToBegin returns how long an order may wait for its beginning.
+func (u *Upgrader) timeToBegin(e *record.Entry) time.Duration {
 	if e.Boot == u.cfg.Journal.BootID() {
 		return e.BeginBy - u.cfg.Clock()
 	}
 	return time.Until(e.Expires)
 }
 
-// allowed returns why this host does not take a version at all.
-func (u *Upgrader) allowed(op process.Op, version string) error {
+// checkAllowed returns why this host does not accept a version; nil if the host accepts the version.
+func (u *Upgrader) checkAllowed(op process.Op, version string) error {
 	if err := u.cfg.Allow(op); err != nil {
 		return err
 	}

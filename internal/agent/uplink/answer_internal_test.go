@@ -61,7 +61,7 @@ func newFleetSide(t *testing.T) *fleetSide {
 		t.Fatal(err)
 	}
 	f.link = &Link{
-		Standing: NewStanding(log), key: name, sealing: keys, log: log,
+		LinkState: NewLinkState(log), key: name, sealing: keys, log: log,
 		clock: frame.NewClock(func() time.Duration { return time.Since(begun) }), trust: &trust{},
 	}
 	f.trusts(0, 1)
@@ -177,8 +177,8 @@ func TestOrdersThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestOrdersBeforeTheAnswer: a server sends orders as soon as an agent has introduced itself, perhaps before it seals the
-// answer.
+// TestOrdersBeforeTheAnswer: a server sends orders as soon as an agent has introduced itself, perhaps before it seals
+// the answer.
 func TestOrdersBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleetSide(t)
@@ -220,8 +220,8 @@ func TestNoAnswer(t *testing.T) {
 	})
 }
 
-// TestPings: only the agent answers a ping of its servers, also before they have accepted it. An answer is for one ping.
-// The agent reports after a ping, and once only, however often somebody resends it.
+// TestPings: only the agent answers a ping of its servers, also before they have accepted it. An answer is for one
+// ping. The agent reports after a ping, and once only, however often somebody resends it.
 func TestPings(t *testing.T) {
 	f := newFleetSide(t)
 	pinged := 0

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
-	"drover/internal/agent/uplink/standing"
+	"drover/internal/agent/uplink/linkstate"
 	"drover/internal/fabric"
 	"drover/internal/frame"
 	"drover/internal/wire"
@@ -23,10 +23,10 @@ import (
 // Heartbeat is how often the agent reports at least, unless its server allows longer silence.
 const Heartbeat = 5 * time.Second
 
-// Link is the agent's connection to its server, with the agent's standing there. It exists before there is a
+// Link is the agent's connection to its server, with the state of that link. It exists before there is a
 // connection. It opens the messages of the server and seals those of the agent. It is safe for concurrent use.
 type Link struct {
-	*Standing
+	*LinkState
 	dial  fabric.DialConfig
 	key   string
 	trust *trust
@@ -71,7 +71,7 @@ func Open(dir string, keys Keys, boot func() time.Duration, log *slog.Logger) (*
 		TLS:      t.tls(), Session: &fabric.Session{}, NoPings: true, Name: "agent " + public, Log: log,
 	}
 	return &Link{
-		Standing: NewStanding(log), dial: dial, key: public, trust: t, sealing: keys.Sealing,
+		LinkState: NewLinkState(log), dial: dial, key: public, trust: t, sealing: keys.Sealing,
 		clock: frame.NewClock(boot), log: log, dialled: make(chan struct{}),
 	}, nil
 }
@@ -139,7 +139,7 @@ func (l *Link) Ready() bool {
 	l.mu.Lock()
 	serving := l.conn != nil
 	l.mu.Unlock()
-	return serving && l.Now().State != standing.Offline
+	return serving && l.Now().State != linkstate.Offline
 }
 
 const (

@@ -34,7 +34,7 @@ func (b *Book) Save(w io.Writer, boot string) error {
 		for _, text := range []string{id.Namespace, id.Name} {
 			data = append(binary.AppendUvarint(data, uint64(len(text))), text...)
 		}
-		for _, n := range []uint64{h.begun, uint64(h.short.slot), uint64(h.long.slot)} { //nolint:gosec // not below 0
+		for _, n := range []uint64{h.startTicks, uint64(h.short.slot), uint64(h.long.slot)} { //nolint:gosec // not below 0
 			data = binary.LittleEndian.AppendUint64(data, n)
 		}
 		for _, c := range h.cells {
@@ -65,7 +65,7 @@ func (b *Book) Load(data []byte, boot string) error {
 		if len(data) < savedSize {
 			return io.ErrUnexpectedEOF
 		}
-		h := &history{begun: binary.LittleEndian.Uint64(data)}
+		h := &history{startTicks: binary.LittleEndian.Uint64(data)}
 		for i := range h.cells {
 			h.cells[i] = cell(binary.LittleEndian.Uint32(data[3*8+4*i:]))
 		}

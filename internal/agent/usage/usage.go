@@ -19,8 +19,8 @@ type Look struct {
 	// Files is how many files the process has open; 0 if that is not known.
 	Files     int
 	Since, At time.Duration
-	// Begun tells instances of a process apart: it is the start of the instance, in clock ticks since boot.
-	Begun uint64
+	// StartTicks tells instances of a process apart: it is the start of the instance, in clock ticks since boot.
+	StartTicks uint64
 }
 
 // Step is one step of a history. Its zero value means that nobody has measured the process during the step.
@@ -72,7 +72,7 @@ func NewBook() *Book {
 
 // history is the history of one process: about 1,750 bytes, and 800 more for the fine steps of a watched process.
 type history struct {
-	begun       uint64
+	startTicks  uint64
 	short, long fold
 	fine        *fineSteps
 	cells       [shortCells + longCells]cell
@@ -91,7 +91,7 @@ func (b *Book) Add(id process.ID, l Look) {
 	defer b.mu.Unlock()
 	h := b.of[id]
 	if h == nil {
-		h = &history{begun: l.Begun}
+		h = &history{startTicks: l.StartTicks}
 		b.of[id] = h
 	}
 	if _, watched := b.watched[id]; watched && h.fine == nil {
@@ -100,8 +100,8 @@ func (b *Book) Add(id process.ID, l Look) {
 	if l.At-l.Since > longestLook {
 		return
 	}
-	restarted := h.begun != l.Begun
-	h.begun = l.Begun
+	restarted := h.startTicks != l.StartTicks
+	h.startTicks = l.StartTicks
 	h.short.add(h.cells[:shortCells], shortStep, &l, restarted)
 	h.long.add(h.cells[shortCells:], longStep, &l, restarted)
 	if h.fine != nil {

@@ -45,10 +45,10 @@ func shown(b *usage.Book, window, now time.Duration) []string {
 func TestFolding(t *testing.T) {
 	const s = time.Second
 	look := func(since, at time.Duration, cpu float64, memory int64, files int) usage.Look {
-		return usage.Look{CPU: cpu, Memory: memory * mib, Files: files, Since: since, At: at, Begun: 1}
+		return usage.Look{CPU: cpu, Memory: memory * mib, Files: files, Since: since, At: at, StartTicks: 1}
 	}
 	second := func(l usage.Look) usage.Look {
-		l.Begun = 2
+		l.StartTicks = 2
 		return l
 	}
 	for _, c := range []struct {
@@ -185,7 +185,7 @@ func TestRestartIsMarkedOnce(t *testing.T) {
 		for _, at := range []time.Duration{3630 * s, 3635 * s, 3640 * s} {
 			l := usage.Look{CPU: 1, Memory: mib, Since: at, At: at + 5*s}
 			if at >= restarted {
-				l.Begun = 1
+				l.StartTicks = 1
 			}
 			if at == 3640*s {
 				b.History(id("p"), usage.Quarter, at)
@@ -258,7 +258,7 @@ func TestSaved(t *testing.T) {
 	b, at := usage.NewBook(), time.Hour
 	for i := range 200 {
 		b.Add(id("p"), usage.Look{
-			CPU: float64(i % 9), Memory: mib, Since: at, At: at + 30*time.Second, Begun: uint64(1 + i/150),
+			CPU: float64(i % 9), Memory: mib, Since: at, At: at + 30*time.Second, StartTicks: uint64(1 + i/150),
 		})
 		at += 30 * time.Second
 	}
@@ -275,7 +275,7 @@ func TestSaved(t *testing.T) {
 			t.Errorf("%v (-saved +loaded):\n%s", window, diff)
 		}
 	}
-	next.Add(id("p"), usage.Look{CPU: 1, Memory: mib, Since: at, At: at + 30*time.Second, Begun: 2})
+	next.Add(id("p"), usage.Look{CPU: 1, Memory: mib, Since: at, At: at + 30*time.Second, StartTicks: 2})
 	if got := shown(next, usage.Hour, at); got[len(got)-1] != "1 1 0" {
 		t.Errorf("the same instance goes on as %v", got[len(got)-1])
 	}

@@ -258,14 +258,14 @@ func (h *Host) EndTree(_ context.Context, s instance.Scope, _ time.Duration) ([]
 // Expect implements operation.Notices: nobody here says anything.
 func (h *Host) Expect(string, instance.Identity) {}
 
-// Said implements operation.Notices.
-func (h *Host) Said(string) (said notify.Said, changed <-chan struct{}) { return said, nil }
+// State implements operation.Notices.
+func (h *Host) State(string) (said notify.State, changed <-chan struct{}) { return said, nil }
 
 // Settle implements operation.Notices.
 func (h *Host) Settle() {}
 
-// Heard implements operation.Notices.
-func (h *Host) Heard(ctx context.Context) (run string, ok bool) {
+// AwaitNotice implements operation.Notices.
+func (h *Host) AwaitNotice(ctx context.Context) (run string, ok bool) {
 	<-ctx.Done()
 	return "", false
 }

@@ -158,7 +158,7 @@ func TestShortScript(t *testing.T) {
 
 func TestFullScript(t *testing.T) {
 	s := waiting()
-	room := s.Left(1)
+	room := s.Room(1)
 	s.Text(strings.Repeat("x", room-1))
 	s.Exit(0)
 	if _, err := s.Encode(); err != nil {

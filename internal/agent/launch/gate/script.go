@@ -93,8 +93,8 @@ func (s *Script) May(call int64, arguments ...Argument) {
 // Put adds a step that writes a pointer to memory.
 func (s *Script) Put(at, pointer Argument) { s.May(store, at, pointer) }
 
-// Left returns how many bytes of strings still fit beside so many further calls.
-func (s *Script) Left(calls int) int {
+// Room returns how many bytes of strings still fit beside so many further calls.
+func (s *Script) Room(calls int) int {
 	used := stepSize*(len(s.steps)+calls) + aligned(len(s.data))
 	for _, st := range s.steps {
 		used += len(st.failed)

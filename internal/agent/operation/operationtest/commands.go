@@ -268,14 +268,14 @@ func (w *World) Survivors(s instance.Scope) []instance.Identity {
 // members are the live processes of a scope; the caller holds the lock.
 func (w *World) members(s instance.Scope) (ids []instance.Identity) {
 	in := map[instance.Identity]bool{s.Root: true}
-	for _, id := range s.Noted {
+	for _, id := range s.FormerMembers {
 		in[id] = true
 	}
 	for grown := true; grown; {
 		grown = false
 		for id, p := range w.procs {
 			if !in[id] && (in[p.parent] && p.parent != instance.Identity{} || p.run != "" &&
-				(p.run == s.Run || slices.Contains(s.Left, p.run)) && !w.Ungrouped) {
+				(p.run == s.Run || slices.Contains(s.LeftoverRuns, p.run)) && !w.Ungrouped) {
 				in[id], grown = true, true
 			}
 		}
@@ -353,7 +353,7 @@ func (w *World) EndTree(ctx context.Context, s instance.Scope,
 			_ = w.Signal(id, syscall.SIGTERM)
 		}
 		until := time.Now().Add(grace)
-		for time.Now().Before(until) && len(w.Survivors(instance.Scope{Noted: doomed})) > 0 && ctx.Err() == nil {
+		for time.Now().Before(until) && len(w.Survivors(instance.Scope{FormerMembers: doomed})) > 0 && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // talk is what a run has said.
 type talk struct {
-	said    notify.Said
+	state   notify.State
 	changed chan struct{}
 }
 
@@ -24,11 +24,11 @@ func (w *World) talkOf(run string) *talk {
 }
 
 // Say lets a run say something.
-func (w *World) Say(run string, say func(*notify.Said)) {
+func (w *World) Say(run string, say func(*notify.State)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.talkOf(run)
-	say(&t.said)
+	say(&t.state)
 	close(t.changed)
 	t.changed = make(chan struct{})
 	select {
@@ -40,12 +40,12 @@ func (w *World) Say(run string, say func(*notify.Said)) {
 // Expect implements operation.Notices.
 func (w *World) Expect(string, instance.Identity) {}
 
-// Said implements operation.Notices.
-func (w *World) Said(run string) (said notify.Said, changed <-chan struct{}) {
+// State implements operation.Notices.
+func (w *World) State(run string) (said notify.State, changed <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.talkOf(run)
-	return t.said, t.changed
+	return t.state, t.changed
 }
 
 // Settle implements operation.Notices.
@@ -65,8 +65,8 @@ func (w *World) OnSettle(fn func()) {
 	w.settle = fn
 }
 
-// Heard implements operation.Notices.
-func (w *World) Heard(ctx context.Context) (run string, ok bool) {
+// AwaitNotice implements operation.Notices.
+func (w *World) AwaitNotice(ctx context.Context) (run string, ok bool) {
 	select {
 	case run := <-w.heard:
 		return run, true

@@ -263,7 +263,7 @@ func (w *World) Watched(id instance.Identity) int {
 // name alone.
 func (w *World) Look(spec *process.Spec, rt record.Runtime, whose instance.Ownership) instance.Sighting {
 	if spec.ByName() && (rt.Process == nil || !w.alive(*rt.Process)) {
-		for _, id := range w.named(spec.Identity.ProcName) {
+		for _, id := range w.byName(spec.Identity.ProcName) {
 			if whose.Other == nil || !whose.Other(id) {
 				return instance.Sighting{ID: &id, Matches: 1}
 			}
@@ -300,7 +300,7 @@ func (w *World) Look(spec *process.Spec, rt record.Runtime, whose instance.Owner
 	p, ok := w.procs[id]
 	switch {
 	case !ok:
-		ended := &instance.Ended{PID: id.PID, Written: id.StartedAfterBoot()}
+		ended := &instance.Ended{PID: id.PID, PIDFileTime: id.StartedAfterBoot()}
 		if exit, told := w.exits[id]; told {
 			ended.How = exit.Process()
 		}
@@ -318,8 +318,8 @@ func (w *World) alive(id instance.Identity) bool {
 	return alive
 }
 
-// named returns the processes of a name, by ascending pid.
-func (w *World) named(name string) (all []instance.Identity) {
+// byName returns the processes of a name, by ascending pid.
+func (w *World) byName(name string) (all []instance.Identity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, p := range w.procs {

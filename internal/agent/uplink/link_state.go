@@ -6,22 +6,22 @@ import (
 	"sync"
 	"time"
 
-	"drover/internal/agent/uplink/standing"
+	"drover/internal/agent/uplink/linkstate"
 	"drover/internal/idle"
 	"drover/internal/wire"
 )
 
-// Standing is the agent's standing with its server: the machine of package standing, its timer, and the callers that
-// wait for it. The link, the reports and the orders report what they see, and ask what they may do. It is safe for
+// LinkState says what the agent and its server may do: the machine of package linkstate, its timer, and the callers
+// that wait for it. The link, the reports and the orders report what they see, and ask what they may do. It is safe for
 // concurrent use; only its methods with a context block.
-type Standing struct {
+type LinkState struct {
 	log *slog.Logger
 	// due says that the agent must introduce itself at once, linked that there is a new link.
 	due, linked chan struct{}
 	released    chan struct{}
 
 	mu      sync.Mutex
-	machine standing.Machine
+	machine linkstate.Machine
 	// takesOrders is closed while the machine takes orders; after that, a new channel replaces it.
 	takesOrders chan struct{}
 	// limit is the machine's timer, 0 for none. The timer itself runs only between start and stop.
@@ -32,21 +32,21 @@ type Standing struct {
 	reason wire.Stranger
 }
 
-// NewStanding returns the standing of an agent that has just started. Its time begins with the Run of
+// NewLinkState returns the link state of an agent that has just started. Its time begins with the Run of
 // its Link.
-func NewStanding(log *slog.Logger) *Standing {
-	s := &Standing{
+func NewLinkState(log *slog.Logger) *LinkState {
+	s := &LinkState{
 		log: log, due: make(chan struct{}, 1), linked: make(chan struct{}, 1), released: make(chan struct{}),
 		takesOrders: make(chan struct{}),
 	}
-	m, actions := standing.New()
+	m, actions := linkstate.New()
 	s.machine = m
 	s.perform(actions)
 	return s
 }
 
 // start starts the machine's timer.
-func (s *Standing) start() {
+func (s *LinkState) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = true
@@ -54,7 +54,7 @@ func (s *Standing) start() {
 }
 
 // stop stops the timer: after that, no timer releases anything.
-func (s *Standing) stop() {
+func (s *LinkState) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = false
@@ -62,31 +62,31 @@ func (s *Standing) stop() {
 }
 
 // Connected notes that there is a new link.
-func (s *Standing) Connected() {
-	s.step(standing.Connected{})
+func (s *LinkState) Connected() {
+	s.step(linkstate.Connected{})
 	idle.Wake(s.linked)
 }
 
 // Lost notes that the link is down.
-func (s *Standing) Lost() { s.step(standing.Lost{}) }
+func (s *LinkState) Lost() { s.step(linkstate.Lost{}) }
 
 // Outdated records that the agent's introduction has changed, or that the server asks for it: the agent introduces
 // itself again.
-func (s *Standing) Outdated() { s.step(standing.Outdated{}) }
+func (s *LinkState) Outdated() { s.step(linkstate.Outdated{}) }
 
 // Accepted notes that the server has accepted an introduction, and that its answer was applied. more says that the
 // answer requires another introduction.
-func (s *Standing) Accepted(more bool) { s.step(standing.Accepted{More: more}) }
+func (s *LinkState) Accepted(more bool) { s.step(linkstate.Accepted{More: more}) }
 
 // Refused notes that the server has answered without accepting a report.
-func (s *Standing) Refused() { s.step(standing.Refused{}) }
+func (s *LinkState) Refused() { s.step(linkstate.Refused{}) }
 
 // Rejected notes that the server does not accept the agent as the owner of its key. It logs each reason once.
-func (s *Standing) Rejected(why wire.Stranger) {
+func (s *LinkState) Rejected(why wire.Stranger) {
 	s.mu.Lock()
 	known := s.reason == why
 	s.reason = why
-	s.stepLocked(standing.Rejected{Certain: why.Clone})
+	s.stepLocked(linkstate.Rejected{Certain: why.Clone})
 	s.mu.Unlock()
 	if known {
 		return
@@ -101,7 +101,7 @@ func (s *Standing) Rejected(why wire.Stranger) {
 
 // BeginReport reports whether the next report must introduce the agent. The caller sends the report, and records its
 // result here before the next BeginReport.
-func (s *Standing) BeginReport() (introduce bool) {
+func (s *LinkState) BeginReport() (introduce bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, done := range []chan struct{}{s.due, s.linked} { // this report covers both
@@ -111,31 +111,31 @@ func (s *Standing) BeginReport() (introduce bool) {
 		}
 	}
 	if introduce = s.machine.MustIntroduce(); introduce {
-		s.machine, _ = s.machine.Step(standing.Sent{})
+		s.machine, _ = s.machine.Step(linkstate.Sent{})
 	}
 	return introduce
 }
 
 // IntroductionDue is readable when the agent must introduce itself at once, Linked when there is a new link. Both have
 // one reader, which makes the reports.
-func (s *Standing) IntroductionDue() <-chan struct{} { return s.due }
+func (s *LinkState) IntroductionDue() <-chan struct{} { return s.due }
 
 // Linked is readable when there is a new link.
-func (s *Standing) Linked() <-chan struct{} { return s.linked }
+func (s *LinkState) Linked() <-chan struct{} { return s.linked }
 
 // Released is closed when the agent may begin the work that its disk asks for: the server has sent its records, or the
 // agent waits no longer.
-func (s *Standing) Released() <-chan struct{} { return s.released }
+func (s *LinkState) Released() <-chan struct{} { return s.released }
 
 // Now returns the machine as it is now.
-func (s *Standing) Now() standing.Machine {
+func (s *LinkState) Now() linkstate.Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine
 }
 
 // AwaitOrders blocks until the agent takes orders, at most for limit, and reports whether it does.
-func (s *Standing) AwaitOrders(ctx context.Context, limit time.Duration) bool {
+func (s *LinkState) AwaitOrders(ctx context.Context, limit time.Duration) bool {
 	s.mu.Lock()
 	takes, taken := s.machine.TakesOrders(), s.takesOrders
 	s.mu.Unlock()
@@ -153,15 +153,15 @@ func (s *Standing) AwaitOrders(ctx context.Context, limit time.Duration) bool {
 	return false
 }
 
-func (s *Standing) step(ev standing.Event) {
+func (s *LinkState) step(ev linkstate.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stepLocked(ev)
 }
 
-func (s *Standing) stepLocked(ev standing.Event) {
+func (s *LinkState) stepLocked(ev linkstate.Event) {
 	took := s.machine.TakesOrders()
-	var actions []standing.Action
+	var actions []linkstate.Action
 	s.machine, actions = s.machine.Step(ev)
 	switch takes := s.machine.TakesOrders(); {
 	case takes && !took:
@@ -174,16 +174,16 @@ func (s *Standing) stepLocked(ev standing.Event) {
 }
 
 // perform performs the actions of the machine; the caller holds the lock.
-func (s *Standing) perform(actions []standing.Action) {
+func (s *LinkState) perform(actions []linkstate.Action) {
 	for _, a := range actions {
 		switch a := a.(type) {
-		case standing.Introduce:
+		case linkstate.Introduce:
 			idle.Wake(s.due)
-		case standing.Arm:
+		case linkstate.Arm:
 			s.setTimer(a.After)
-		case standing.Disarm:
+		case linkstate.Disarm:
 			s.setTimer(0)
-		case standing.Release:
+		case linkstate.Release:
 			if a.Unconfirmed {
 				s.log.Warn("server did not confirm the records on this disk, continuing without confirmation")
 			}
@@ -193,7 +193,7 @@ func (s *Standing) perform(actions []standing.Action) {
 }
 
 // setTimer replaces the timer; 0 is no timer. The caller holds the lock.
-func (s *Standing) setTimer(after time.Duration) {
+func (s *LinkState) setTimer(after time.Duration) {
 	s.limit = after
 	if s.timer != nil {
 		s.timer.Stop()
@@ -208,7 +208,7 @@ func (s *Standing) setTimer(after time.Duration) {
 		defer s.mu.Unlock()
 		if s.timer == own { // otherwise it fired and was replaced at the same moment
 			s.timer, s.limit = nil, 0
-			s.stepLocked(standing.Expired{})
+			s.stepLocked(linkstate.Expired{})
 		}
 	})
 	s.timer = own

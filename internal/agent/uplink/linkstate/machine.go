@@ -1,8 +1,8 @@
-// Package standing is the pure state machine of an agent's standing with its server: whether there is a link, whether
+// Package linkstate is the pure state machine of an agent's link to its server: whether there is a link, whether
 // the server knows the agent, and whether the agent still holds back what its disk tells it to begin. It decides when
 // the agent introduces itself, when it takes orders, and when it begins work on its own. It owns no clock, no
 // goroutine and no I/O: its caller feeds it events and performs the returned actions.
-package standing
+package linkstate
 
 import "time"
 
@@ -41,7 +41,7 @@ const (
 	keyHolderLimit = 30 * time.Second
 )
 
-// Machine is the standing of one agent: a value, to be copied and compared.
+// Machine is the link state of one agent: a value, to be copied and compared.
 type Machine struct {
 	State State
 	// Sent tells that an introduction is under way, that the agent has nothing newer to introduce, and that the link

@@ -7,17 +7,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drover/internal/agent/uplink/standing"
+	"drover/internal/agent/uplink/linkstate"
 	"drover/internal/wire"
 )
 
-// agentStanding is a standing with a server that the test plays.
-type agentStanding struct{ *Standing }
+// agentLinkState is a link state with a server that the test plays.
+type agentLinkState struct{ *LinkState }
 
-func newStanding() agentStanding { return agentStanding{NewStanding(slog.New(slog.DiscardHandler))} }
+func newStanding() agentLinkState { return agentLinkState{NewLinkState(slog.New(slog.DiscardHandler))} }
 
 // accept sends an introduction, which the server accepts.
-func (s agentStanding) accept() {
+func (s agentLinkState) accept() {
 	s.BeginReport()
 	s.Accepted(false)
 }
@@ -131,7 +131,7 @@ func TestWakingUp(t *testing.T) {
 		t.Errorf("%d are still due, %d links", due, linked)
 	}
 	s.Accepted(true)
-	if due, _ := pending(); due != 1 || s.Now().State != standing.Introduced || !s.BeginReport() {
+	if due, _ := pending(); due != 1 || s.Now().State != linkstate.Introduced || !s.BeginReport() {
 		t.Errorf("%d are due in %+v", due, s.Now())
 	}
 	s.Accepted(false)
@@ -144,7 +144,8 @@ func TestWakingUp(t *testing.T) {
 	}
 }
 
-// TestTheServersWord: the server's word ends the wait; without a link it takes five seconds, and three once there is one.
+// TestTheServersWord: the server's word ends the wait; without a link it takes five seconds, and three once there is
+// one.
 func TestTheServersWord(t *testing.T) {
 	const never = time.Hour
 	for name, c := range map[string]struct {

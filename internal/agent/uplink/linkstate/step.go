@@ -1,4 +1,4 @@
-package standing
+package linkstate
 
 // Step returns the machine after the event, and the actions to perform. An event without a meaning in the present
 // state changes nothing.
