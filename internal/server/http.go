@@ -38,8 +38,8 @@ func (s *Server) openAPI(context.Context) error {
 		Picture: rollup.New(rollup.Config{
 			Store: s.store, Directory: s.directory, Rest: 500 * time.Millisecond, Now: s.clock.Now,
 		}),
-		SharedFor: 500 * time.Millisecond,
-		Held:      s.store, Revisions: s.store, Standing: s.store, Upkeep: s.store, Events: s.store, Timeline: s.store,
+		SharedFor:        500 * time.Millisecond,
+		CallerSelections: s.store, Revisions: s.store, FileSelections: s.store, Upkeep: s.store, Events: s.store, Timeline: s.store,
 		Packages: s.store,
 		Cancels:  s.engine,
 		Rollouts: s.store, Schedules: s.store, Breadth: s.cfg.Breadth,

@@ -345,7 +345,7 @@ func (s *Server) openEngine(context.Context) error {
 	})
 	s.sender = receiver.New(receiver.Config{Store: s.receivers, Hosts: s.directory, Now: s.clock.Wall, Log: s.cfg.Log})
 	s.metrics.Show(metrics.Sources{
-		Store: s.receivers, Agents: s.directory, Receivers: s.sender, Waiting: s.engine.Waiting,
+		Store: s.receivers, Agents: s.directory, Receivers: s.sender, Waiting: s.engine.CountQueued,
 		Certificates: s.certificates.List,
 		Servers:      s.cluster.Servers, Skew: s.clock.Skew, LogLost: s.cfg.Service.Lost,
 		ClocksOff: s.clocksOff, Proxies: func() (known, online int) { return s.proxies.Count() },

@@ -69,8 +69,8 @@ func languages(t *testing.T, test func(t *testing.T, l words.Lang)) {
 
 var linkInBanner = regexp.MustCompile(`http://\S+/ui/login#\S+`)
 
-// TestSignIn: the link that drover dev prints opens the overview with one click. A preview of the link does not use it up.
-// A second click on it signs nobody in. The cookie is only the console's.
+// TestSignIn: the link that drover dev prints opens the overview with one click. A preview of the link does not use it
+// up. A second click on it signs nobody in. The cookie is only the console's.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	languages(t, func(t *testing.T, l words.Lang) {
@@ -133,7 +133,8 @@ func wantCookie(t *testing.T, b *tab, want network.Cookie) {
 	t.Errorf("there is no cookie %s", want.Name)
 }
 
-// TestSignInWithAProvider: the button leads to a real identity provider, and from there back to the page that was asked for.
+// TestSignInWithAProvider: the button leads to a real identity provider, and from there back to the page that was asked
+// for.
 func TestSignInWithAProvider(t *testing.T) {
 	t.Parallel()
 	provider := identity.Start(t)
@@ -195,7 +196,7 @@ func age(p *harness.Place, token string, by time.Duration) {
 		p.T.Fatal(err)
 	}
 	row.Created, row.Proved = row.Created.Add(-by), row.Proved.Add(-by)
-	row.Seen, row.Expires = row.Seen.Add(-by), row.Expires.Add(-by)
+	row.LastUse, row.Expires = row.LastUse.Add(-by), row.Expires.Add(-by)
 	if err := db.CreateToken(p.T.Context(), row); err != nil {
 		p.T.Fatal(err)
 	}
@@ -229,8 +230,8 @@ func session(b *tab) string {
 	return ""
 }
 
-// TestSessionEnds: after an hour without a call, and after twelve hours, a page turns into the sign-in page by itself. A
-// sign-in leads back to the same address with its filter.
+// TestSessionEnds: after an hour without a call, and after twelve hours, a page turns into the sign-in page by itself.
+// A sign-in leads back to the same address with its filter.
 func TestSessionEnds(t *testing.T) {
 	t.Parallel()
 	p := place(t)
@@ -258,7 +259,8 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// TestSlowAnswer: a page that had to wait for an answer looks less often, but the end of its session ends it all the same.
+// TestSlowAnswer: a page that had to wait for an answer looks less often, but the end of its session ends it all the
+// same.
 func TestSlowAnswer(t *testing.T) {
 	t.Parallel()
 	p := place(t)
@@ -280,8 +282,8 @@ func TestSlowAnswer(t *testing.T) {
 	b.await("the sign-in page", "document.getElementById('login')")
 }
 
-// TestDisabledPersonIsOut: the server ends the stream of a disabled person within 10 s, and then an open page shows nothing
-// any more. How fast a browser on a busy machine does so is not measured.
+// TestDisabledPersonIsOut: the server ends the stream of a disabled person within 10 s, and then an open page shows
+// nothing any more. How fast a browser on a busy machine does so is not measured.
 func TestDisabledPersonIsOut(t *testing.T) {
 	t.Parallel()
 	p := place(t)

@@ -41,14 +41,14 @@ type Config struct {
 	Listing   store.Listing
 	Picture   processes.Picture
 	// SharedFor is how long callers with the same rights share an overview; 0 means that they do not.
-	SharedFor time.Duration
-	Held      store.HeldSelections
-	Revisions store.Revisions
-	Standing  store.Selections
-	Upkeep    operations.Upkeep
-	Packages  store.Packages
-	Events    store.Events
-	Timeline  processes.Timeline
+	SharedFor        time.Duration
+	CallerSelections store.CallerSelections
+	Revisions        store.Revisions
+	FileSelections   store.FileSelections
+	Upkeep           operations.Upkeep
+	Packages         store.Packages
+	Events           store.Events
+	Timeline         processes.Timeline
 	accounts.Records
 	Receivers alarms.Receivers
 	Breakers  store.Breakers
@@ -101,7 +101,7 @@ func New(c Config) *Handler {
 	k := call.NewKernel(stopping, c.Config, c.Fullness, c.CursorSecret)
 	h.kernel = k
 	h.hosts = hosts.New(hosts.Config{
-		Kernel: k, Directory: c.Directory, Labels: c.Labels, Proxies: c.Joining.Proxies, Standing: c.Standing,
+		Kernel: k, Directory: c.Directory, Labels: c.Labels, Proxies: c.Joining.Proxies, FileSelections: c.FileSelections,
 		Breadth: c.Breadth,
 	})
 	h.events = events.New(events.Config{
@@ -109,17 +109,17 @@ func New(c Config) *Handler {
 		Listing: c.Listing, History: c.History, Reads: h.reads,
 	}, h.hosts)
 	h.processes = processes.New(processes.Config{
-		Kernel: k, Directory: c.Directory, Listing: c.Listing, Picture: c.Picture, Timeline: c.Timeline, Held: c.Held,
+		Kernel: k, Directory: c.Directory, Listing: c.Listing, Picture: c.Picture, Timeline: c.Timeline, CallerSelections: c.CallerSelections,
 		Logs: c.Logs, SharedFor: c.SharedFor,
 	}, h.hosts, h.events)
 	h.Operations = operations.New(operations.Config{
 		Kernel: k, Directory: c.Directory, Cancels: c.Cancels, Rollouts: c.Rollouts, Schedules: c.Schedules,
-		Listing: c.Listing, Picture: c.Picture, Revisions: c.Revisions, Standing: c.Standing, Upkeep: c.Upkeep,
+		Listing: c.Listing, Picture: c.Picture, Revisions: c.Revisions, FileSelections: c.FileSelections, Upkeep: c.Upkeep,
 		Breadth: c.Breadth, Bus: c.Bus,
 	}, h.hosts, h.events, h.processes)
 	h.files = files.New(files.Config{
 		Kernel: k, Directory: c.Directory, Rollouts: c.Rollouts, Revisions: c.Revisions, Events: c.Events,
-		Standing: c.Standing, Upkeep: c.Upkeep, Logs: c.Logs, Breadth: c.Breadth,
+		FileSelections: c.FileSelections, Upkeep: c.Upkeep, Logs: c.Logs, Breadth: c.Breadth,
 	}, h.hosts, h.events, h.processes, h.Operations)
 	h.changes = changes.New(changes.Config{
 		Kernel: k, Directory: c.Directory, Listing: c.Listing, Revisions: c.Revisions, Rollouts: c.Rollouts,

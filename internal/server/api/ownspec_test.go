@@ -46,7 +46,7 @@ func TestASpecOfOnesOwn(t *testing.T) {
 		for _, req := range r.engine.last.Requests {
 			if req.Spec != nil {
 				own += len(req.Targets)
-			} else if req.Stored != nil {
+			} else if req.ReportedSpec != nil {
 				stored += len(req.Targets)
 			}
 		}

@@ -48,8 +48,8 @@ func TestPlanAfterARestoration(t *testing.T) {
 	told := false
 	asks = func(n int64) {
 		if n == 30 && !told { // the host that is gone tells nothing, and nobody waits for it
-			r.must(r.fleet.Told(t.Context(), web, "two"))
-			r.must(r.fleet.Told(t.Context(), plain, "two"))
+			r.must(r.fleet.RecordSynced(t.Context(), web, "two"))
+			r.must(r.fleet.RecordSynced(t.Context(), plain, "two"))
 			told = true
 		}
 	}
@@ -86,8 +86,8 @@ func (m *meanwhile) ListObserved(ctx context.Context, f store.ObservedFilter, af
 	return rows, more, err
 }
 
-// TestToldWhileRowsAreRead: a host may tell a restored database what it has while a call reads what the copy says of it.
-// The call does not take that for what there is.
+// TestToldWhileRowsAreRead: a host may tell a restored database what it has while a call reads what the copy says of
+// it. The call does not take that for what there is.
 func TestToldWhileRowsAreRead(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
@@ -102,7 +102,7 @@ func TestToldWhileRowsAreRead(t *testing.T) {
 			return now()
 		}
 	})
-	r.fleet.Seen(web, time.Now().Add(time.Hour))
+	r.fleet.RecordMessage(web, time.Now().Add(time.Hour))
 	calls := []func() string{
 		func() string {
 			a := r.want(200, r.call("admin", "GET", "/processes?namespace=shop&at="+clock(20), nil))
@@ -119,7 +119,7 @@ func TestToldWhileRowsAreRead(t *testing.T) {
 	} {
 		incarnation := fmt.Sprint("restored", i)
 		r.fleet.SetIncarnation(incarnation)
-		m.happens = func() { r.must(r.fleet.Told(t.Context(), web, incarnation)) }
+		m.happens = func() { r.must(r.fleet.RecordSynced(t.Context(), web, incarnation)) }
 		for n, when := range []string{"told while rows are read", "told before"} {
 			if got := calls[i](); strings.TrimSpace(got) != want[n] {
 				t.Errorf("%s: got %q, want %q", when, got, want[n])

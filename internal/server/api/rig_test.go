@@ -113,8 +113,8 @@ func newRig(t *testing.T) *rig {
 		a.Created = time.Unix(int64(i+1), 0).UTC()
 		r.must(r.fleet.Join(t.Context(), a, time.Now()))
 	}
-	r.fleet.Seen(web, time.Now())
-	r.fleet.Seen(plain, time.Now())
+	r.fleet.RecordMessage(web, time.Now())
+	r.fleet.RecordMessage(plain, time.Now())
 	r.bus = bus.New(time.Now())
 	r.sender = receiver.New(receiver.Config{Store: s, Hosts: r.fleet, Now: time.Now, Log: log})
 	r.bus.Share(func(topic bus.Topic) {
@@ -127,9 +127,9 @@ func newRig(t *testing.T) *rig {
 			Gate: believing{s}, Engine: r.engine, Tasks: readings{s, r}, Audit: recorder{s}, Rooms: admission.New(), Log: log,
 			Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		},
-		Bus: r.bus, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, Held: s,
-		Picture:  rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: time.Now}),
-		Standing: s, Upkeep: s,
+		Bus: r.bus, Directory: r.fleet, Labels: r.fleet, Listing: reading{s, r}, Revisions: s, CallerSelections: s,
+		Picture:        rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: time.Now}),
+		FileSelections: s, Upkeep: s,
 		Breakers: s, Receivers: alarms.Receivers{Store: s, Silences: s, Sender: r.sender},
 		Events:   reading{s, r},
 		Timeline: s,
@@ -379,7 +379,7 @@ type engine struct {
 	woken chan struct{}
 }
 
-func (e *engine) Cancel(ctx context.Context, id, app string) (store.Cancelled, error) {
+func (e *engine) Cancel(ctx context.Context, id, app string) (store.CancelCounts, error) {
 	return e.store.CancelTask(ctx, id, app, time.Now())
 }
 

@@ -338,7 +338,7 @@ type reads struct {
 	n *atomic.Int64
 }
 
-func (s reads) FindSelection(ctx context.Context, id, app, user string, now time.Time) (store.HeldSelection, error) {
+func (s reads) FindSelection(ctx context.Context, id, app, user string, now time.Time) (store.CallerSelection, error) {
 	s.n.Add(1)
 	return s.Store.FindSelection(ctx, id, app, user, now)
 }
@@ -355,9 +355,9 @@ func (s reads) ListObserved(ctx context.Context, f store.ObservedFilter, after s
 	return s.Store.ListObserved(ctx, f, after, limit)
 }
 
-func (s reads) ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error) {
+func (s reads) ListOpenItems(ctx context.Context, f store.OpenItemFilter, limit int) ([]store.OpenItem, error) {
 	s.n.Add(1)
-	return s.Store.ListWaiting(ctx, f, limit)
+	return s.Store.ListOpenItems(ctx, f, limit)
 }
 
 // TestReadsOfAPage: a page costs one read of its rows, and one more of open operations if it tells causes.
@@ -389,7 +389,7 @@ func TestSelectionIsReadOnce(t *testing.T) {
 	r.app("shop", "query on shop")
 	r.observe("shop/api@"+web+" running", "shop/api@"+plain+" running")
 	var n atomic.Int64
-	r.remake(func(c *api.Config) { c.Held = reads{r.store, &n} })
+	r.remake(func(c *api.Config) { c.CallerSelections = reads{r.store, &n} })
 	s := r.want(201, r.call("shop", "POST", "/selections?host=web-1", map[string]any{})).body
 	for range 3 {
 		for _, path := range []string{"/overview?selection=%v", "/processes?selection=%v&sort=host", "/selections/%v"} {
@@ -407,8 +407,8 @@ func TestSelectionIsReadOnce(t *testing.T) {
 	r.want(404, r.call("shop", "GET", fmt.Sprintf("/selections/%v", s["id"]), nil))
 }
 
-// TestSelectionsOfInventedUsers: the selections of a user count alone if the user is proven. Otherwise they count with those
-// of all users of the app.
+// TestSelectionsOfInventedUsers: the selections of a user count alone if the user is proven. Otherwise they count with
+// those of all users of the app.
 func TestSelectionsOfInventedUsers(t *testing.T) {
 	r := newRig(t)
 	r.app("shop", "query on shop")

@@ -31,9 +31,9 @@ type Case struct {
 	// Placed is the spec by the latest revision, and Filed by the latest file; nil if there is none. They are the same
 	// if a file was last.
 	Placed, Filed *store.Placement
-	// Left is the revision of a file that has removed the process; nil if there is none, or if the host does not have
-	// the process.
-	Left *store.Revision
+	// RemovedBy is the revision of a file that has removed the process; nil if there is none, or if the host does not
+	// have the process.
+	RemovedBy *store.Revision
 	// Have is what the host has reported; nil if it does not have the process.
 	Have *store.Observed
 	// Started is the spec with which the running process was started; nil if it is the present one or unknown.
@@ -48,8 +48,8 @@ type Case struct {
 func Of(c Case) (all []v1.Difference) {
 	file := c.file()
 	switch {
-	case c.Left != nil && c.Selected == nil && c.Placed == nil && c.Have != nil:
-		return c.left()
+	case c.RemovedBy != nil && c.Selected == nil && c.Placed == nil && c.Have != nil:
+		return c.notRemoved()
 	case file == nil:
 		return nil
 	case c.Have == nil && c.Unwanted:
@@ -155,7 +155,7 @@ func (c *Case) changed(file *process.Spec) []v1.Difference {
 	var d v1.Difference
 	switch p := c.Placed; {
 	case p == nil || p.Spec.Same(file) || !p.Spec.Same(c.Have.Spec):
-		d = c.missed()
+		d = c.notApplied()
 	case !store.ByFile(p.Through):
 		d = of(v1.DriftChanged, p)
 		d.Text = fmt.Sprintf("revision %d has changed it since the file", p.Revision)
@@ -163,7 +163,7 @@ func (c *Case) changed(file *process.Spec) []v1.Difference {
 		d = of(v1.DriftChanged, p)
 		d.Text = fmt.Sprintf("revision %d, an undo, has brought back a change that no file made", p.Revision)
 	case c.Selected != nil && p.At.Before(c.Selected.At):
-		d = c.missed()
+		d = c.notApplied()
 		d.Text = fmt.Sprintf("the host has revision %d, which the file in force has replaced", p.Revision)
 	default:
 		d = of(v1.DriftChanged, p)
@@ -174,8 +174,8 @@ func (c *Case) changed(file *process.Spec) []v1.Difference {
 	return c.fields(file, c.Have.Spec, d)
 }
 
-// missed returns that the host did not get the file in force.
-func (c *Case) missed() (d v1.Difference) {
+// notApplied returns that the host did not get the file in force.
+func (c *Case) notApplied() (d v1.Difference) {
 	switch {
 	case c.Placed != nil && c.Placed.Spec.Same(c.file()):
 		d = of(v1.DriftMissed, c.Placed)
@@ -198,7 +198,7 @@ func (c *Case) lacking() []v1.Difference {
 	var d v1.Difference
 	switch {
 	case c.Placed != nil:
-		d = c.missed()
+		d = c.notApplied()
 	case c.Filed != nil && c.Filed.Ended != nil && !store.ByFile(c.Filed.Ended.Through):
 		e := c.Filed.Ended
 		d = v1.Difference{
@@ -206,7 +206,7 @@ func (c *Case) lacking() []v1.Difference {
 			Text: "somebody has removed the process on this host",
 		}
 	case c.Selected != nil:
-		d = c.missed()
+		d = c.notApplied()
 		d.Text = "the host matches the selection, and lacks the process; drover brings it within a minute, if the person " +
 			"who applied the file may still start it there"
 	default:
@@ -216,9 +216,9 @@ func (c *Case) lacking() []v1.Difference {
 	return []v1.Difference{c.item(d)}
 }
 
-// left returns that the host still has the process.
-func (c *Case) left() []v1.Difference {
-	e := c.Left
+// notRemoved returns that the host still has the process.
+func (c *Case) notRemoved() []v1.Difference {
+	e := c.RemovedBy
 	return []v1.Difference{c.item(v1.Difference{
 		Kind: v1.DriftMissed, App: e.App, User: e.User, Through: e.Through, At: timeOrNil(e.At),
 		Text: fmt.Sprintf("revision %d has removed the process, and the host still has it", e.Number),
@@ -274,7 +274,7 @@ func (c *Case) running(file *process.Spec) (all []v1.Difference) {
 			}
 		}
 	}
-	if slices.ContainsFunc(c.Live, gone) {
+	if slices.ContainsFunc(c.Live, executableMissing) {
 		d.Mend = "" // a restart would end the process, and start none
 	}
 	earlier := d
@@ -331,8 +331,8 @@ func (c *Case) ranWith() int64 {
 // executable is the field of a running process with its executable.
 const executable = "executable"
 
-// gone reports whether a field says that the executable is not there.
-func gone(f process.LiveField) bool { return f.Path == executable && f.Problem != "" }
+// executableMissing reports whether a field says that the executable is not there.
+func executableMissing(f process.LiveField) bool { return f.Path == executable && f.Problem != "" }
 
 // waits reports whether a changed field takes effect at the next start.
 func waits(path string) bool {

@@ -207,13 +207,13 @@ func TestOf(t *testing.T) {
 		},
 		"removed by a file": {drift.Case{Filed: &pruned}, nil},
 		"removed by a file, and still there": {
-			drift.Case{Filed: &pruned, Left: pruned.Ended, Have: have(second, "running")},
+			drift.Case{Filed: &pruned, RemovedBy: pruned.Ended, Have: have(second, "running")},
 			[]string{
 				"missed  <nil>><nil> ops/ben drover stop shop/web --hosts 'web 1' && drover unregister shop/web --hosts 'web 1'",
 			},
 		},
 		"removed by a file, and brought by a selection": {
-			drift.Case{Selected: selected, Left: pruned.Ended, Have: have(first, "running")}, nil,
+			drift.Case{Selected: selected, RemovedBy: pruned.Ended, Have: have(first, "running")}, nil,
 		},
 		"on demand": {drift.Case{Placed: job, Filed: job, Have: have(job.Spec, process.StateStopped)}, nil},
 		"finished":  {drift.Case{Placed: file, Filed: file, Have: have(first, process.StateFinished)}, nil},

@@ -49,7 +49,7 @@ func TestAgentAway(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.report("agent-0", wire.Report{})
 		r.leave()
-		r.directory.Lost("agent-0", time.Now())
+		r.directory.RecordLinkLost("agent-0", time.Now())
 		r.pass(31 * time.Second)
 		r.submit("t", process.Start, "agent-0")
 		r.shows("t", unavailable)
@@ -61,7 +61,7 @@ func TestAgentJustLost(t *testing.T) {
 		r.pass(time.Hour)
 		r.report("agent-0", wire.Report{})
 		r.leave()
-		r.directory.Lost("agent-0", time.Now())
+		r.directory.RecordLinkLost("agent-0", time.Now())
 		r.submit("t", process.Start, "agent-0")
 		r.pass(3 * time.Second)
 		r.shows("t", "")
@@ -336,7 +336,7 @@ func TestWhoeverSaysThatNobodyIsThere(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.pass(time.Hour)
 		r.report("agent-0", wire.Report{})
-		r.directory.Lost("agent-0", time.Now())
+		r.directory.RecordLinkLost("agent-0", time.Now())
 		r.pass(31 * time.Second)
 		r.answer(denied) // and a ping is answered
 		r.submit("t", process.Start, "agent-0")

@@ -45,11 +45,11 @@ type agentQuotas struct {
 
 // agentQuota is the quota of one agent.
 type agentQuota struct {
-	// left is the quota at the time at.
-	left float64
-	at   time.Time
-	// stored is the number of stored events since the last trim.
-	stored int
+	// remaining is the quota at the time at.
+	remaining float64
+	at        time.Time
+	// storedSinceTrim is the number of stored events since the last trim.
+	storedSinceTrim int
 }
 
 func newAgentQuotas(burst, rate float64) *agentQuotas {
@@ -66,31 +66,31 @@ func (q *agentQuotas) take(agent string, n int, now time.Time) (wait time.Durati
 	}
 	a, known := q.all[agent]
 	if !known {
-		a = agentQuota{left: q.burst, at: now}
+		a = agentQuota{remaining: q.burst, at: now}
 	}
-	a.left, a.at = q.refilled(a, now), now
-	if missing := float64(n) - a.left; missing > 0 {
+	a.remaining, a.at = q.refilled(a, now), now
+	if missing := float64(n) - a.remaining; missing > 0 {
 		q.all[agent] = a
 		return time.Duration(missing / q.rate * float64(time.Second))
 	}
-	a.left -= float64(n)
+	a.remaining -= float64(n)
 	q.all[agent] = a
 	return 0
 }
 
 func (q *agentQuotas) refilled(a agentQuota, now time.Time) float64 {
-	return min(q.burst, a.left+max(0, now.Sub(a.at).Seconds())*q.rate)
+	return min(q.burst, a.remaining+max(0, now.Sub(a.at).Seconds())*q.rate)
 }
 
-// stored adds n new events, and reports whether it is time to trim.
-func (q *agentQuotas) stored(agent string, n int) bool {
+// addStored adds n new events, and reports whether it is time to trim.
+func (q *agentQuotas) addStored(agent string, n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := q.all[agent]
-	a.stored += n
-	trim := a.stored >= trimEvery
+	a.storedSinceTrim += n
+	trim := a.storedSinceTrim >= trimEvery
 	if trim {
-		a.stored = 0
+		a.storedSinceTrim = 0
 	}
 	q.all[agent] = a
 	return trim

@@ -22,7 +22,7 @@ func takesCancels(ctx context.Context, agent string, m *wire.Manifest) (*wire.Re
 	return receipt, err
 }
 
-func (r *rig) cancel(id string, want store.Cancelled) {
+func (r *rig) cancel(id string, want store.CancelCounts) {
 	r.t.Helper()
 	got, err := r.Cancel(r.t.Context(), id, "")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestCancelOfWhatWaits(t *testing.T) {
 		first := r.takenOne()
 		r.submit("second", process.Restart, "agent-0")
 		r.submit("third", process.Restart, "agent-0")
-		r.cancel("second", store.Cancelled{Ended: 1})
+		r.cancel("second", store.CancelCounts{Ended: 1})
 		r.shows("second", notBegun)
 		r.finish("agent-0", first.Item)
 		third := r.takenOne()
@@ -63,7 +63,7 @@ func TestCancelIsTheAgentsWord(t *testing.T) {
 		}
 		r.progress("agent-1", wire.Progress{Item: items["agent-1"], Limit: 60})
 		r.answer(silence)
-		r.cancel("t", store.Cancelled{Asked: 2, Begun: 1})
+		r.cancel("t", store.CancelCounts{Asked: 2, Begun: 1})
 		r.pass(time.Second)
 		r.shows("t", "", "", "")
 		r.stop()
@@ -102,7 +102,7 @@ func TestCancelForAnAgentThatIsAway(t *testing.T) {
 		r.submit("t", process.Restart, "agent-0")
 		item := r.takenOne().Item
 		r.leave("agent-0")
-		r.cancel("t", store.Cancelled{Asked: 1})
+		r.cancel("t", store.CancelCounts{Asked: 1})
 		r.pass(time.Minute)
 		r.answer(takesCancels)
 		ack := r.report("agent-0", wire.Report{Hello: &wire.Hello{IP: "10.0.0.0"}, Open: []string{item}})

@@ -35,11 +35,12 @@ type collector struct {
 	identity IdentityHooks
 	// ping makes the hosts that use the key of an agent report. It returns soon.
 	ping func(ctx context.Context, agent string)
-	// kept is the retention time of events and of their streams. quotas counts the events that each agent reported.
-	kept   time.Duration
-	quotas *agentQuotas
-	// settled is called with the items that a report mentions.
-	settled func(item string)
+	// retention is the retention time of events and of their streams. quotas counts the events that each agent
+	// reported.
+	retention time.Duration
+	quotas    *agentQuotas
+	// dropReceipt is called with the items that a report mentions.
+	dropReceipt func(item string)
 	// introduced is called with the process groups that an agent has, by its introduction.
 	introduced func(ctx context.Context, agent string, groups map[string]string) error
 	// reconcile returns the answer to an agent that describes its disk; nil for no answer.
@@ -81,9 +82,9 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, seale
 			return ack
 		}
 		if returns {
-			c.absent(ctx, absence)
+			c.storeAbsence(ctx, absence)
 		}
-		c.seen(agent, r, sealed, now)
+		c.recordMessage(agent, r, sealed, now)
 		c.exchangeKeys(ctx, agent, r, &ack)
 		err = c.take(ctx, agent, r, &ack)
 		_, full := errors.AsType[*store.FullError](err)
@@ -93,7 +94,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, seale
 			err = errors.Join(err, c.progress(ctx, agent, r.Progress))
 		}
 		if err == nil {
-			ack.Ended, err = c.wanted(ctx, agent, r.Open)
+			ack.Ended, err = c.acceptItems(ctx, agent, r.Open)
 		}
 	}
 	if errors.Is(err, store.ErrOtherSession) {
@@ -146,9 +147,9 @@ func (c *collector) ask(agent string, stored bool, now time.Time, ack *wire.Repo
 	}
 }
 
-// seen notes that an agent is online, with the load and the clock of its host.
-func (c *collector) seen(agent string, r *wire.Report, sealed, now time.Time) {
-	c.directory.Seen(agent, now)
+// recordMessage notes that an agent is online, with the load and the clock of its host.
+func (c *collector) recordMessage(agent string, r *wire.Report, sealed, now time.Time) {
+	c.directory.RecordMessage(agent, now)
 	if r.Load != nil {
 		c.directory.Loaded(agent, loadOf(*r.Load))
 	}
@@ -181,8 +182,9 @@ func (c *collector) ended(agent string, r *wire.Report, sealed, now time.Time) (
 	return a, ok && a.Alive.IsZero()
 }
 
-// absent stores an absence. If that fails, the time before the return counts as unknown from an earlier moment on.
-func (c *collector) absent(ctx context.Context, a store.Absence) {
+// storeAbsence stores an absence. If that fails, the time before the return counts as unknown from an earlier moment
+// on.
+func (c *collector) storeAbsence(ctx context.Context, a store.Absence) {
 	if err := c.store.PutAbsence(ctx, a); err != nil {
 		c.log.WarnContext(ctx, "cannot store the absence of agent", "agent", a.Agent, "error", err)
 	}
@@ -193,7 +195,7 @@ func (c *collector) absent(ctx context.Context, a store.Absence) {
 // turn.
 func (c *collector) take(ctx context.Context, agent string, r *wire.Report, ack *wire.ReportAck) error {
 	incarnation := c.incarnation().ID
-	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil, Told: r.Told}
+	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil, LastStates: r.Told}
 	known, other := c.observe(ctx, from, r)
 	if other != nil && !errors.Is(other, store.ErrOtherSession) {
 		return other
@@ -210,7 +212,7 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report, ack 
 		return err
 	}
 	if other == nil && r.Whole {
-		if err := c.directory.Told(ctx, agent, incarnation); err != nil {
+		if err := c.directory.RecordSynced(ctx, agent, incarnation); err != nil {
 			return err
 		}
 	}
@@ -218,7 +220,7 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report, ack 
 		return other
 	}
 	a, _ := c.directory.ByKey(agent)
-	known = known && r.Incarnation == incarnation && (a.Told == incarnation || incarnation == "")
+	known = known && r.Incarnation == incarnation && (a.SyncedIncarnation == incarnation || incarnation == "")
 	desired, err := c.reconcile(ctx, from, r.Hello.Disk)
 	if err != nil {
 		return err
@@ -348,7 +350,7 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 	}
 	now := c.clock.now()
 	events, old, strange := make([]store.NewEvent, 0, len(lines)), 0, 0
-	oldest, latest := now.Add(-c.kept).UnixMilli(), now.Add(clocksApart).UnixMilli()
+	oldest, latest := now.Add(-c.retention).UnixMilli(), now.Add(clocksApart).UnixMilli()
 	var told process.Event
 	for _, line := range lines {
 		told = process.Event{}
@@ -389,7 +391,7 @@ func (c *collector) history(ctx context.Context, agent string, lines [][]byte) e
 	if stored > 0 {
 		c.bus.Changed(bus.Events)
 	}
-	if c.quotas.stored(agent, stored) {
+	if c.quotas.addStored(agent, stored) {
 		return trim(ctx, c.store, agent, mostOfAgent)
 	}
 	return nil
@@ -443,12 +445,13 @@ const maxSeq = math.MaxInt64
 // maxStream is the longest name of a stream of events.
 const maxStream = 64
 
-// wanted records the items that the agent has and has not begun. It returns the items that the agent must not begin.
-func (c *collector) wanted(ctx context.Context, agent string, open []string) (ended []string, err error) {
+// acceptItems records the items that the agent has and has not begun. It returns the items that the agent must not
+// begin.
+func (c *collector) acceptItems(ctx context.Context, agent string, open []string) (ended []string, err error) {
 	if len(open) == 0 {
 		return nil, nil
 	}
-	return c.store.Wanted(ctx, agent, open, c.clock.now().Add(task.WaitLimit))
+	return c.store.AcceptItems(ctx, agent, open, c.clock.now().Add(task.WaitLimit))
 }
 
 // beganBy returns the deadline of an item that has begun, by its limit in seconds.
@@ -480,7 +483,7 @@ func (c *collector) progress(ctx context.Context, agent string, all []wire.Progr
 		}
 	}
 	for i := range all {
-		c.settled(all[i].Item)
+		c.dropReceipt(all[i].Item)
 	}
 	return nil
 }

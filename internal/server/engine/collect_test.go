@@ -72,7 +72,7 @@ func TestHello(t *testing.T) {
 		if d := cmp.Diff(map[string]int{"a": 1}, r.observed()); d != "" {
 			t.Error(d)
 		}
-		r.directory.Lost("agent-0", time.Now())
+		r.directory.RecordLinkLost("agent-0", time.Now())
 		if ack := r.report("agent-0", wire.Report{}); !ack.Hello {
 			t.Error("an agent that came back was not asked to introduce itself")
 		}

@@ -33,7 +33,7 @@ func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wi
 	if err != nil {
 		return nil, err
 	}
-	verdict := desired.Compare(known(confirmed), desired.Disk{Revision: disk.Revision, Records: disk.Records})
+	verdict := desired.Compare(toDesired(confirmed), desired.Disk{Revision: disk.Revision, Records: disk.Records})
 	if len(verdict.Removed) > 0 {
 		if err := r.store.PutObserved(ctx, from, nil, r.removals(agent, verdict.Removed, disk.Revision)); err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wi
 	return r.desires(ctx, agent, verdict)
 }
 
-func known(confirmed []store.Confirmed) []desired.Confirmed {
+func toDesired(confirmed []store.Confirmed) []desired.Confirmed {
 	all := make([]desired.Confirmed, len(confirmed))
 	for i, c := range confirmed {
 		all[i] = desired.Confirmed{Process: c.Process, Revision: c.Revision, Gone: c.Gone}

@@ -117,7 +117,7 @@ func (d *dispatcher) giveUpWaiting(ctx context.Context, sends *sync.WaitGroup) (
 	if next := d.looked.Add(waitingLook); now.Before(next) {
 		return next, nil
 	}
-	agents, err := d.store.Waiting(ctx)
+	agents, err := d.store.WaitingAgents(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -274,7 +274,7 @@ func (d *dispatcher) remind(ctx context.Context, sends *sync.WaitGroup) error {
 
 // Cancel ends the items of a task that have not begun, and returns what happened to the items. An item that an agent
 // may have ends when the agent has answered that it never begins; Cancel does not wait for that.
-func (e *Engine) Cancel(ctx context.Context, id, app string) (store.Cancelled, error) {
+func (e *Engine) Cancel(ctx context.Context, id, app string) (store.CancelCounts, error) {
 	c, err := e.store.CancelTask(ctx, id, app, e.clock.now())
 	if err != nil {
 		return c, err

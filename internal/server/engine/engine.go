@@ -52,7 +52,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, and
 	PruneRollouts(ctx context.Context, before time.Time, limit int) (int, error)
 	// PruneSilences works as store.Silences.
 	PruneSilences(ctx context.Context, before time.Time, limit int) (int, error)
-	// PruneSelections works as store.HeldSelections.
+	// PruneSelections works as in store.CallerSelections.
 	PruneSelections(ctx context.Context, before time.Time, limit int) (int, error)
 	// Ping fails when the database cannot take a write now.
 	Ping(ctx context.Context) error
@@ -188,7 +188,7 @@ func New(c Config) *Engine {
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		bus: c.Bus, begun: e.begun, outcomes: told, returned: e.dispatch.returned,
-		introduced: e.restore, settled: e.receipts.settled, identity: c.Identity, kept: c.EventRetention,
+		introduced: e.restore, dropReceipt: e.receipts.drop, identity: c.Identity, retention: c.EventRetention,
 		ping: func(ctx context.Context, agent string) {
 			ctx, cancel := context.WithTimeout(ctx, pingTime)
 			defer cancel()
@@ -272,8 +272,8 @@ func (e *Engine) Wait(ctx context.Context, id string) error {
 // lookShare is the minimum pause between two reads of a task, as a multiple of the duration of a read.
 const lookShare = 5
 
-// Waiting counts the items that wait in memory while something else is on the way to their agents.
-func (e *Engine) Waiting() int { return e.dispatch.outbox.waiting() }
+// CountQueued counts the items that wait in memory while something else is on the way to their agents.
+func (e *Engine) CountQueued() int { return e.dispatch.outbox.countQueued() }
 
 // begun is called when agents have begun items, so that their deadlines have changed.
 func (e *Engine) begun() {

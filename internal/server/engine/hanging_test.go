@@ -64,8 +64,8 @@ func TestHostThatHangs(t *testing.T) {
 	})
 }
 
-// TestBehindAnOperationOfAHostThatHangs: an operation that waits for an older one fails within 10 s and never begins. The
-// older one is cancelled, or under way. On a host that is there it waits.
+// TestBehindAnOperationOfAHostThatHangs: an operation that waits for an older one fails within 10 s and never begins.
+// The older one is cancelled, or under way. On a host that is there it waits.
 func TestBehindAnOperationOfAHostThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.pass(time.Hour)
@@ -80,7 +80,7 @@ func TestBehindAnOperationOfAHostThatHangs(t *testing.T) {
 		r.some("agent-0", "agent-2")
 		r.submit("cancelled", process.Restart, "agent-2")
 		r.pass(time.Second)
-		r.cancel("cancelled", store.Cancelled{Asked: 1})
+		r.cancel("cancelled", store.CancelCounts{Asked: 1})
 		r.submit("sure", process.Query, "agent-0") // shows that the agent hangs
 		r.pass(14 * time.Second)
 		r.submit("next", process.Restart, "agent-0", "agent-1", "agent-2")
@@ -169,7 +169,7 @@ func TestNoOrderBeginsAfterItsEnd(t *testing.T) {
 					Spec: &process.Spec{},
 				}
 				for _, a := range []string{"agent-0", "agent-1"} {
-					request.Targets = append(request.Targets, store.Target{Key: a, Asked: a, Agent: a})
+					request.Targets = append(request.Targets, store.Target{Key: a, Spelling: a, Agent: a})
 				}
 				asked := time.Now()
 				if err := r.Submit(t.Context(), &store.Task{
@@ -224,7 +224,7 @@ func TestHostTimeoutOfWhatWasTaken(t *testing.T) {
 		r.pass(time.Hour)
 		request := store.Request{
 			Op: process.Start, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &process.Spec{},
-			Targets: []store.Target{{Key: "agent-0", Asked: "agent-0", Agent: "agent-0"}},
+			Targets: []store.Target{{Key: "agent-0", Spelling: "agent-0", Agent: "agent-0"}},
 		}
 		if err := r.Submit(t.Context(), &store.Task{
 			ID: "t", Requests: []store.Request{request},

@@ -300,7 +300,7 @@ func TestEventsHaveARate(t *testing.T) {
 	}
 	trims := 0
 	for range 25 {
-		if s.stored("loud", 100) {
+		if s.addStored("loud", 100) {
 			trims++
 		}
 	}

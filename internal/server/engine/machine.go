@@ -25,7 +25,7 @@ func hostOf(h wire.Host, known store.Host) store.Host {
 	host := store.Host{
 		System: plainText(h.OS), Kernel: plainText(h.Kernel), Arch: plainText(h.Arch), CPUs: max(h.CPUs, 0),
 		Memory: max(h.Memory, 0),
-		Labels: kept(h.Labels, selector.MaxLabels, func(key, value string) bool {
+		Labels: firstValid(h.Labels, selector.MaxLabels, func(key, value string) bool {
 			return selector.CheckKey(key) == nil && selector.CheckValue(key, value) == nil
 		}),
 	}
@@ -40,13 +40,13 @@ func hostOf(h wire.Host, known store.Host) store.Host {
 			host.Disks = append(host.Disks, store.Mount{Path: d.Path, Size: d.Size})
 		}
 	}
-	host.Full = kept(h.Full, mostFull, func(dir string, since int64) bool { return plainText(dir) != "" && since > 0 })
+	host.Full = firstValid(h.Full, mostFull, func(dir string, since int64) bool { return plainText(dir) != "" && since > 0 })
 	for _, note := range h.Notes[:min(len(h.Notes), mostNotes)] {
 		if plainText(note) != "" {
 			host.Notes = append(host.Notes, note)
 		}
 	}
-	host.Facts = kept(h.Facts, mostFacts, func(name, value string) bool {
+	host.Facts = firstValid(h.Facts, mostFacts, func(name, value string) bool {
 		return selector.CheckFact(name, value) == nil
 	})
 	return host
@@ -60,8 +60,8 @@ func plainText(text string) string {
 	return text
 }
 
-// kept returns the valid entries in the order of their keys, at most a number of them; nil if there are none.
-func kept[V any](entries map[string]V, most int, valid func(key string, value V) bool) map[string]V {
+// firstValid returns the valid entries in the order of their keys, at most a number of them; nil if there are none.
+func firstValid[V any](entries map[string]V, most int, valid func(key string, value V) bool) map[string]V {
 	var list map[string]V
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		if len(list) < most && valid(key, entries[key]) {

@@ -60,8 +60,8 @@ func (o *outbox) take(agent string) ([]store.Item, bool) {
 	return items, true
 }
 
-// waiting returns the number of waiting items of all agents.
-func (o *outbox) waiting() int {
+// countQueued returns the number of waiting items of all agents.
+func (o *outbox) countQueued() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := 0

@@ -47,8 +47,8 @@ func (r *receipts) add(items map[string]time.Time) {
 	r.wake.raise()
 }
 
-// settled drops an item of which the store knows more than its receipt.
-func (r *receipts) settled(id string) {
+// drop drops an item of which the store knows more than its receipt.
+func (r *receipts) drop(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.items, id)

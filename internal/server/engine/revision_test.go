@@ -18,15 +18,15 @@ func (r *rig) revise(id string, spec process.Spec) {
 	r.t.Helper()
 	err := r.Submit(r.t.Context(), &store.Task{ID: id, Requests: []store.Request{{
 		Op: process.Update, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &spec,
-		Targets: []store.Target{{Key: "k", Asked: "a", Agent: "agent-0"}},
+		Targets: []store.Target{{Key: "k", Spelling: "a", Agent: "agent-0"}},
 	}}}, store.AuditRow{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// TestRevisionsAreSent: an order carries the number of the revision that brought its spec, also if the next server sends
-// it.
+// TestRevisionsAreSent: an order carries the number of the revision that brought its spec, also if the next server
+// sends it.
 func TestRevisionsAreSent(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.revise("1", process.Spec{Contact: "x"})
@@ -53,8 +53,8 @@ func TestRevisionsAreSent(t *testing.T) {
 	})
 }
 
-// TestFieldsOfRevisions: the server adds to the event of a changed spec the fields that its revision has changed. What an
-// agent says of the fields does not count, nor does a revision that never was.
+// TestFieldsOfRevisions: the server adds to the event of a changed spec the fields that its revision has changed. What
+// an agent says of the fields does not count, nor does a revision that never was.
 func TestFieldsOfRevisions(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		many := map[string]string{}

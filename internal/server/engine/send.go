@@ -107,21 +107,21 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 	var receipt wire.Receipt
 	switch {
 	case errors.Is(err, ErrNobody):
-		s.logFailure(ctx, log, s.unsent(ctx, agent, issued, items))
+		s.logFailure(ctx, log, s.postpone(ctx, agent, issued, items))
 		return nil
 	case err == nil:
 		receipt, err = wire.ReadReceipt(reply)
 	}
 	if err != nil {
-		s.logFailure(ctx, log, s.unheard(ctx, issued, items))
+		s.logFailure(ctx, log, s.scheduleResend(ctx, issued, items))
 		hangs := errors.Is(err, context.DeadlineExceeded) && s.gone(running, agent)
 		if hangs {
-			s.directory.Lost(agent, s.clock.now())
+			s.directory.RecordLinkLost(agent, s.clock.now())
 		}
 		log.InfoContext(ctx, "sent items, but received no receipt", "agent_hangs", hangs, "error", err)
 		return nil
 	}
-	s.logFailure(ctx, log, s.heard(ctx, agent, issued))
+	s.logFailure(ctx, log, s.recordAnswer(ctx, agent, issued))
 	return func() { s.logFailure(ctx, log, s.receive(ctx, log, agent, items, receipt)) }
 }
 
@@ -144,11 +144,11 @@ func (s *sender) gone(ctx context.Context, agent string) bool {
 	return ctx.Err() == nil && (errors.Is(err, ErrNobody) || errors.Is(err, context.DeadlineExceeded))
 }
 
-// heard notes that an agent is online, which has answered a manifest, and stores the absence that ended before that.
-// The receipt does not name the run of the agent, so the introduction ends a run.
-func (s *sender) heard(ctx context.Context, agent string, issued time.Time) error {
+// recordAnswer notes that an agent is online, which has answered a manifest, and stores the absence that ended before
+// that. The receipt does not name the run of the agent, so the introduction ends a run.
+func (s *sender) recordAnswer(ctx context.Context, agent string, issued time.Time) error {
 	absence, _ := s.directory.Absence(agent, "", issued)
-	s.directory.Seen(agent, s.clock.now())
+	s.directory.RecordMessage(agent, s.clock.now())
 	if !absence.Until.After(absence.Since) {
 		return nil
 	}
@@ -263,7 +263,7 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 	case len(silent) > 0 && r.Error != "":
 		errs = append(errs, s.refuseNew(ctx, silent, r.Error))
 	case len(silent) > 0:
-		errs = append(errs, s.unheard(ctx, time.Time{}, silent))
+		errs = append(errs, s.scheduleResend(ctx, time.Time{}, silent))
 	}
 	return errors.Join(errs...)
 }
@@ -293,7 +293,7 @@ func (s *sender) refuseNew(ctx context.Context, items []store.Item, reason strin
 		errs = append(errs, s.refuse(ctx, first, reason))
 	}
 	if len(again) > 0 {
-		errs = append(errs, s.unheard(ctx, time.Time{}, again))
+		errs = append(errs, s.scheduleResend(ctx, time.Time{}, again))
 	}
 	return errors.Join(errs...)
 }
@@ -308,7 +308,7 @@ func (s *sender) refuse(ctx context.Context, items []store.Item, reason string) 
 // nobody ends items that have waited long enough for their agent, and postpones the others.
 func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, items []store.Item) error {
 	now := s.clock.now()
-	s.directory.Lost(agent, now) // sooner than its silence would show
+	s.directory.RecordLinkLost(agent, now) // sooner than its silence would show
 	presence, elsewhere := s.directory.Presence(agent, now), s.elsewhere(agent)
 	var lost []store.Item
 	var wait []string
@@ -350,10 +350,10 @@ func (s *sender) giveUpWaiting(ctx context.Context, agent string, created time.T
 	}
 }
 
-// unsent postpones items after ErrNobody. An intermediary may return that error although the agent has the items. So
+// postpone postpones items after ErrNobody. An intermediary may return that error although the agent has the items. So
 // the server can only end them after the agent can no longer begin them without asking a server.
-func (s *sender) unsent(ctx context.Context, agent string, issued time.Time, items []store.Item) error {
-	s.directory.Lost(agent, s.clock.now()) // sooner than its silence would show
+func (s *sender) postpone(ctx context.Context, agent string, issued time.Time, items []store.Item) error {
+	s.directory.RecordLinkLost(agent, s.clock.now()) // sooner than its silence would show
 	ids := make([]string, len(items))
 	for i := range items {
 		ids[i] = items[i].ID
@@ -363,10 +363,10 @@ func (s *sender) unsent(ctx context.Context, agent string, issued time.Time, ite
 	return err
 }
 
-// unheard schedules a resend of items without a receipt. issued is the time of their manifest; zero if the agent has
-// said that it does not have the items. The resend happens when the agent can no longer begin them without asking a
+// scheduleResend schedules a resend of items without a receipt. issued is the time of their manifest; zero if the agent
+// has said that it does not have the items. The resend happens when the agent can no longer begin them without asking a
 // server, so that the next attempt may end them. It also waits for the ping of the agent.
-func (s *sender) unheard(ctx context.Context, issued time.Time, items []store.Item) error {
+func (s *sender) scheduleResend(ctx context.Context, issued time.Time, items []store.Item) error {
 	now := s.clock.now()
 	due := map[time.Time][]string{}
 	for i := range items {

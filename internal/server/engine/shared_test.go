@@ -84,7 +84,7 @@ func TestALeaseOfTheDead(t *testing.T) {
 		dead := r.join() // it never runs
 		err := dead.Submit(t.Context(), &store.Task{ID: "t", Requests: []store.Request{{
 			Op: process.Start, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &process.Spec{},
-			Targets: []store.Target{{Key: "agent-0", Asked: "agent-0", Agent: "agent-0"}},
+			Targets: []store.Target{{Key: "agent-0", Spelling: "agent-0", Agent: "agent-0"}},
 		}}}, store.AuditRow{At: time.Now()})
 		if err != nil {
 			t.Fatal(err)
@@ -324,7 +324,7 @@ func TestAReportSentAgain(t *testing.T) {
 		}
 		hello(2, wire.GroupsDigest(nil))
 		for range 3 {
-			r.directory.Lost("agent-0", time.Now())
+			r.directory.RecordLinkLost("agent-0", time.Now())
 			for number := range int64(3) {
 				if ack := hello(number, "odd"); ack.Error == "" {
 					t.Errorf("report %d, once more, was answered %+v", number, ack)

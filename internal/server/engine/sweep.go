@@ -33,8 +33,8 @@ type sweeper struct {
 	log       *slog.Logger
 	finished  func(tasks []string)
 	wake      signal
-	// written is the time of the last successful ping of the store.
-	written time.Time
+	// lastPing is the time of the last successful ping of the store.
+	lastPing time.Time
 }
 
 func newSweeper(c Config, clock clock, finished func([]string)) *sweeper {
@@ -71,16 +71,16 @@ func (s *sweeper) outlast(ctx context.Context) {
 		}
 	}
 	idle.Sleep(ctx, fleet.SettleTime)
-	s.written = s.clock.now()
+	s.lastPing = s.clock.now()
 }
 
 // pass ends all overdue items and returns the next deadline; zero if there is none.
 func (s *sweeper) pass(ctx context.Context) (time.Time, error) {
-	if s.clock.now().Sub(s.written) >= sweepLook {
+	if s.clock.now().Sub(s.lastPing) >= sweepLook {
 		if err := s.store.Ping(ctx); err != nil {
 			return time.Time{}, err
 		}
-		s.written = s.clock.now()
+		s.lastPing = s.clock.now()
 	}
 	for {
 		asked := s.clock.now()

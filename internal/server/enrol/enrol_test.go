@@ -159,7 +159,7 @@ func TestJoin(t *testing.T) {
 		!a.Created.Equal(r.now) {
 		t.Errorf("the register has %+v", a)
 	}
-	r.fleet.Seen(public, r.now)
+	r.fleet.RecordMessage(public, r.now)
 	if _, _, err := r.join(token, key, func(q *wire.JoinRequest) {
 		q.ID, q.IP = "web-1", "::ffff:10.0.0.1"
 	}); err != nil {
@@ -189,7 +189,7 @@ func TestRefusals(t *testing.T) {
 	if _, _, err := r.join(token, holder, func(q *wire.JoinRequest) { q.IP = "10.0.0.9" }); err != nil {
 		t.Fatal(err)
 	}
-	r.fleet.Seen(holderKey, r.now)
+	r.fleet.RecordMessage(holderKey, r.now)
 	for _, c := range []struct {
 		name   string
 		change func(*wire.JoinRequest)
@@ -345,8 +345,8 @@ func TestRemove(t *testing.T) {
 	r.refused(err, enrol.Unfit, "clock")
 }
 
-// TestAnEmptiedHost: a new key with a token for the host of an agent that is away gets what that one had, and that one is
-// refused from then on. Nobody else gets a name of that agent.
+// TestAnEmptiedHost: a new key with a token for the host of an agent that is away gets what that one had, and that one
+// is refused from then on. Nobody else gets a name of that agent.
 func TestAnEmptiedHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*wire.JoinRequest)
@@ -373,7 +373,7 @@ func TestAnEmptiedHost(t *testing.T) {
 			[]store.Observed{{Agent: oldKey, Process: id, Status: status, Spec: &process.Spec{}}}, nil); err != nil {
 			t.Fatal(err)
 		}
-		r.fleet.Seen(oldKey, r.now)
+		r.fleet.RecordMessage(oldKey, r.now)
 		r.now = r.now.Add(time.Minute)
 		key, public := fabrictest.NewKey(t)
 		if c.replaces {

@@ -13,7 +13,7 @@ import (
 func TestAdmit(t *testing.T) {
 	r := &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", Assigned: "given", Created: start}}}
 	d := load(t, r)
-	d.Seen("A", at(time.Second))
+	d.RecordMessage("A", at(time.Second))
 	var stored []string
 	admit := func(key string, now time.Duration, err error) error {
 		return d.Admit(t.Context(), store.Agent{Key: key, IP: "10.0.0.1", Created: at(now), Replaces: "A"}, at(now),
@@ -32,7 +32,7 @@ func TestAdmit(t *testing.T) {
 	if err := admit("A", 3*time.Second, nil); err != nil { // its answer was lost
 		t.Error(err)
 	}
-	d.Lost("A", at(4*time.Second))
+	d.RecordLinkLost("A", at(4*time.Second))
 	if err := admit("B", 5*time.Second, spent); !errors.Is(err, spent) {
 		t.Errorf("the refusal became %v", err)
 	}
@@ -76,7 +76,8 @@ func TestAdmitAfterAStart(t *testing.T) {
 	}
 }
 
-// TestAdmitUnderAKnownName: nobody gets a name of an agent that is away, except to take its place, and after its removal.
+// TestAdmitUnderAKnownName: nobody gets a name of an agent that is away, except to take its place, and after its
+// removal.
 func TestAdmitUnderAKnownName(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{
 		{Key: "A", IP: "10.0.0.1", ID: "id", Assigned: "given", Created: start},
@@ -124,7 +125,7 @@ func TestRemove(t *testing.T) {
 			{Key: "A", IP: "10.0.0.1", ID: "id", Assigned: "given"},
 			{Key: "B", IP: "10.0.0.2"},
 		}})
-	d.Seen("A", at(time.Second))
+	d.RecordMessage("A", at(time.Second))
 	d.Introduced("A", fleet.Facts{}, at(time.Second))
 	broken := errors.New("broken")
 	if err := d.Remove(t.Context(), "A", func(context.Context) error { return broken }); !errors.Is(err, broken) {

@@ -72,7 +72,7 @@ func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Ri
 		hold = holdFromCopy
 	}
 	silent := !d.links[key].rare && now.Sub(seen) > hold
-	if silent || now.Sub(later(r.Since, r.Proven)) > hold { // the holder is gone
+	if silent || now.Sub(laterOf(r.Since, r.Proven)) > hold { // the holder is gone
 		delete(d.rivals, key)
 		return Granted, Rival{}, false
 	}
@@ -89,7 +89,7 @@ func (d *Directory) holds(key string, r Rival, by Claimant, now time.Time) (c Cl
 	if !r.there(by.Place, now) {
 		return Granted, Rival{}, false
 	}
-	known, ahead := later(r.Since.Add(frame.ServersApart), r.Proven), now.Add(frame.ServersApart)
+	known, ahead := laterOf(r.Since.Add(frame.ServersApart), r.Proven), now.Add(frame.ServersApart)
 	if by.Sealed.After(known) && !by.Sealed.After(ahead) {
 		news = !r.Certain()
 		r.Proven = by.Sealed
@@ -106,7 +106,7 @@ func (d *Directory) holder(key string, now time.Time) (place string, seen time.T
 	if l.facts.Place == "" && now.Sub(d.started) <= AwayAfter { // it may be reconnecting
 		return d.byKey[key].Place, d.started
 	}
-	return l.facts.Place, l.seen
+	return l.facts.Place, l.lastMessage
 }
 
 // Elsewhere reports whether a key belongs to a host at another place, as far as that is known.
@@ -121,7 +121,7 @@ func (d *Directory) Elsewhere(key, place string, now time.Time) bool {
 // host has most likely rebooted, and what the agent told before is of the boot before. The caller holds the lock.
 func (d *Directory) displaced(key string, now time.Time) bool {
 	l, r := d.links[key], d.rivals[key]
-	return r.there(l.facts.Place, now) && !r.Certain() && !l.seen.After(r.Since)
+	return r.there(l.facts.Place, now) && !r.Certain() && !l.lastMessage.After(r.Since)
 }
 
 // Rival returns the second host that uses the key of an agent, if it is present now.

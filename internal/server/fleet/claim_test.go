@@ -44,7 +44,7 @@ func (c *contest) says(after time.Duration, place string, kind int, want fleet.C
 			certain)
 	}
 	if got == fleet.Granted {
-		c.Seen("K", c.now)
+		c.RecordMessage("K", c.now)
 		if kind == hello {
 			c.Introduced("K", fleet.Facts{Place: place}, c.now)
 		}
@@ -124,8 +124,8 @@ func TestAHostThatWasRebooted(t *testing.T) {
 	}
 }
 
-// TestARebootedHostIsAway: what a host told before a reboot is not of now. From the claim of the new boot on, the host is
-// away until it has got its key; a host that goes on beside a copy is back with its next report.
+// TestARebootedHostIsAway: what a host told before a reboot is not of now. From the claim of the new boot on, the host
+// is away until it has got its key; a host that goes on beside a copy is back with its next report.
 func TestARebootedHostIsAway(t *testing.T) {
 	c := newContest(t)
 	c.says(0, "boot 1", hello, fleet.Granted, false)
@@ -184,7 +184,7 @@ func TestAReportThatIsSentAgain(t *testing.T) {
 		if got, _, news := c.Claim("K", last, c.now); got != fleet.Granted || news {
 			t.Errorf("it is answered %v, news %v", got, news)
 		}
-		c.Seen("K", c.now)
+		c.RecordMessage("K", c.now)
 	}
 	for range 6*60 - 2 { // a copy does not get the key while the host may be under repair
 		c.says(10*time.Second, "b", hello, fleet.Denied, false)
@@ -215,7 +215,7 @@ func TestARivalIsKnownElsewhere(t *testing.T) {
 		b.Hear(a.News(10))
 		a.Hear(b.News(10))
 	}
-	a.Seen("A", at(10*s))
+	a.RecordMessage("A", at(10*s))
 	a.Introduced("A", fleet.Facts{Place: "first"}, at(10*s))
 	exchange()
 	copied := fleet.Claimant{Place: "copy", Session: "s", Name: "two", Introduces: true}
@@ -232,7 +232,7 @@ func TestARivalIsKnownElsewhere(t *testing.T) {
 		if c != fleet.Granted {
 			t.Errorf("after %v the first one is answered %v", now, c)
 		}
-		d.Seen("A", at(now))
+		d.RecordMessage("A", at(now))
 		exchange()
 		return rival, news
 	}
@@ -255,7 +255,7 @@ func TestARivalIsKnownElsewhere(t *testing.T) {
 	}
 	end += 3 * s
 	claim(b, end, fleet.Granted)
-	b.Seen("A", at(end))
+	b.RecordMessage("A", at(end))
 	b.Introduced("A", fleet.Facts{Place: "copy"}, at(end))
 	exchange()
 	if a.Rivals(at(end)) != 0 {

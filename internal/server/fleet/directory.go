@@ -181,7 +181,7 @@ func (d *Directory) AdmitOnly() { d.closed = true }
 func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
-	a.Assigned, a.SetLabels, a.Told = d.assigned(a), d.setLabels(a.Key), d.told(a.Key)
+	a.Assigned, a.SetLabels, a.SyncedIncarnation = d.assigned(a), d.setLabels(a.Key), d.syncedIncarnation(a.Key)
 	known, err := d.mayJoin(a, now)
 	if err != nil || known {
 		return err
@@ -192,12 +192,12 @@ func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) erro
 	if err := d.write(ctx, a, now); err != nil {
 		return fmt.Errorf("cannot join agent %s: %w", a.Key, err)
 	}
-	d.written(a)
+	d.putStored(a)
 	return nil
 }
 
-// written updates the register with a stored row.
-func (d *Directory) written(a store.Agent) {
+// putStored updates the register with a stored row.
+func (d *Directory) putStored(a store.Agent) {
 	d.mu.Lock()
 	d.put(a)
 	d.mu.Unlock()
@@ -223,7 +223,7 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time,
 	d.joining.Lock()
 	defer d.joining.Unlock()
 	a.Replaces = d.predecessor(a)
-	a.Assigned, a.Told = d.assigned(a), d.told(a.Key)
+	a.Assigned, a.SyncedIncarnation = d.assigned(a), d.syncedIncarnation(a.Key)
 	if _, err := d.mayJoin(a, now); err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time,
 		d.mu.Unlock()
 		d.changed(old)
 	}
-	d.written(a)
+	d.putStored(a)
 	return nil
 }
 
@@ -279,7 +279,7 @@ func (d *Directory) unsettled(a store.Agent, now time.Time) bool {
 	if now.Sub(d.started) > AwayAfter {
 		return false
 	}
-	return a.Replaces != "" && d.links[a.Replaces].seen.IsZero()
+	return a.Replaces != "" && d.links[a.Replaces].lastMessage.IsZero()
 }
 
 // Remove removes an agent from the register, after drop has removed it from the store. It returns store.ErrNotFound for
@@ -338,7 +338,7 @@ func (d *Directory) Assign(ctx context.Context, key, id string, now time.Time) e
 	if err := d.agents.ChangeAgent(ctx, a, now); err != nil {
 		return fmt.Errorf("cannot assign an id to agent %s: %w", key, err)
 	}
-	d.written(a)
+	d.putStored(a)
 	return nil
 }
 
@@ -359,7 +359,7 @@ func (d *Directory) Reseal(ctx context.Context, key string, change func(keys str
 	if err := d.agents.ChangeAgent(ctx, a, time.Time{}); err != nil {
 		return err
 	}
-	d.written(a)
+	d.putStored(a)
 	return nil
 }
 
@@ -420,19 +420,19 @@ func (d *Directory) ByKey(key string) (store.Agent, bool) {
 	return a, ok
 }
 
-// Seen records a message from the agent.
-func (d *Directory) Seen(key string, now time.Time) {
+// RecordMessage records a message from the agent.
+func (d *Directory) RecordMessage(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.relinked(key, d.links[key])
-	l.seen, l.lost = now, time.Time{}
+	l.lastMessage, l.lostAt = now, time.Time{}
 	d.links[key] = l
 	d.tell(key, false)
 }
 
-// Lost records that the agent's link is lost. The agent is offline from now on, unless it was presumed offline already,
-// and has to introduce itself again.
-func (d *Directory) Lost(key string, now time.Time) {
+// RecordLinkLost records that the agent's link is lost. The agent is offline from now on, unless it was presumed
+// offline already, and has to introduce itself again.
+func (d *Directory) RecordLinkLost(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l, ok := d.links[key]; ok && !l.vacant(now) {
@@ -446,7 +446,7 @@ func (d *Directory) Introduced(key string, facts Facts, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.links[key]
-	l.introduced, l.facts, l.since, l.lost = true, facts, now, time.Time{}
+	l.introduced, l.facts, l.since, l.lostAt = true, facts, now, time.Time{}
 	d.links[key] = l
 	delete(d.remarks, key)
 	d.tell(key, true)
@@ -489,9 +489,9 @@ func (d *Directory) Presence(key string, now time.Time) Presence {
 	defer d.mu.RUnlock()
 	_, joined := d.byKey[key]
 	p := d.links[key].presence(joined, d.started, now)
-	p.Untold = joined && d.untold(key)
+	p.Untold = joined && d.unsynced(key)
 	if !p.Away && d.displaced(key, now) { // nobody knows whether it was there until then
-		p.Away, p.Since = true, later(p.Since, d.rivals[key].Since)
+		p.Away, p.Since = true, laterOf(p.Since, d.rivals[key].Since)
 	}
 	p.Away = p.Away || p.Untold
 	p.Settling = now.Sub(d.linked) < SettleTime
@@ -531,5 +531,5 @@ func (d *Directory) Count(now time.Time) (known, online int) {
 
 // isOnline reports whether an agent in the register is not away; the caller holds the lock.
 func (d *Directory) isOnline(key string, now time.Time) bool {
-	return !d.untold(key) && !d.displaced(key, now) && !d.links[key].presence(true, d.started, now).Away
+	return !d.unsynced(key) && !d.displaced(key, now) && !d.links[key].presence(true, d.started, now).Away
 }

@@ -47,12 +47,12 @@ func (r *register) ChangeAgent(_ context.Context, a store.Agent, _ time.Time) er
 	return nil
 }
 
-func (r *register) AgentTold(_ context.Context, key, incarnation string) error {
+func (r *register) SetSyncedIncarnation(_ context.Context, key, incarnation string) error {
 	i := slices.IndexFunc(r.agents, func(b store.Agent) bool { return b.Key == key })
 	if i < 0 {
 		return store.ErrNotFound
 	}
-	r.agents[i].Told = incarnation
+	r.agents[i].SyncedIncarnation = incarnation
 	return nil
 }
 
@@ -226,7 +226,7 @@ func TestJoin(t *testing.T) {
 
 func TestJoinUnderATakenName(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", ID: "id", Created: start}}})
-	d.Seen("A", at(time.Second))
+	d.RecordMessage("A", at(time.Second))
 	for _, b := range []store.Agent{{Key: "B", IP: "10.0.0.1"}, {Key: "B", IP: "10.0.0.2", ID: "id"}} {
 		if err := d.Join(t.Context(), b, at(2*time.Second)); !errors.Is(err, fleet.ErrTaken) {
 			t.Errorf("%+v took over from an agent that is online: %v", b, err)
@@ -236,7 +236,7 @@ func TestJoinUnderATakenName(t *testing.T) {
 		t.Errorf("the address leads to %q", a.Key)
 	}
 	// The host was installed anew: its old agent is gone for good.
-	d.Lost("A", at(3*time.Second))
+	d.RecordLinkLost("A", at(3*time.Second))
 	b := store.Agent{Key: "B", IP: "10.0.0.1", ID: "id", Created: at(time.Hour)}
 	if err := d.Join(t.Context(), b, at(4*time.Second)); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestJoinUnderATakenName(t *testing.T) {
 		t.Errorf("the id leads to %q", a.Key)
 	}
 	// A later change of the old one does not take the address along.
-	d.Seen("B", at(5*time.Second))
+	d.RecordMessage("B", at(5*time.Second))
 	if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.7"}, at(6*time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -274,19 +274,19 @@ func TestPresence(t *testing.T) {
 		}
 	}
 	check(5*s, fleet.Presence{Away: true, Vacant: true, Since: start})
-	d.Lost("A", at(6*s)) // never seen: nothing is lost
+	d.RecordLinkLost("A", at(6*s)) // never seen: nothing is lost
 	check(7*s, fleet.Presence{Away: true, Vacant: true, Since: start})
-	d.Seen("A", at(10*s))
+	d.RecordMessage("A", at(10*s))
 	check(23*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s)})
 	check(24*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s), Away: true})
 	check(40*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s), Away: true})
 	check(41*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s), Away: true, Vacant: true})
-	d.Lost("A", at(20*s))
-	d.Lost("A", at(25*s)) // it is lost once
+	d.RecordLinkLost("A", at(20*s))
+	d.RecordLinkLost("A", at(25*s)) // it is lost once
 	check(26*s, fleet.Presence{LastSeen: at(10 * s), Since: at(20 * s), Away: true, Vacant: true})
-	d.Seen("A", at(30*s))
+	d.RecordMessage("A", at(30*s))
 	check(31*s, fleet.Presence{LastSeen: at(30 * s), Since: at(30 * s)})
-	d.Lost("A", at(61*s)) // it has been away for long: that is not news
+	d.RecordLinkLost("A", at(61*s)) // it has been away for long: that is not news
 	check(62*s, fleet.Presence{LastSeen: at(30 * s), Since: at(30 * s), Away: true, Vacant: true})
 
 	if p := d.Presence("B", start); p.Joined || !p.Away {
@@ -302,14 +302,14 @@ func TestIntroduction(t *testing.T) {
 		want bool
 	}{
 		{"at the start", func() {}, false},
-		{"after a report", func() { d.Seen("A", at(1)) }, false},
+		{"after a report", func() { d.RecordMessage("A", at(1)) }, false},
 		{"after a hello", func() { d.Introduced("A", fleet.Facts{}, at(1)) }, true},
-		{"after another report", func() { d.Seen("A", at(2)) }, true},
-		{"after a lost link", func() { d.Lost("A", at(3)) }, false},
-		{"after coming back", func() { d.Seen("A", at(4)) }, false},
+		{"after another report", func() { d.RecordMessage("A", at(2)) }, true},
+		{"after a lost link", func() { d.RecordLinkLost("A", at(3)) }, false},
+		{"after coming back", func() { d.RecordMessage("A", at(4)) }, false},
 		{
 			"after a hello that the loss overtook", func() {
-				d.Lost("A", at(5))
+				d.RecordLinkLost("A", at(5))
 				d.Introduced("A", fleet.Facts{}, at(6))
 			},
 			true,
@@ -329,7 +329,7 @@ func TestIntroduction(t *testing.T) {
 // TestFoundFabric: whoever has just found the fabric knows as little of agents as whoever was just started.
 func TestFoundFabric(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
-	d.Seen("A", at(time.Minute))
+	d.RecordMessage("A", at(time.Minute))
 	d.Linked(at(time.Hour))
 	for after, want := range map[time.Duration]bool{0: false, fleet.SettleTime - 1: false, fleet.SettleTime: true} {
 		if now := at(time.Hour + after); d.Presence("A", now).GivenUp(start, now) != want {
@@ -427,12 +427,12 @@ func TestAssignedIDs(t *testing.T) {
 func TestFactsComeWithTheIntroduction(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{{Key: "A"}}})
 	facts := fleet.Facts{Started: at(1), Place: "here", Policy: "observe only"}
-	d.Seen("A", at(2))
+	d.RecordMessage("A", at(2))
 	d.Introduced("A", facts, at(2))
 	if p := d.Presence("A", at(3)); p.Facts != facts || !p.Linked.Equal(at(2)) {
 		t.Errorf("presence is %+v", p)
 	}
-	d.Lost("A", at(4))
+	d.RecordLinkLost("A", at(4))
 	if p := d.Presence("A", at(5)); p.Facts != facts || !p.Linked.IsZero() {
 		t.Errorf("after a lost link presence is %+v", p)
 	}
@@ -446,7 +446,7 @@ func TestLoad(t *testing.T) {
 	if p := a.Presence("A", at(1)); p.Load != (fleet.Load{}) {
 		t.Errorf("an agent that is away has the load %+v", p.Load)
 	}
-	a.Seen("A", at(time.Second))
+	a.RecordMessage("A", at(time.Second))
 	a.Loaded("A", load)
 	b.Hear(a.News(10))
 	for name, d := range map[string]*fleet.Directory{"its server": a, "another server": b} {
@@ -459,7 +459,7 @@ func TestLoad(t *testing.T) {
 	if p := b.Presence("A", at(3*time.Second)); p.Load != load {
 		t.Errorf("after a word of a new server the load is %+v", p.Load)
 	}
-	a.Lost("A", at(4*time.Second))
+	a.RecordLinkLost("A", at(4*time.Second))
 	if p := a.Presence("A", at(4*time.Second)); p.Load != (fleet.Load{}) {
 		t.Errorf("of an agent that is away the load is %+v", p.Load)
 	}
@@ -484,11 +484,11 @@ func TestTrust(t *testing.T) {
 	d.Trusts("A", "early")
 	join()
 	want("one that was unknown", "")
-	d.Seen("A", at(time.Second))
+	d.RecordMessage("A", at(time.Second))
 	d.Trusts("A", "old")
 	d.Trusts("A", "new")
 	want("one that has taken what is new", "new")
-	d.Lost("A", at(2*time.Second))
+	d.RecordLinkLost("A", at(2*time.Second))
 	want("one that is away", "new")
 	d.Hear([]fleet.LinkReport{{Key: "A", Seen: at(3 * time.Second)}, {Key: "A", Lost: at(4 * time.Second)}})
 	want("one that another server has lost", "new")
@@ -515,19 +515,19 @@ func TestUntold(t *testing.T) {
 		t.Helper()
 		p := d.Presence("A", now)
 		_, online := d.Count(now)
-		if p.Away != want || p.Untold != want || (online == 0) != want || (len(d.Untold()) > 0) != want {
-			t.Errorf("%s: %+v, %d online, untold: %v", when, p, online, d.Untold())
+		if p.Away != want || p.Untold != want || (online == 0) != want || (len(d.UnsyncedAgents()) > 0) != want {
+			t.Errorf("%s: %+v, %d online, untold: %v", when, p, online, d.UnsyncedAgents())
 		}
 	}
 	must(d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1"}, now))
-	d.Seen("A", now)
+	d.RecordMessage("A", now)
 	d.Introduced("A", fleet.Facts{}, now)
 	away("a new agent", false)
 	d.SetIncarnation("two")
 	if d.Introduction("A") {
 		t.Error("it needs no introduction")
 	}
-	d.Seen("A", now)
+	d.RecordMessage("A", now)
 	d.Introduced("A", fleet.Facts{}, now)
 	must(d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Build: "2"}, now))
 	away("after an introduction", true)
@@ -538,7 +538,7 @@ func TestUntold(t *testing.T) {
 		}
 	}
 	ends("after an introduction", false)
-	must(d.Told(t.Context(), "A", "two"))
+	must(d.RecordSynced(t.Context(), "A", "two"))
 	away("after it has told all", false)
 	ends("after it has told all", true)
 	must(d.Load(t.Context()))

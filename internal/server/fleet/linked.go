@@ -29,7 +29,7 @@ func (d *Directory) Compare(all bool, now time.Time, listens func(a store.Agent)
 			continue
 		case is:
 			l.parted, l.unlinked = l.unlinked, time.Time{}
-		case l.seen.After(now): // it has reported meanwhile, perhaps over another link
+		case l.lastMessage.After(now): // it has reported meanwhile, perhaps over another link
 			d.doubtful[key] = true
 			continue
 		default:
@@ -53,7 +53,7 @@ func (d *Directory) toCompare(all bool) (agents []linkedAgent) {
 	defer d.mu.Unlock()
 	d.compared = true
 	take := func(key string) {
-		if l := d.links[key]; !l.seen.IsZero() {
+		if l := d.links[key]; !l.lastMessage.IsZero() {
 			agents = append(agents, linkedAgent{d.byKey[key], !l.unlinked.IsZero()})
 		}
 	}

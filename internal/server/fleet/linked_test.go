@@ -35,8 +35,8 @@ func TestCompare(t *testing.T) {
 		t.Error("it asks about agents that have not reported")
 	}
 	away(0, true, 0) // a subscription proves nothing
-	d.Seen("A", at(s))
-	d.Seen("B", at(s))
+	d.RecordMessage("A", at(s))
+	d.RecordMessage("B", at(s))
 	compare(true, 2*s, 0)
 	away(2*s, false, s)
 
@@ -51,7 +51,7 @@ func TestCompare(t *testing.T) {
 	compare(true, 5*s, 0)
 	away(5*s, true, 4*s)
 
-	d.Seen("A", at(6*s)) // it was on its way
+	d.RecordMessage("A", at(6*s)) // it was on its way
 	away(6*s, false, 6*s)
 	compare(false, 7*s, 1)
 	away(7*s, true, 7*s)
@@ -61,7 +61,7 @@ func TestCompare(t *testing.T) {
 	away(8*s, false, 6*s)
 	delete(listening, "A")
 	compare(true, 9*s, 1)
-	d.Seen("A", at(10*s)) // it is back
+	d.RecordMessage("A", at(10*s)) // it is back
 	listening["A"] = true
 	asked = 0
 	compare(false, 11*s, 0)
@@ -94,7 +94,7 @@ func TestAbsence(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
 			d.InTurn("A", "one", 1)
-			d.Seen("A", at(s))
+			d.RecordMessage("A", at(s))
 			if tt.gone > 0 {
 				d.Compare(true, at(tt.gone), func(store.Agent) bool { return false })
 			}
@@ -102,14 +102,14 @@ func TestAbsence(t *testing.T) {
 				d.Compare(true, at(tt.back), func(store.Agent) bool { return true })
 			}
 			if tt.lost > 0 {
-				d.Lost("A", at(tt.lost))
+				d.RecordLinkLost("A", at(tt.lost))
 			}
 			a, _ := d.Absence("A", "two", at(tt.reports))
 			if !a.Since.Equal(at(tt.since)) || a.Until.Sub(a.Since) != tt.absence {
 				t.Errorf("absent since %v for %v, want %v for %v", a.Since.Sub(start), a.Until.Sub(a.Since), tt.since,
 					tt.absence)
 			}
-			d.Seen("A", at(tt.reports))
+			d.RecordMessage("A", at(tt.reports))
 			if a, gap := d.Absence("A", "", at(tt.reports+s)); gap && a.Until.After(a.Since) {
 				t.Errorf("it is absent after its report: %+v", a)
 			}
@@ -120,10 +120,10 @@ func TestAbsence(t *testing.T) {
 // TestCompareOvertaken: a report that arrives while the server looks counts, and the next look decides.
 func TestCompareOvertaken(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
-	d.Seen("A", at(time.Second))
+	d.RecordMessage("A", at(time.Second))
 	gone := func(store.Agent) bool { return false }
 	found := d.Compare(true, at(2*time.Second), func(store.Agent) bool {
-		d.Seen("A", at(3*time.Second))
+		d.RecordMessage("A", at(3*time.Second))
 		return false
 	})
 	if p := d.Presence("A", at(3*time.Second)); found != 0 || p.Away {
@@ -139,7 +139,7 @@ func TestCompareOvertaken(t *testing.T) {
 func TestCompareIsNotShared(t *testing.T) {
 	a, b, _ := pair(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
 	gone := func(store.Agent) bool { return false }
-	a.Seen("A", at(time.Second))
+	a.RecordMessage("A", at(time.Second))
 	b.Hear(a.News(10))
 	if a.Compare(true, at(2*time.Second), gone) != 1 {
 		t.Fatal("the loss of the link is not noticed")
@@ -148,7 +148,7 @@ func TestCompareIsNotShared(t *testing.T) {
 	if len(a.News(10)) != 0 || b.Presence("A", at(3*time.Second)).Away {
 		t.Error("the loss is told to another server")
 	}
-	b.Seen("A", at(4*time.Second))
+	b.RecordMessage("A", at(4*time.Second))
 	a.Hear(b.News(10))
 	if a.Presence("A", at(5*time.Second)).Away {
 		t.Error("a report to another server counts for nothing")
@@ -171,7 +171,7 @@ func TestBeat(t *testing.T) {
 	compare := func(now time.Duration) { d.Compare(true, at(now), func(store.Agent) bool { return linked }) }
 	beat := func(now, want time.Duration) {
 		t.Helper()
-		d.Seen("A", at(now))
+		d.RecordMessage("A", at(now))
 		if got := d.Beat("A", at(now)); got != want || d.Rare("A") != (want > 0) {
 			t.Errorf("after %v: %v, want %v", now, got, want)
 		}
@@ -203,7 +203,7 @@ func TestBeat(t *testing.T) {
 	}
 	linked = true
 	compare(5 * m)
-	d.Seen("A", at(5*m))
+	d.RecordMessage("A", at(5*m))
 	d.Introduced("A", fleet.Facts{Place: "a"}, at(5*m))
 	beat(5*m+s, 0) // the link is new
 	away(5*m+15*s, true, false)
@@ -223,7 +223,7 @@ func TestBeatIsHeardElsewhere(t *testing.T) {
 	a, b, _ := pair(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
 	a.Introduced("A", fleet.Facts{}, at(0))
 	a.Compare(true, at(0), nil)
-	a.Seen("A", at(3*time.Minute))
+	a.RecordMessage("A", at(3*time.Minute))
 	a.Beat("A", at(3*time.Minute))
 	a.Trusts("A", "digest")
 	b.Hear(a.News(10))
@@ -288,10 +288,10 @@ func TestAwaySince(t *testing.T) {
 			}
 			tell := func() { b.Hear(a.News(10)) }
 			a.InTurn("A", "one", 1)
-			tt.do(func(after time.Duration) { a.Seen("A", at(after)); tell() }, compare(false), compare(true),
+			tt.do(func(after time.Duration) { a.RecordMessage("A", at(after)); tell() }, compare(false), compare(true),
 				func(after time.Duration) {
-					b.Lost("A", at(after+s)) // another server finds it out later
-					a.Lost("A", at(after))
+					b.RecordLinkLost("A", at(after+s)) // another server finds it out later
+					a.RecordLinkLost("A", at(after))
 					tell()
 					a.Hear(b.News(10))
 				})
@@ -304,7 +304,7 @@ func TestAwaySince(t *testing.T) {
 			if p := b.Presence("A", at(65*s)); !p.Away || p.Since.After(at(tt.since)) {
 				t.Errorf("another server shows it away %t since %v, want %v", p.Away, p.Since.Sub(start), tt.since)
 			}
-			a.Seen("A", at(70*s))
+			a.RecordMessage("A", at(70*s))
 			if p := a.Presence("A", at(70*s)); p.Away || !p.Since.Equal(at(70*s)) {
 				t.Errorf("after its return: away %t since %v", p.Away, p.Since.Sub(start))
 			}

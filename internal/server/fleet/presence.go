@@ -92,7 +92,7 @@ func (p Presence) GivenUp(asked, now time.Time) bool {
 
 // agentLink is the stored state of an agent's link.
 type agentLink struct {
-	seen, lost time.Time
+	lastMessage, lostAt time.Time
 	// unlinked is when this server found no subscription of the agent at its broker; zero while there is one. Other
 	// servers find that out by themselves.
 	unlinked time.Time
@@ -124,29 +124,29 @@ func (l agentLink) silence() time.Duration {
 
 // vacant reports whether the loss of the link is certain.
 func (l agentLink) vacant(now time.Time) bool {
-	return l.seen.IsZero() || !l.lost.IsZero() || now.Sub(l.seen) > l.silence()+AwayAfter-silentAfter ||
+	return l.lastMessage.IsZero() || !l.lostAt.IsZero() || now.Sub(l.lastMessage) > l.silence()+AwayAfter-silentAfter ||
 		!l.unlinked.IsZero() && now.Sub(l.unlinked) > AwayAfter
 }
 
 // awayFrom returns since when an agent has been away that is known to be away at a time: its absence may have begun
 // before, but not before its last message.
 func (l agentLink) awayFrom(known time.Time) time.Time {
-	if !l.lost.IsZero() && !l.lost.Before(l.seen) {
-		return earlier(l.lost, known)
+	if !l.lostAt.IsZero() && !l.lostAt.Before(l.lastMessage) {
+		return earlier(l.lostAt, known)
 	}
-	if !l.unlinked.IsZero() && !l.unlinked.Before(l.seen) {
+	if !l.unlinked.IsZero() && !l.unlinked.Before(l.lastMessage) {
 		known = earlier(l.unlinked, known)
 	}
-	if known.Sub(l.seen) > l.silence() {
-		return l.seen
+	if known.Sub(l.lastMessage) > l.silence() {
+		return l.lastMessage
 	}
-	return later(l.seen, known)
+	return laterOf(l.lastMessage, known)
 }
 
 // lose returns the link after a disconnection that is known at a time.
 func (l agentLink) lose(at time.Time) agentLink {
 	return agentLink{
-		seen: l.seen, lost: l.awayFrom(at), unlinked: l.unlinked, facts: l.facts, ahead: l.ahead, trust: l.trust,
+		lastMessage: l.lastMessage, lostAt: l.awayFrom(at), unlinked: l.unlinked, facts: l.facts, ahead: l.ahead, trust: l.trust,
 		session: l.session, number: l.number,
 	}
 }
@@ -177,19 +177,19 @@ func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	l := d.links[key]
-	if l.seen.IsZero() {
+	if l.lastMessage.IsZero() {
 		return a, false
 	}
-	a = store.Absence{Agent: key, Since: l.seen}
+	a = store.Absence{Agent: key, Since: l.lastMessage}
 	silence := l.silence()
-	if known := later(later(l.lost, l.unlinked), l.parted); !known.IsZero() {
+	if known := laterOf(laterOf(l.lostAt, l.unlinked), l.parted); !known.IsZero() {
 		a.Since, silence = l.awayFrom(known), returnTime
 	}
 	if a.Until = a.Since; now.Sub(a.Since) > silence {
 		a.Until = now
 	}
-	if session != l.session && !d.untold(key) { // a restored database does not know the run that has ended
-		a.Alive = l.seen.Add(l.ahead)
+	if session != l.session && !d.unsynced(key) { // a restored database does not know the run that has ended
+		a.Alive = l.lastMessage.Add(l.ahead)
 	}
 	return a, a.Until.After(a.Since) || !a.Alive.IsZero()
 }
@@ -197,18 +197,18 @@ func (d *Directory) Absence(key, session string, now time.Time) (a store.Absence
 // presence returns the state of a link at one moment. started is the start of the server.
 func (l agentLink) presence(joined bool, started, now time.Time) Presence {
 	p := Presence{
-		Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust,
+		Joined: joined, LastSeen: l.lastMessage, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust,
 		Ahead: l.ahead,
 	}
-	last := l.seen
-	if known := later(l.lost, l.unlinked); !known.IsZero() {
+	last := l.lastMessage
+	if known := laterOf(l.lostAt, l.unlinked); !known.IsZero() {
 		last = l.awayFrom(known)
 	}
 	if last.After(started) {
 		p.Since = last
 	}
-	gone := l.seen.IsZero() || !l.lost.IsZero()
-	p.Away = gone || !l.unlinked.IsZero() || now.Sub(l.seen) > l.silence()
+	gone := l.lastMessage.IsZero() || !l.lostAt.IsZero()
+	p.Away = gone || !l.unlinked.IsZero() || now.Sub(l.lastMessage) > l.silence()
 	p.Vacant = l.vacant(now)
 	if !p.Away {
 		p.Load = l.load

@@ -35,7 +35,7 @@ func (r Rival) merge(other Rival) Rival {
 		return r
 	}
 	r.Since = earlier(r.Since, other.Since)
-	r.Proven = later(r.Proven, other.Proven)
+	r.Proven = laterOf(r.Proven, other.Proven)
 	return r
 }
 
@@ -46,7 +46,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

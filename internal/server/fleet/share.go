@@ -112,7 +112,7 @@ func (d *Directory) Hear(words []LinkReport) {
 			continue
 		}
 		l := d.links[w.Key]
-		news := w.Seen.After(l.seen)
+		news := w.Seen.After(l.lastMessage)
 		if l = l.merge(w); news {
 			l = d.relinked(w.Key, l)
 		}
@@ -183,7 +183,7 @@ func (d *Directory) Shift(by time.Duration) {
 	d.started, d.linked = d.started.Add(by), d.linked.Add(by)
 	for _, links := range []map[string]agentLink{d.links, d.early} {
 		for key, l := range links {
-			for _, t := range []*time.Time{&l.seen, &l.lost, &l.unlinked, &l.parted, &l.since} {
+			for _, t := range []*time.Time{&l.lastMessage, &l.lostAt, &l.unlinked, &l.parted, &l.since} {
 				if !t.IsZero() {
 					*t = t.Add(by)
 				}
@@ -241,15 +241,15 @@ func (d *Directory) tell(key string, met bool) {
 
 func (l agentLink) report(key string, rival Rival) LinkReport {
 	return LinkReport{
-		Key: key, Seen: l.seen, Lost: l.lost, Introduced: l.introduced, Since: l.since, Facts: l.facts,
+		Key: key, Seen: l.lastMessage, Lost: l.lostAt, Introduced: l.introduced, Since: l.since, Facts: l.facts,
 		Rival: rival, Load: l.load, Rare: l.rare, Trust: l.trust,
 	}
 }
 
 // merge combines the states of a link on this server and on another.
 func (l agentLink) merge(w LinkReport) agentLink {
-	if w.Seen.After(l.seen) {
-		l.seen, l.rare = w.Seen, w.Rare
+	if w.Seen.After(l.lastMessage) {
+		l.lastMessage, l.rare = w.Seen, w.Rare
 		if w.Trust != "" {
 			l.trust = w.Trust
 		}
@@ -257,14 +257,14 @@ func (l agentLink) merge(w LinkReport) agentLink {
 			l.load = w.Load
 		}
 	}
-	if !w.Lost.IsZero() && !w.Lost.Before(l.seen) && !w.Lost.Equal(l.lost) {
+	if !w.Lost.IsZero() && !w.Lost.Before(l.lastMessage) && !w.Lost.Equal(l.lostAt) {
 		l = l.lose(w.Lost)
 	}
-	if w.Introduced && w.Since.After(l.since) && !w.Since.Before(l.lost) {
+	if w.Introduced && w.Since.After(l.since) && !w.Since.Before(l.lostAt) {
 		l.introduced, l.since, l.facts = true, w.Since, w.Facts
 	}
-	if l.seen.After(l.lost) {
-		l.lost = time.Time{}
+	if l.lastMessage.After(l.lostAt) {
+		l.lostAt = time.Time{}
 	}
 	return l
 }

@@ -34,7 +34,7 @@ func TestPresenceIsHeardElsewhere(t *testing.T) {
 			t.Errorf("after %v it is away: %t", now, got)
 		}
 	}
-	a.Seen("A", at(10*s))
+	a.RecordMessage("A", at(10*s))
 	a.Introduced("A", fleet.Facts{Policy: "linux"}, at(10*s))
 	tell()
 	if len(a.News(10)) != 0 {
@@ -47,13 +47,13 @@ func TestPresenceIsHeardElsewhere(t *testing.T) {
 	if len(b.News(10)) != 0 {
 		t.Error("what was heard from others is told to them")
 	}
-	a.Lost("A", at(21*s))
+	a.RecordLinkLost("A", at(21*s))
 	tell()
 	away(22*s, true)
 	if b.Introduction("A") {
 		t.Error("an agent whose link was lost need not introduce itself")
 	}
-	b.Seen("A", at(25*s)) // it came back, by the other server
+	b.RecordMessage("A", at(25*s)) // it came back, by the other server
 	b.Introduced("A", fleet.Facts{Policy: "linux"}, at(25*s))
 	a.Hear(b.News(10))
 	tell()
@@ -108,10 +108,10 @@ func TestAnIntroductionAheadOfItsRow(t *testing.T) {
 			if err := a.Join(t.Context(), store.Agent{Key: "B", IP: "10.0.0.2", Created: start}, at(9*s)); err != nil {
 				t.Fatal(err)
 			}
-			a.Seen("B", at(10*s))
+			a.RecordMessage("B", at(10*s))
 			a.Introduced("B", fleet.Facts{Place: "its own"}, at(10*s))
 			b.Hear(a.News(10))
-			a.Seen("B", at(11*s))
+			a.RecordMessage("B", at(11*s))
 			b.Hear(a.News(10))
 			if b.Introduction("B") || len(b.Links("", 10)) != 0 {
 				t.Fatal("a link is known before the row")
@@ -155,7 +155,7 @@ func TestLinksArePaged(t *testing.T) {
 	}
 	a, _, _ := pair(t, r)
 	for _, agent := range r.agents {
-		a.Seen(agent.Key, at(time.Second))
+		a.RecordMessage(agent.Key, at(time.Second))
 	}
 	got, after := "", ""
 	for words := a.Links(after, 2); len(words) > 0; words = a.Links(after, 2) {
@@ -254,9 +254,9 @@ func TestRefreshKeepsNames(t *testing.T) {
 // TestAClockThatIsSet: what was heard keeps its distance to the present.
 func TestAClockThatIsSet(t *testing.T) {
 	a, _, _ := pair(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}, {Key: "B", IP: "10.0.0.2"}}})
-	a.Seen("A", at(time.Minute))
-	a.Seen("B", at(time.Minute))
-	a.Lost("B", at(time.Minute))
+	a.RecordMessage("A", at(time.Minute))
+	a.RecordMessage("B", at(time.Minute))
+	a.RecordLinkLost("B", at(time.Minute))
 	a.Shift(time.Hour)
 	now := at(time.Hour + time.Minute + 3*time.Second)
 	if p := a.Presence("A", now); p.Away || !p.LastSeen.Equal(at(time.Hour+time.Minute)) {
@@ -275,7 +275,7 @@ func TestClocksOfHosts(t *testing.T) {
 			{Key: "C", IP: "10.0.0.3"},
 		}})
 	for key, ahead := range map[string]time.Duration{"A": -time.Hour, "B": 40 * time.Second, "C": time.Second} {
-		a.Seen(key, at(time.Minute))
+		a.RecordMessage(key, at(time.Minute))
 		a.Clock(key, ahead)
 	}
 	a.Clock("stranger", time.Hour)
@@ -283,7 +283,7 @@ func TestClocksOfHosts(t *testing.T) {
 		t.Errorf("%d clocks are off, the worst by %v", n, worst)
 	}
 	a.Clock("A", 0)
-	a.Lost("B", at(time.Minute))
+	a.RecordLinkLost("B", at(time.Minute))
 	if n, _ := a.Unsteady(at(time.Minute), 30*time.Second); n != 0 {
 		t.Errorf("%d clocks are off", n)
 	}

@@ -50,8 +50,8 @@ type Teller struct {
 	// has been connected again.
 	away map[string]bool
 	back map[string]time.Time
-	// known is since when this teller has seen an agent in the register.
-	known map[string]time.Time
+	// memberSince is since when this teller has seen an agent in the register.
+	memberSince map[string]time.Time
 }
 
 // NewTeller returns a teller.
@@ -59,7 +59,7 @@ func NewTeller(c TellerConfig) *Teller { return &Teller{TellerConfig: c} }
 
 // Run tells until ctx ends.
 func (t *Teller) Run(ctx context.Context) error {
-	t.away, t.back, t.known = nil, map[string]time.Time{}, nil // another server may have told since
+	t.away, t.back, t.memberSince = nil, map[string]time.Time{}, nil // another server may have told since
 	for ctx.Err() == nil {
 		if err := t.Look(ctx); err != nil && ctx.Err() == nil {
 			t.Log.WarnContext(ctx, "cannot tell which hosts are away", "error", err)
@@ -79,17 +79,17 @@ func (t *Teller) Look(ctx context.Context) error {
 	now, known := t.Now(), map[string]time.Time{}
 	for a := range t.Directory.After(Place{}) {
 		p := t.Directory.Presence(a.Key, now)
-		if known[a.Key] = t.known[a.Key]; known[a.Key].IsZero() {
+		if known[a.Key] = t.memberSince[a.Key]; known[a.Key].IsZero() {
 			known[a.Key] = now
 		}
 		if p.LastSeen.IsZero() { // it may have joined, or joined again, a moment ago
-			p.Since = later(p.Since, known[a.Key])
+			p.Since = laterOf(p.Since, known[a.Key])
 		}
 		if err := t.tellPresence(ctx, a.Key, p, now); err != nil {
 			return err
 		}
 	}
-	t.known = known
+	t.memberSince = known
 	gone := func(key string, away bool) bool { return away && known[key].IsZero() }
 	for key, away := range t.away {
 		if gone(key, away) { // it was removed, or another agent has got its events

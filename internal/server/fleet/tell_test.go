@@ -69,33 +69,33 @@ func TestAbsencesAreTold(t *testing.T) {
 	}
 	look(10 * time.Second)
 	const away, back = "host-away 2026-11-20T13:01:00Z", "host-back 2026-11-20T13:05:00Z"
-	d.Seen("k", at(time.Minute))
-	d.Lost("k", at(time.Minute))
+	d.RecordMessage("k", at(time.Minute))
+	d.RecordLinkLost("k", at(time.Minute))
 	look(2*time.Minute - time.Second)
 	look(2*time.Minute, away)
 	look(4*time.Minute, away)
 	teller = tellers() // another server
 	look(4*time.Minute, away)
 	for i := range 10 { // it flaps
-		d.Seen("k", at(4*time.Minute+time.Duration(2*i)*time.Second))
+		d.RecordMessage("k", at(4*time.Minute+time.Duration(2*i)*time.Second))
 		look(4*time.Minute+time.Duration(2*i)*time.Second, away)
-		d.Lost("k", at(4*time.Minute+time.Duration(2*i+1)*time.Second))
+		d.RecordLinkLost("k", at(4*time.Minute+time.Duration(2*i+1)*time.Second))
 		look(4*time.Minute+time.Duration(2*i+1)*time.Second, away)
 	}
 	for s := 0; s < 60; s += 10 {
-		d.Seen("k", at(5*time.Minute+time.Duration(s)*time.Second))
+		d.RecordMessage("k", at(5*time.Minute+time.Duration(s)*time.Second))
 		look(5*time.Minute+time.Duration(s)*time.Second, away)
 	}
-	d.Seen("k", at(6*time.Minute))
+	d.RecordMessage("k", at(6*time.Minute))
 	look(6*time.Minute, away, back)
-	d.Lost("k", at(6*time.Minute+time.Second))
+	d.RecordLinkLost("k", at(6*time.Minute+time.Second))
 	look(6*time.Minute+2*time.Second, away, back)
-	d.Seen("k", at(6*time.Minute+3*time.Second))
+	d.RecordMessage("k", at(6*time.Minute+3*time.Second))
 	look(6*time.Minute+4*time.Second, away, back)
 }
 
-// TestARemovedHostIsNotAway: a host that was removed while it was away, and joins again, is told anew. So is the return of
-// a host that has got the events of the one that it replaces.
+// TestARemovedHostIsNotAway: a host that was removed while it was away, and joins again, is told anew. So is the return
+// of a host that has got the events of the one that it replaces.
 func TestARemovedHostIsNotAway(t *testing.T) {
 	reg, events := &register{agents: []store.Agent{{Key: "k", IP: "10.0.0.1"}}}, &told{}
 	d := fleet.New(reg, start)
@@ -119,8 +119,8 @@ func TestARemovedHostIsNotAway(t *testing.T) {
 		}
 	}
 	look(0, "")
-	d.Seen("k", at(time.Second))
-	d.Lost("k", at(time.Second))
+	d.RecordMessage("k", at(time.Second))
+	d.RecordLinkLost("k", at(time.Second))
 	look(2*time.Minute, "k host-away, ")
 	events.events = append(events.events, store.StoredEvent{Agent: "k", Event: process.Event{Kind: process.EventHostRemoved}})
 	reg.agents = nil
@@ -133,9 +133,9 @@ func TestARemovedHostIsNotAway(t *testing.T) {
 	}
 	reg.agents = []store.Agent{{Key: "new", IP: "10.0.0.1"}}
 	look(7*time.Minute, "new host-away, new host-removed, new host-away, ")
-	d.Seen("new", at(8*time.Minute))
+	d.RecordMessage("new", at(8*time.Minute))
 	look(8*time.Minute, "new host-away, new host-removed, new host-away, ")
-	d.Seen("new", at(9*time.Minute))
+	d.RecordMessage("new", at(9*time.Minute))
 	look(9*time.Minute, "new host-away, new host-removed, new host-away, new host-back, ")
 }
 

@@ -173,7 +173,7 @@ func (s *server) upgradeAgent(ctx context.Context, u gse.Upgrade) (bool, error) 
 	return err == nil, err
 }
 
-// absent returns the outcome of a request to an unknown agent.
-func absent() *process.Outcome {
+// unknownAgent returns the outcome of a request to an unknown agent.
+func unknownAgent() *process.Outcome {
 	return &process.Outcome{Fault: process.AgentUnavailable, Text: absentText}
 }

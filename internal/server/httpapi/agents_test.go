@@ -166,7 +166,7 @@ func TestUpgradeToAgentID(t *testing.T) {
 	}
 	for _, target := range w.tasks[task].Requests[0].Targets {
 		if target.Agent != "UAGENT2" {
-			t.Errorf("%s reaches %q", target.Asked, target.Agent)
+			t.Errorf("%s reaches %q", target.Spelling, target.Agent)
 		}
 	}
 	if success, failed = upgrade(`{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "0:10.0.0.1"}`); len(
@@ -219,7 +219,7 @@ func TestGroups(t *testing.T) {
 	}
 	want := []store.Request{{
 		Op: process.SetGroups, Process: process.ID{Namespace: "gse"},
-		Targets: []store.Target{{Key: "1:2:10.0.0.1:gse", Asked: "1:10.0.0.1", Agent: "UAGENT1"}},
+		Targets: []store.Target{{Key: "1:2:10.0.0.1:gse", Spelling: "1:10.0.0.1", Agent: "UAGENT1"}},
 	}}
 	if diff := cmp.Diff(want, w.onlyTask().Requests); diff != "" {
 		t.Errorf("sent (-want +got): %s", diff)

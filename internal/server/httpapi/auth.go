@@ -40,8 +40,8 @@ func (c *credentials) read(object []byte) error {
 	})
 }
 
-// given returns the credentials to check.
-func (c *credentials) given() gate.Credentials {
+// toGate returns the credentials to check.
+func (c *credentials) toGate() gate.Credentials {
 	return gate.Credentials{
 		AppCode:     first(c.AppCode, c.AppCode1),
 		AppSecret:   first(c.AppSecret, c.AppSecret1),
@@ -85,7 +85,7 @@ func (s *server) headCredentials(r *http.Request, c *call) (creds gate.Credentia
 	if err := read.read([]byte(text)); err != nil || !strings.HasPrefix(strings.TrimLeft(text, " \t"), "{") {
 		return creds, true, refusef(badHeader, "request header X-Bkapi-Authorization is not a JSON object")
 	}
-	return read.given(), true, nil
+	return read.toGate(), true, nil
 }
 
 // fromTrustedGateway reports whether the peer itself is a trusted gateway. It ignores forwarding headers.
@@ -110,7 +110,7 @@ func paramCredentials(params []byte, query url.Values) (gate.Credentials, error)
 			return gate.Credentials{}, wrongFormat(err)
 		}
 	}
-	return c.given(), nil
+	return c.toGate(), nil
 }
 
 // authenticate identifies the caller, checks its limits, and stores the principal in the call.

@@ -186,11 +186,11 @@ func (w *world) TaskItems(_ context.Context, id, app string, fn func(store.ItemV
 	shown := 0
 	for _, r := range t.Requests {
 		for _, target := range r.Targets {
-			v := store.ItemView{Key: target.Key, Asked: target.Asked, Op: r.Op, Process: r.Process}
+			v := store.ItemView{Key: target.Key, Spelling: target.Spelling, Op: r.Op, Process: r.Process}
 			if agent, ok := w.ByKey(target.Agent); ok {
 				v.Cloud, v.IP, v.AgentID = agent.Cloud, agent.IP, agent.ID
 			}
-			if spec := cmp.Or(r.Spec, r.Stored); spec != nil {
+			if spec := cmp.Or(r.Spec, r.ReportedSpec); spec != nil {
 				v.ProcName, v.SetupPath = spec.Identity.ProcName, spec.Identity.SetupPath
 				v.FuncID, v.InstanceID = spec.FuncID, spec.InstanceID
 			}
@@ -349,7 +349,7 @@ func (w *world) PutAudit(_ context.Context, rows ...store.AuditRow) error {
 	return nil
 }
 
-func (w *world) ListWaiting(context.Context, store.WaitingFilter, int) ([]store.Waiting, error) {
+func (w *world) ListOpenItems(context.Context, store.OpenItemFilter, int) ([]store.OpenItem, error) {
 	return nil, nil
 }
 

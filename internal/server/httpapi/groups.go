@@ -34,7 +34,7 @@ func (s *server) setGroups(ctx context.Context, c *call) (payload, error) {
 			return nil, failure("store the groups", err)
 		}
 	}
-	return s.settled(ctx, c, ops, setting.Groups)
+	return s.submitAndWait(ctx, c, ops, setting.Groups)
 }
 
 // getGroups answers get_process_group_info: a row for each group of each host, and no row for a host without groups.

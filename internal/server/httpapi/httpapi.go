@@ -38,7 +38,7 @@ type Repeats interface {
 type Observations interface {
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
 	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []store.Observed, total int, err error)
-	ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error)
+	ListOpenItems(ctx context.Context, f store.OpenItemFilter, limit int) ([]store.OpenItem, error)
 }
 
 // Groups stores the process groups that hosts should have, and returns the usage of their processes.

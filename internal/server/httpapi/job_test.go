@@ -45,7 +45,7 @@ func TestJobDocumentsOwnExamples(t *testing.T) {
 			Policy:  root,
 			Contact: "root",
 		},
-		Targets: []store.Target{{Key: "/usr/local/xxx/gseagent:0:10.0.0.1", Asked: "0:10.0.0.1", Agent: "UAGENT2"}},
+		Targets: []store.Target{{Key: "/usr/local/xxx/gseagent:0:10.0.0.1", Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
 	}
 	manage := store.Request{
 		Op:      process.Host,
@@ -67,7 +67,7 @@ func TestJobDocumentsOwnExamples(t *testing.T) {
 			},
 			Contact: "root",
 		},
-		Targets: []store.Target{{Key: "key_test:0:10.0.0.1", Asked: "0:10.0.0.1", Agent: "UAGENT2"}},
+		Targets: []store.Target{{Key: "key_test:0:10.0.0.1", Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
 	}
 	for _, tt := range []struct {
 		name, path, body string

@@ -21,7 +21,7 @@ func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Ta
 	}
 	free := *r
 	free.Targets = nil
-	bound := store.Request{Op: r.Op, Process: r.Process, Stored: r.Spec}
+	bound := store.Request{Op: r.Op, Process: r.Process, ReportedSpec: r.Spec}
 	var hosts []access.Host
 	var agents []string
 	for i, t := range r.Targets {

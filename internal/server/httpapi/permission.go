@@ -88,7 +88,7 @@ func (c *call) mayReadNamespace(namespace string) error {
 // viewHost returns the host of an item, for the check of rights.
 func (s *server) viewHost(v store.ItemView) access.Host {
 	if v.IP == "" { // no agent had the name that the caller gave
-		return rightsHost(gse.Target{AgentID: v.Asked}, store.Agent{}, false)
+		return rightsHost(gse.Target{AgentID: v.Spelling}, store.Agent{}, false)
 	}
 	if agent, found := s.Directory.Lookup(v.Cloud, v.IP); found {
 		return rightsHost(gse.Target{}, agent, true)

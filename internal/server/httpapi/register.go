@@ -21,14 +21,14 @@ func (s *server) registering(op process.Op) endpoint {
 		if err != nil {
 			return nil, badParameters(err)
 		}
-		return s.settled(ctx, c, ops)
+		return s.submitAndWait(ctx, c, ops)
 	}
 }
 
-// settled submits operations, waits for their results and replies with them. A key without a result in time has code
-// 115, which tells the caller to repeat the call. The repeat returns the results of the running operations, and
+// submitAndWait submits operations, waits for their results and replies with them. A key without a result in time has
+// code 115, which tells the caller to repeat the call. The repeat returns the results of the running operations, and
 // executes nothing twice.
-func (s *server) settled(ctx context.Context, c *call, ops []gse.Operation, more ...any) (payload, error) {
+func (s *server) submitAndWait(ctx context.Context, c *call, ops []gse.Operation, more ...any) (payload, error) {
 	matter, what, err := repeatOf(c, ops, more)
 	if err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ func TestTheStoredSpecCountsAsNone(t *testing.T) {
 		var data map[string]string
 		w.limited(esbGSE+"operate_proc/", operation(op, "ns", `["0:10.0.0.1"]`)).ok(t, &data)
 		r := w.onlyTask().Requests
-		if len(r) != 1 || r[0].Spec != nil || r[0].Stored == nil || len(r[0].Targets) != 1 {
+		if len(r) != 1 || r[0].Spec != nil || r[0].ReportedSpec == nil || len(r[0].Targets) != 1 {
 			t.Errorf("operation %d is sent as %+v", op, r)
 		}
 		clear(w.tasks)

@@ -16,17 +16,17 @@ const (
 
 // paths indexes the table by the ends of paths.
 type paths struct {
-	// named holds the routes by the last part of a path: one route, or one of each dialect.
-	named map[string][]*route
+	// byName holds the routes by the last part of a path: one route, or one of each dialect.
+	byName map[string][]*route
 	// direct holds the routes of the backends' paths, by path and method.
 	direct map[string]map[string]*route
 }
 
 func index(table []route) paths {
-	p := paths{named: map[string][]*route{}, direct: map[string]map[string]*route{}}
+	p := paths{byName: map[string][]*route{}, direct: map[string]map[string]*route{}}
 	for i := range table {
 		r := &table[i]
-		p.named[r.name] = append(p.named[r.name], r)
+		p.byName[r.name] = append(p.byName[r.name], r)
 		for _, d := range r.direct {
 			method, path, _ := strings.Cut(d, " ")
 			if p.direct[path] == nil {
@@ -109,7 +109,7 @@ func (p paths) backend(method, path string) match {
 // decides, or else the endpoint's name.
 func (p paths) anywhere(before []string, name string) match {
 	m := match{family: gateway, methods: namedMethods()}
-	rows := p.named[name]
+	rows := p.byName[name]
 	if len(rows) == 0 {
 		return m
 	}
@@ -139,7 +139,7 @@ func (p paths) anywhere(before []string, name string) match {
 }
 
 func (p paths) find(name string, d dialect) *route {
-	for _, r := range p.named[name] {
+	for _, r := range p.byName[name] {
 		if r.dialect == d {
 			return r
 		}

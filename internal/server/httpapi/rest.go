@@ -21,7 +21,7 @@ func drainBody(h http.Handler) http.Handler {
 		if r.ContentLength != 0 && control.EnableFullDuplex() == nil {
 			r.Body = body
 			h.ServeHTTP(w, r)
-			body.rest(control, r.Header.Get("Expect") != "")
+			body.drainAfterReply(control, r.Header.Get("Expect") != "")
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -42,8 +42,9 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// rest sends the answer and continues to read. A caller that expects a 100 Continue and got none sends no body.
-func (b *trackedBody) rest(control *http.ResponseController, asks bool) {
+// drainAfterReply sends the answer and continues to read. A caller that expects a 100 Continue and got none sends no
+// body.
+func (b *trackedBody) drainAfterReply(control *http.ResponseController, asks bool) {
 	if b.ended || asks && !b.begun || control.Flush() != nil {
 		return
 	}

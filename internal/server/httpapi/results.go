@@ -123,7 +123,7 @@ func memberWriter(c *call, w *jsonWriter, entry func(gse.Item) gse.Entry) func(v
 	return func(v *store.ItemView) error {
 		c.Audit.Targets++
 		it := gse.Item{
-			Asked: v.Asked, IP: v.IP,
+			Asked: v.Spelling, IP: v.IP,
 			Op: v.Op, Process: v.Process,
 			ProcName: v.ProcName, SetupPath: v.SetupPath, FuncID: v.FuncID, InstanceID: v.InstanceID,
 		}
@@ -171,16 +171,16 @@ const firstHeld = 1 << 20
 // firstWriter holds what is written first. It sends that, and all that follows at once, when there is more than
 // firstHeld or when send is called. It calls late before it sends anything.
 type firstWriter struct {
-	held bytes.Buffer
-	sent bool
-	out  io.Writer
-	late func()
+	buffer bytes.Buffer
+	sent   bool
+	out    io.Writer
+	late   func()
 }
 
 // Write implements io.Writer.
 func (f *firstWriter) Write(p []byte) (int, error) {
-	if !f.sent && f.held.Len()+len(p) <= firstHeld {
-		return f.held.Write(p)
+	if !f.sent && f.buffer.Len()+len(p) <= firstHeld {
+		return f.buffer.Write(p)
 	}
 	if err := f.send(); err != nil {
 		return 0, err
@@ -194,7 +194,7 @@ func (f *firstWriter) send() error {
 	}
 	f.late()
 	f.sent = true
-	_, err := f.held.WriteTo(f.out)
-	f.held = bytes.Buffer{}
+	_, err := f.buffer.WriteTo(f.out)
+	f.buffer = bytes.Buffer{}
 	return err
 }

@@ -73,26 +73,26 @@ type statusRows struct {
 	targetIndex
 	s *server
 	q gse.StatusQuery
-	// waiting describes the unfinished operations, by agent key; nil until it is needed.
-	waiting map[string]string
+	// openItems describes the unfinished operations, by agent key; nil until it is needed.
+	openItems map[string]string
 }
 
 // whyUnknown explains a process that an agent has not reported: its first operation may be running.
 func (r *statusRows) whyUnknown(ctx context.Context, agent string) string {
-	if r.waiting == nil {
-		r.waiting = map[string]string{}
-		list, err := r.s.Observations.ListWaiting(ctx, store.WaitingFilter{Process: r.q.ID}, mostWaiting)
+	if r.openItems == nil {
+		r.openItems = map[string]string{}
+		list, err := r.s.Observations.ListOpenItems(ctx, store.OpenItemFilter{Process: r.q.ID}, mostWaiting)
 		if err != nil {
 			r.s.Log.ErrorContext(ctx, "cannot read open operations", "error", err)
 		}
 		for i := range list {
 			w := &list[i]
-			if _, known := r.waiting[w.Agent]; !known && w.State >= task.Accepted {
-				r.waiting[w.Agent] = fmt.Sprintf("%s under way since %s", w.Op, w.Created.UTC().Format(time.RFC3339))
+			if _, known := r.openItems[w.Agent]; !known && w.State >= task.Accepted {
+				r.openItems[w.Agent] = fmt.Sprintf("%s under way since %s", w.Op, w.Created.UTC().Format(time.RFC3339))
 			}
 		}
 	}
-	return cmp.Or(r.waiting[agent], "process is not known to the agent")
+	return cmp.Or(r.openItems[agent], "process is not known to the agent")
 }
 
 // atATime is the number of agents whose rows are read before they are written. So a caller that does not read does not

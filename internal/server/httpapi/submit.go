@@ -92,13 +92,13 @@ func (s *server) request(o *gse.Operation, may *permissionCheck) store.Request {
 	if o.Problem != nil {
 		known = &process.Outcome{Fault: o.Problem.Fault, Text: o.Problem.Text}
 	}
-	nobody := absent()
+	nobody := unknownAgent()
 	for i, t := range o.Targets {
 		agent, found := s.lookup(t)
 		if !reach.Everywhere() {
 			may.missing.Check(reach, o.ID.String(), rightsHost(t, agent, found))
 		}
-		r.Targets[i] = store.Target{Key: t.Key, Asked: t.Asked(), Agent: agent.Key, Outcome: known}
+		r.Targets[i] = store.Target{Key: t.Key, Spelling: t.Asked(), Agent: agent.Key, Outcome: known}
 		if known == nil && !found {
 			r.Targets[i].Outcome = nobody
 		}
@@ -137,7 +137,7 @@ func (s *server) byStored(ctx context.Context, r *store.Request) ([]store.Reques
 		if !ok {
 			i = len(parts)
 			place[key] = i
-			parts = append(parts, store.Request{Op: r.Op, Process: r.Process, Stored: spec})
+			parts = append(parts, store.Request{Op: r.Op, Process: r.Process, ReportedSpec: spec})
 		}
 		parts[i].Targets = append(parts[i].Targets, t)
 	}

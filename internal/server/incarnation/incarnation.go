@@ -254,8 +254,8 @@ type Agents interface {
 	SetIncarnation(id string)
 	// Reintroduce makes all agents introduce themselves again.
 	Reintroduce()
-	// Untold returns the agents that have not told the present incarnation all that they have.
-	Untold() []string
+	// UnsyncedAgents returns the agents that have not told the present incarnation all that they have.
+	UnsyncedAgents() []string
 }
 
 const (
@@ -271,7 +271,7 @@ func (w *Watch) recall(ctx context.Context, agents Agents, ping func(ctx context
 	if now.Began == 0 || w.cfg.Now().Sub(time.UnixMilli(now.Began)) > recallFor {
 		return
 	}
-	keys := agents.Untold()
+	keys := agents.UnsyncedAgents()
 	var pings sync.WaitGroup
 	for _, key := range keys[:min(len(keys), mostRecalled)] { // in no order: all come in their turn
 		pings.Go(func() {

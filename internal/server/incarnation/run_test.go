@@ -76,7 +76,7 @@ func (d *database) call(text string) {
 
 func (d *database) SetIncarnation(string)                { d.call("another") }
 func (d *database) Reintroduce()                         { d.call("reintroduce") }
-func (d *database) Untold() []string                     { return []string{"a"} }
+func (d *database) UnsyncedAgents() []string             { return []string{"a"} }
 func (d *database) ping(_ context.Context, agent string) { d.call("ping " + agent) }
 
 // TestDatabaseOfRunningServers: servers notice within two seconds that their database is another one, or went back to a

@@ -45,7 +45,7 @@ func (d *Driver) changedMeanwhile(ctx context.Context, r *store.Rollout, t *stor
 	if err != nil {
 		return nil, err
 	}
-	t.Known = &store.KnownRevision{Namespace: namespace, Number: latest}
+	t.ExpectedRevision = &store.ExpectedRevision{Namespace: namespace, Number: latest}
 	agents := make([]string, len(hosts))
 	for i, h := range hosts {
 		agents[i] = h.Agent

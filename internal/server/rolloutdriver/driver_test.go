@@ -106,7 +106,7 @@ func (r *rig) Submit(ctx context.Context, t *store.Task, row store.AuditRow) err
 	return nil
 }
 
-func (r *rig) Cancel(ctx context.Context, id, app string) (store.Cancelled, error) {
+func (r *rig) Cancel(ctx context.Context, id, app string) (store.CancelCounts, error) {
 	r.cancels++
 	return r.CancelTask(ctx, id, app, r.now)
 }
@@ -213,8 +213,8 @@ func TestBakeSeesRelaunches(t *testing.T) {
 	}
 }
 
-// TestAbortOfABatchWithoutTask: the rollout is aborted after the decision and before the task. The driver takes the id of
-// the task, so that the operation never begins.
+// TestAbortOfABatchWithoutTask: the rollout is aborted after the decision and before the task. The driver takes the id
+// of the task, so that the operation never begins.
 func TestAbortOfABatchWithoutTask(t *testing.T) {
 	r := newRig(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, "a", "b")
 	r.before = true
@@ -308,8 +308,8 @@ func (r *rig) did() (list []string) {
 	}
 }
 
-// TestApply: each host carries out its steps in their order, and then forgets what it has stopped for that. Each batch is
-// a revision with the hosts of the batch, and nothing happens twice.
+// TestApply: each host carries out its steps in their order, and then forgets what it has stopped for that. Each batch
+// is a revision with the hosts of the batch, and nothing happens twice.
 func TestApply(t *testing.T) {
 	r, old := applied(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, Bake: v1.Duration(time.Minute)}, "a", "b")
 	for _, agent := range []string{"a", "b"} {
@@ -371,8 +371,8 @@ func TestApplyOverDeaths(t *testing.T) {
 	}
 }
 
-// TestApplyLeavesWhatWasStopped: somebody has stopped a process since the plan. Its batch changes the spec, and does not
-// start it.
+// TestApplyLeavesWhatWasStopped: somebody has stopped a process since the plan. Its batch changes the spec, and does
+// not start it.
 func TestApplyLeavesWhatWasStopped(t *testing.T) {
 	r, old := applied(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, "a")
 	r.must(r.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{{
@@ -471,7 +471,7 @@ func TestApplyLeavesWhatWasChanged(t *testing.T) {
 			_, err := r.CreateTask(t.Context(), &store.Task{
 				ID: "op", App: "shop", User: "ben", Created: r.now, Through: c.through,
 				Requests: []store.Request{{Op: process.Update, Process: nginx, Spec: c.spec, Targets: []store.Target{
-					{Key: "b", Asked: "b", Agent: "b", Outcome: nil},
+					{Key: "b", Spelling: "b", Agent: "b", Outcome: nil},
 				}}},
 			}, store.AuditRow{}, r.now, 0)
 			r.must(err)
@@ -512,7 +512,7 @@ func TestRevisionBesideABatch(t *testing.T) {
 			ID: "op", App: "shop", User: "ben", Created: r.now, Through: v1.ThroughOperation,
 			Requests: []store.Request{{
 				Op: process.Update, Process: nginx, Spec: &process.Spec{Contact: "by hand"},
-				Targets: []store.Target{{Key: "a", Asked: "a", Agent: "a"}},
+				Targets: []store.Target{{Key: "a", Spelling: "a", Agent: "a"}},
 			}},
 		}, store.AuditRow{}, r.now, 0)
 		r.must(err)

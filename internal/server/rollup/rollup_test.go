@@ -51,7 +51,7 @@ func (r *rig) join(key string, n int) {
 	r.must(r.fleet.Join(r.t.Context(), store.Agent{
 		Key: key, IP: fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255), Created: time.Unix(1, 0),
 	}, r.now))
-	r.fleet.Seen(key, r.now)
+	r.fleet.RecordMessage(key, r.now)
 }
 
 // report stores a report of an agent: names of processes that run.
@@ -176,7 +176,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 	r.must(r.fleet.Load(b.Context()))
 	for n := range hosts {
-		r.fleet.Seen(fmt.Sprintf("K%d", n), r.now)
+		r.fleet.RecordMessage(fmt.Sprintf("K%d", n), r.now)
 	}
 	q := rollup.Query{Sees: func(string, *store.Agent) bool { return true }}
 	b.Run("first", func(b *testing.B) {

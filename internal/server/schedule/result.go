@@ -59,10 +59,10 @@ func (rn *Runner) ofTask(ctx context.Context, id string) (found result, err erro
 		if v.Outcome == nil {
 			return nil
 		}
-		a, known := rn.Hosts.LookupID(v.Asked)
+		a, known := rn.Hosts.LookupID(v.Spelling)
 		if _, already := process.Already(v.Op, v.Outcome.Fault); v.Outcome.Fault == process.None || already {
 			if known && begins(v.Op) {
-				begun = append(begun, beginning{store.ObservedKey{Agent: a.Key, Process: v.Process}, v.Asked})
+				begun = append(begun, beginning{store.ObservedKey{Agent: a.Key, Process: v.Process}, v.Spelling})
 			}
 			return nil
 		}
@@ -79,7 +79,7 @@ func (rn *Runner) ofTask(ctx context.Context, id string) (found result, err erro
 	}
 	if found.state = store.RunOK; failed > 0 {
 		found.state = store.RunFailed
-		found.text = failedText(failed, t.Keys, "targets", first.Process, first.Asked, why)
+		found.text = failedText(failed, t.Keys, "targets", first.Process, first.Spelling, why)
 	}
 	return rn.withRuns(ctx, found, begun)
 }

@@ -288,7 +288,7 @@ func (rn *Runner) settle(
 		if err != nil {
 			return result{}, err
 		}
-		end.Told = &e
+		end.AlarmEvent = &e
 	}
 	if err := rn.Store.EndRun(ctx, end); err != nil {
 		if !errors.Is(err, store.ErrDecided) {
@@ -296,7 +296,7 @@ func (rn *Runner) settle(
 		}
 		return found, decided(err)
 	}
-	if end.Told != nil {
+	if end.AlarmEvent != nil {
 		rn.Happened()
 	}
 	rn.Log.InfoContext(ctx, "a run of a schedule has ended", "schedule", r.Schedule, "due", r.Due, "state", r.State,

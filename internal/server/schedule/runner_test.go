@@ -113,7 +113,7 @@ func (r *rig) BeginRun(ctx context.Context, who access.Principal, s *store.Sched
 		ID: run.Task, App: who.App, User: who.User, Created: r.now, Run: &run, Reason: "schedule " + s.Name,
 		Requests: []store.Request{{
 			Op: process.Restart, Process: process.ID{Namespace: "shop", Name: "web"}, Spec: &process.Spec{},
-			Targets: []store.Target{{Key: "k", Asked: "web-1", Agent: "key of web-1"}},
+			Targets: []store.Target{{Key: "k", Spelling: "web-1", Agent: "key of web-1"}},
 		}},
 	}, store.AuditRow{})
 	if err == nil {
@@ -197,8 +197,8 @@ func TestRuns(t *testing.T) {
 	}
 	s, err := r.GetSchedule(t.Context(), "nightly", "")
 	r.must(err)
-	if s.Missed != 0 {
-		t.Errorf("%d runs are missed", s.Missed)
+	if s.MissedRuns != 0 {
+		t.Errorf("%d runs are missed", s.MissedRuns)
 	}
 }
 
@@ -393,8 +393,8 @@ func TestMissed(t *testing.T) {
 	r.want("05 03:00 missed x4", "07 03:00 missed x2", "08 03:00 running")
 	s, err := r.GetSchedule(t.Context(), "nightly", "")
 	r.must(err)
-	if s.Missed != 6 || !strings.Contains(text(t, r, 1), "no server ran from 2026-01-06T03:00:00Z to 2026-01-07T03:00:00Z") {
-		t.Errorf("%d are missed: %s", s.Missed, text(t, r, 1))
+	if s.MissedRuns != 6 || !strings.Contains(text(t, r, 1), "no server ran from 2026-01-06T03:00:00Z to 2026-01-07T03:00:00Z") {
+		t.Errorf("%d are missed: %s", s.MissedRuns, text(t, r, 1))
 	}
 }
 
@@ -426,8 +426,8 @@ func TestRefused(t *testing.T) {
 	r.want("02 03:00 missed", "03 03:00 empty", "04 03:00 skipped", "05 03:00 missed")
 	s, err := r.GetSchedule(t.Context(), "nightly", "")
 	r.must(err)
-	if s.Missed != 2 {
-		t.Errorf("%d are missed", s.Missed)
+	if s.MissedRuns != 2 {
+		t.Errorf("%d are missed", s.MissedRuns)
 	}
 	_, err = r.PauseSchedule(t.Context(), "nightly", "", true, r.now)
 	r.must(err)

@@ -109,8 +109,8 @@ type Token struct {
 	Hash    string
 	Note    string
 	Created time.Time
-	// Seen is the time of the last use of a session, up to a minute ago.
-	Seen time.Time
+	// LastUse is the time of the last use of a session, up to a minute ago.
+	LastUse time.Time
 	// Proved is when the person proved the identity, for a session; zero means unknown.
 	Proved time.Time
 	// Expires is the end of its validity; zero means never.

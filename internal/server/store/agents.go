@@ -34,9 +34,10 @@ type Agent struct {
 	// Name is the host's own name. Place identifies host and data directory, and changes with a reboot. Both may be
 	// empty.
 	Name, Place string
-	// Told is the incarnation of the database to which the agent has told all that it has: what the database says of
-	// its processes counts only in that incarnation. Only Agents.AgentTold changes it for a known agent.
-	Told string
+	// SyncedIncarnation is the incarnation of the database to which the agent has told all that it has: what the
+	// database says of its processes counts only in that incarnation. Only Agents.SetSyncedIncarnation changes it for a
+	// known agent.
+	SyncedIncarnation string
 	// Host is what the agent reported of its host.
 	Host Host
 	// Replaces is the key of the agent that this agent replaces when it joins, by its token; it is not stored.
@@ -143,15 +144,15 @@ func (a *Agent) AllLabels() map[string]Label {
 
 // Agents is the register of hosts.
 type Agents interface {
-	// PutAgent inserts or replaces the record of an agent. It keeps the SetLabels and Told of a known agent. An agent
-	// without process groups gets the groups of the agent that had its address before, because that is the same host
-	// after a new installation.
+	// PutAgent inserts or replaces the record of an agent. It keeps the SetLabels and SyncedIncarnation of a known
+	// agent. An agent without process groups gets the groups of the agent that had its address before, because that is
+	// the same host after a new installation.
 	PutAgent(ctx context.Context, a Agent) error
 	// ChangeAgent is PutAgent for a known agent. at is the time of the change; the agent's names of before are kept if
 	// they change. It returns ErrNotFound for an unknown agent.
 	ChangeAgent(ctx context.Context, a Agent, at time.Time) error
-	// AgentTold changes the field Told. It returns ErrNotFound for an unknown agent.
-	AgentTold(ctx context.Context, key, incarnation string) error
+	// SetSyncedIncarnation changes the field SyncedIncarnation. It returns ErrNotFound for an unknown agent.
+	SetSyncedIncarnation(ctx context.Context, key, incarnation string) error
 	// LabelAgents replaces the SetLabels of agents by those that change returns, of all agents or of none. change may
 	// run more than once and must not call the store; LabelAgents returns its error. It returns ErrNotFound if an agent
 	// is unknown.

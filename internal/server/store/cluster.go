@@ -71,10 +71,10 @@ type ReportMark struct {
 	Agent   string
 	Session string // empty: the agent does not number its reports; they are accepted in any order
 	Number  int64
-	// Hello tells that the report is an introduction. Told is the number of the last acknowledged report with states
-	// before this one, in the same session; 0 without one.
-	Hello bool
-	Told  int64
+	// Hello tells that the report is an introduction. LastStates is the number of the last acknowledged report with
+	// states before this one, in the same session; 0 without one.
+	Hello      bool
+	LastStates int64
 }
 
 // The reasons to reject an observation.

@@ -38,9 +38,9 @@ type ReportPlace struct {
 	Number  int64
 }
 
-// HeldSelection is the exact processes that somebody has chosen, until an operation names them. Only the same app and
+// CallerSelection is the exact processes that somebody has chosen, until an operation names them. Only the same app and
 // user can read it.
-type HeldSelection struct {
+type CallerSelection struct {
 	ID, App, User string
 	Until         time.Time
 	// Filter is what selected the processes; Targets are the processes. Both are JSON.
@@ -48,14 +48,14 @@ type HeldSelection struct {
 	Targets []byte
 }
 
-// HeldSelections holds selections for some minutes.
-type HeldSelections interface {
+// CallerSelections holds selections for some minutes.
+type CallerSelections interface {
 	// HoldSelection stores a selection, and deletes the oldest of its app and user beyond most, or with ofApp the
 	// oldest of its app.
-	HoldSelection(ctx context.Context, s HeldSelection, most int, ofApp bool) error
+	HoldSelection(ctx context.Context, s CallerSelection, most int, ofApp bool) error
 	// PruneSelections removes up to limit selections that ended before the given time. It returns their number.
 	PruneSelections(ctx context.Context, before time.Time, limit int) (int, error)
 	// FindSelection returns a selection. It returns ErrNotFound for an unknown id, for a selection of another app or
 	// user, and for one that has ended by now.
-	FindSelection(ctx context.Context, id, app, user string, now time.Time) (HeldSelection, error)
+	FindSelection(ctx context.Context, id, app, user string, now time.Time) (CallerSelection, error)
 }

@@ -26,8 +26,8 @@ type Listing interface {
 	// GetTask returns one task. It returns ErrNotFound for an unknown task and for a task of another app (an empty app
 	// matches any).
 	GetTask(ctx context.Context, id, app string) (TaskSummary, error)
-	// ListWaiting returns up to limit unfinished items, oldest first, without queries.
-	ListWaiting(ctx context.Context, f WaitingFilter, limit int) ([]Waiting, error)
+	// ListOpenItems returns up to limit unfinished items, oldest first, without queries.
+	ListOpenItems(ctx context.Context, f OpenItemFilter, limit int) ([]OpenItem, error)
 }
 
 // ObservedFilter selects rows of Observations. An empty field matches all.
@@ -105,8 +105,8 @@ type TaskSummary struct {
 	Selector, Reason string
 }
 
-// WaitingFilter selects unfinished items. An empty field matches all.
-type WaitingFilter struct {
+// OpenItemFilter selects unfinished items. An empty field matches all.
+type OpenItemFilter struct {
 	// Process is the exact name of one process, or with Copies also those of its copies.
 	Process process.ID
 	Copies  bool
@@ -114,8 +114,8 @@ type WaitingFilter struct {
 	Before time.Time
 }
 
-// Waiting is an unfinished item and its caller.
-type Waiting struct {
+// OpenItem is an unfinished item and its caller.
+type OpenItem struct {
 	Task      string
 	App, User string
 	Created   time.Time

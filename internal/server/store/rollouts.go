@@ -55,9 +55,9 @@ type Rollout struct {
 	// Selections is what the rollout changes in the selections in force once it is done, and Former what brings back
 	// those that it found; both nil for nothing. Only CreateRollouts takes them.
 	Selections, Former *SelectionChange
-	// Known is the revision of a namespace that the caller knows, if the rollout depends on it. The store does not keep
-	// it.
-	Known *KnownRevision
+	// ExpectedRevision is the revision of a namespace that the caller knows, if the rollout depends on it. The store
+	// does not keep it.
+	ExpectedRevision *ExpectedRevision
 }
 
 // RolloutStep is an operation on a process of some hosts of a rollout.

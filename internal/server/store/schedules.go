@@ -26,8 +26,8 @@ type Schedule struct {
 	Paused  bool
 	// Looked is the time up to which the servers have decided about all due times.
 	Looked time.Time
-	// Missed counts the due times that no run followed, except skipped ones.
-	Missed int
+	// MissedRuns counts the due times that no run followed, except skipped ones.
+	MissedRuns int
 	// Failing is the host and the process of the alarm about the schedule, from a failed run until one succeeds; zero
 	// if there is no alarm.
 	Failing ObservedKey
@@ -77,10 +77,10 @@ type RunEnd struct {
 	Run ScheduleRun
 	// Failing is Schedule.Failing from the end of the run on.
 	Failing ObservedKey
-	// Told is the event that begins or ends the alarm about the schedule, and Agent its host; nil if the run does
+	// AlarmEvent is the event that begins or ends the alarm about the schedule, and Agent its host; nil if the run does
 	// neither.
-	Told  *NewEvent
-	Agent string
+	AlarmEvent *NewEvent
+	Agent      string
 }
 
 // ScheduleEvent completes an event about the alarm of a schedule. of is unique for the run or the removal of the event.

@@ -67,8 +67,8 @@ type Store interface { //nolint:interfacebloat // the sum of the small interface
 	Observations
 	Confirmations
 	Revisions
-	Selections
-	HeldSelections
+	FileSelections
+	CallerSelections
 	Upkeeping
 	Filings
 	Listing
@@ -114,8 +114,8 @@ type Task struct {
 	Ordered bool
 	// Through and Message go to the revisions that the task makes.
 	Through, Message string
-	// Known is the revision of a namespace that the caller knows, if the task depends on it.
-	Known *KnownRevision
+	// ExpectedRevision is the revision of a namespace that the caller knows, if the task depends on it.
+	ExpectedRevision *ExpectedRevision
 	// Exclusive tells that CreateTask returns *RolloutBusyError if an active rollout has one of the processes.
 	Exclusive bool
 	// Selector is the expression that selected the hosts; empty if there was none. The targets are its result.
@@ -133,8 +133,8 @@ type Task struct {
 	Asks bool
 }
 
-// KnownRevision is the latest revision of a namespace that a caller knows.
-type KnownRevision struct {
+// ExpectedRevision is the latest revision of a namespace that a caller knows.
+type ExpectedRevision struct {
 	Namespace string
 	Number    int64
 }
@@ -148,8 +148,8 @@ type Request struct {
 	Targets []Target
 	// Removes tells that the operation is the first part of a removal of the process.
 	Removes bool
-	// Stored is the spec that a poll shows if Spec is nil: the last spec that the agents reported; it may be nil.
-	Stored *process.Spec
+	// ReportedSpec is the spec that a poll shows if Spec is nil: the last spec that the agents reported; it may be nil.
+	ReportedSpec *process.Spec
 }
 
 // Target is one agent as the caller named it.
@@ -158,8 +158,8 @@ type Target struct {
 	// counts. If a target equals the previous target of its agent and process (the same operation and spec; a Query
 	// with any spec), both are one operation. drover executes it once, and each key gets the outcome.
 	Key string
-	// Asked is the agent in the caller's spelling, such as "0:10.0.0.1".
-	Asked string
+	// Spelling is the agent in the caller's spelling, such as "0:10.0.0.1".
+	Spelling string
 	// Agent is the agent's nkey; empty if no agent has that name.
 	Agent string
 	// Outcome is set if the answer is known without a question to the agent.
@@ -206,13 +206,13 @@ type Repeats interface {
 
 // ItemView is an item as a poll shows it.
 type ItemView struct {
-	Key     string
-	Asked   string
-	Cloud   int
-	IP      string
-	AgentID string // assigned id, its own, or cloud:ip, of a known agent
-	Op      process.Op
-	Process process.ID
+	Key      string
+	Spelling string
+	Cloud    int
+	IP       string
+	AgentID  string // assigned id, its own, or cloud:ip, of a known agent
+	Op       process.Op
+	Process  process.ID
 	// ProcName, SetupPath, FuncID and InstanceID come from the item's spec.
 	ProcName   string
 	SetupPath  string
@@ -285,8 +285,9 @@ type Precedence interface {
 	// Pass makes items due that need not wait for older unfinished items of their process. These are stops, unhosts and
 	// queries once the agent has all older items, and kills at once. Pass reports whether more such items wait.
 	Pass(ctx context.Context) (waits bool, err error)
-	// Waiting returns the agents with items that wait for older ones of their process and were never sent, each once.
-	Waiting(ctx context.Context) (agents []string, err error)
+	// WaitingAgents returns the agents with items that wait for older ones of their process and were never sent, each
+	// once.
+	WaitingAgents(ctx context.Context) (agents []string, err error)
 	// EndWaiting gives such items of an agent an outcome if their tasks were created by the given time. It returns the
 	// same as Finish.
 	EndWaiting(ctx context.Context, agent string, created time.Time, o process.Outcome) (tasks []string, err error)
@@ -295,9 +296,9 @@ type Precedence interface {
 // Results records the progress and the outcomes of items. Its methods skip an unknown id. If a method names an agent,
 // it also skips items of other agents; an empty agent matches any.
 type Results interface {
-	// Wanted is MarkAccepted for items that an agent has and has not begun. It returns the items that the agent must
-	// not begin: they are done or cancelled, belong to another agent, or do not exist.
-	Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
+	// AcceptItems is MarkAccepted for items that an agent has and has not begun. It returns the items that the agent
+	// must not begin: they are done or cancelled, belong to another agent, or do not exist.
+	AcceptItems(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
 	// Begin moves items to Begun and sets their deadlines, unless they have begun or are done.
 	Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error
 	// Finish gives items the outcomes that agents reported, all of them or none. A finished item keeps its outcome.
@@ -364,8 +365,8 @@ type Observations interface {
 	// ErrEarlierSession. It returns ErrTooManyProcesses or ErrTooMuch if the agent would exceed a limit.
 	PutObserved(ctx context.Context, from ReportMark, rows []Observed, gone []Removal) error
 	// ReplaceObserved replaces all rows of the agent by the given rows, but keeps the stored rows of the processes in
-	// keep. known tells that from.Told is the last report with states that is stored, so the rows before are those that
-	// the agent has told. Otherwise ReplaceObserved works as PutObserved.
+	// keep. known tells that from.LastStates is the last report with states that is stored, so the rows before are
+	// those that the agent has told. Otherwise ReplaceObserved works as PutObserved.
 	ReplaceObserved(ctx context.Context, from ReportMark, rows []Observed, keep []process.ID) (known bool, err error)
 	// LastSession returns the session of the agent's last accepted introduction; empty if there is none.
 	LastSession(ctx context.Context, agent string) (string, error)

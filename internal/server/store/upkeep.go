@@ -36,12 +36,12 @@ type SelectionChange struct {
 	Released  []ObservedKey
 }
 
-// Selections holds the selections in force. Task.Selections changes them together with a task.
-type Selections interface {
+// FileSelections holds the selections in force. Task.Selections changes them together with a task.
+type FileSelections interface {
 	// PutSelections carries out a change. In the same transaction it stores the audit row, and a revision of the
 	// namespace that changes no spec. The store numbers the revision. PutSelections returns ErrRevised if known is not
 	// nil and not the latest revision.
-	PutSelections(ctx context.Context, c SelectionChange, by Revision, known *KnownRevision, row AuditRow) error
+	PutSelections(ctx context.Context, c SelectionChange, by Revision, known *ExpectedRevision, row AuditRow) error
 	// ListSelections returns the selections of a namespace, or of all if it is empty, by process and selector.
 	ListSelections(ctx context.Context, namespace string) ([]Selection, error)
 }

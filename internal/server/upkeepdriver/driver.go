@@ -42,7 +42,7 @@ const (
 
 // Store is what a driver needs of the database.
 type Store interface {
-	store.Selections
+	store.FileSelections
 	store.Upkeeping
 	Facts
 }

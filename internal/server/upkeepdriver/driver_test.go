@@ -177,7 +177,7 @@ func (r *rig) apply(s *process.Spec) {
 	for _, a := range r.hosts {
 		if a.Labels["role"] == "web" {
 			change.Members = append(change.Members, store.ObservedKey{Agent: a.Key, Process: web})
-			request.Targets = append(request.Targets, store.Target{Key: a.Key, Asked: a.ID, Agent: a.Key})
+			request.Targets = append(request.Targets, store.Target{Key: a.Key, Spelling: a.ID, Agent: a.Key})
 		}
 	}
 	t := &store.Task{
@@ -196,7 +196,7 @@ func (r *rig) operate(op process.Op, host string) {
 	t := &store.Task{
 		ID: fmt.Sprint("op-", r.applies), App: "shop", User: "ben", Through: "operation", Created: r.now,
 		Requests: []store.Request{{Op: op, Process: web, Targets: []store.Target{
-			{Key: host, Asked: host, Agent: "key-" + host},
+			{Key: host, Spelling: host, Agent: "key-" + host},
 		}}},
 	}
 	_, err := r.CreateTask(r.t.Context(), t, store.AuditRow{}, r.now, 0)
@@ -420,7 +420,8 @@ func TestRights(t *testing.T) {
 	r.rounds("an app that is gone")
 }
 
-// TestServersDie: a server may die around the write, and two servers may look at the same time. Each host gets one start.
+// TestServersDie: a server may die around the write, and two servers may look at the same time. Each host gets one
+// start.
 func TestServersDie(t *testing.T) {
 	r := newRig(t)
 	r.label("a", "web")
@@ -497,8 +498,8 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestMend: a running process that has drifted is restarted if the file says so, ever more rarely, and never if somebody
-// has stopped it.
+// TestMend: a running process that has drifted is restarted if the file says so, ever more rarely, and never if
+// somebody has stopped it.
 func TestMend(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"a", "b", "c"} {

@@ -10,8 +10,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// TestAbortedRollout: a host that was away while a batch of its rollout began does not get the release of a rollout that
-// somebody has aborted.
+// TestAbortedRollout: a host that was away while a batch of its rollout began does not get the release of a rollout
+// that somebody has aborted.
 func TestAbortedRollout(t *testing.T) {
 	for _, state := range []rollout.State{rollout.Done, rollout.Aborted} {
 		r := newRig(t)
@@ -22,7 +22,7 @@ func TestAbortedRollout(t *testing.T) {
 		_, err := r.CreateTask(t.Context(), &store.Task{
 			ID: ro.BatchTask(0), App: "shop", Through: v1.ThroughApply, Created: r.now, Ordered: true,
 			Requests: []store.Request{{Op: process.Restart, Process: web, Spec: spec("two", ""), Targets: []store.Target{
-				{Key: "a", Asked: "a", Agent: "key-a"},
+				{Key: "a", Spelling: "a", Agent: "key-a"},
 			}}},
 		}, store.AuditRow{}, r.now, 0)
 		r.must(err)
@@ -45,8 +45,8 @@ func (r *rig) rollOut(step store.RolloutStep) *store.Rollout {
 	return ro
 }
 
-// returns ends a rollout in a state, and lets host a return. It then does what the rollout has left, unless somebody has
-// aborted the rollout.
+// returns ends a rollout in a state, and lets host a return. It then does what the rollout has left, unless somebody
+// has aborted the rollout.
 func (r *rig) returns(ro *store.Rollout, state rollout.State, left string) {
 	r.t.Helper()
 	_, err := r.ChangeRollout(r.t.Context(), ro.ID, "", store.RolloutChange{}, func(ro *rollout.Rollout) error {
@@ -62,8 +62,8 @@ func (r *rig) returns(ro *store.Rollout, state rollout.State, left string) {
 	}
 }
 
-// TestApplyMeanwhile: a host that has ceased to match gives the process up, although somebody applies another spec before
-// the server has stopped the process, or between the stop and the removal.
+// TestApplyMeanwhile: a host that has ceased to match gives the process up, although somebody applies another spec
+// before the server has stopped the process, or between the stop and the removal.
 func TestApplyMeanwhile(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"a", "b", "c"} {

@@ -410,9 +410,9 @@ func (r *round) act(ctx context.Context, room int) (again []string, err error) {
 		if t == nil {
 			t = &store.Task{
 				App: who.app, User: who.user, Ordered: true, Through: v1.ThroughSelection, Message: key.reason,
-				Reason:   key.reason,
-				Known:    &store.KnownRevision{Namespace: key.namespace, Number: r.latest[key.namespace]},
-				Selector: key.selector,
+				Reason:           key.reason,
+				ExpectedRevision: &store.ExpectedRevision{Namespace: key.namespace, Number: r.latest[key.namespace]},
+				Selector:         key.selector,
 			}
 			tasks[key], order = t, append(order, key)
 		}
@@ -497,7 +497,7 @@ func reason(p *place, d upkeep.Decision) string {
 // add adds an order to a task. Hosts with the same order share a request.
 func add(t *store.Task, p *place, d upkeep.Decision, spec *process.Spec) {
 	name := fleet.NameOf(p.host)
-	target := store.Target{Key: store.ResultKey(p.key.Process, name), Asked: name, Agent: p.key.Agent}
+	target := store.Target{Key: store.ResultKey(p.key.Process, name), Spelling: name, Agent: p.key.Agent}
 	for i := range t.Requests {
 		r := &t.Requests[i]
 		if r.Op == d.Op && r.Process == p.key.Process && r.Removes == d.Removes &&

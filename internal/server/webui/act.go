@@ -103,7 +103,7 @@ func (v *view) operate(ctx context.Context) error {
 	if i < 0 {
 		return &client.Error{Status: http.StatusBadRequest}
 	}
-	s, err := v.chosen(ctx, op, id)
+	s, err := v.selectionOf(ctx, op, id)
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusNotFound && id != "" {
 		v.render(http.StatusOK, "confirm", map[string]any{"Expired": true, "Back": backTo(v.r.PostForm.Get("back"))})
 		return nil
@@ -167,7 +167,7 @@ func (v *view) confirmation(ctx context.Context, op string, s *client.Selection,
 		body["Signals"] = v1.Signals()
 	}
 	if s.Targets == 1 && len(s.Sample) == 1 {
-		if body["One"], err = v.present(ctx, &s.Sample[0]); err != nil {
+		if body["One"], err = v.currentProcess(ctx, &s.Sample[0]); err != nil {
 			return err
 		}
 	}
@@ -197,8 +197,8 @@ func (v *view) reasonFor(ctx context.Context, selection string) (string, error) 
 // hasReason reports whether the form gives a reason.
 func (v *view) hasReason() bool { return strings.TrimSpace(v.r.PostForm.Get("reason")) != "" }
 
-// present is the present state of a process on a host; nil if its host does not have the process any more.
-func (v *view) present(ctx context.Context, of *client.SelectedProcess) (*client.Process, error) {
+// currentProcess is the present state of a process on a host; nil if its host does not have the process any more.
+func (v *view) currentProcess(ctx context.Context, of *client.SelectedProcess) (*client.Process, error) {
 	rows, _, _, err := v.client.ProcessPage(ctx, client.ProcessFilter{
 		Namespace: of.Namespace, Name: of.Name, Hosts: []string{of.Host}, Limit: 1,
 	}, "")
@@ -296,9 +296,9 @@ func requested(targets []target) (list []client.Target) {
 	return list
 }
 
-// chosen returns the selection that a form confirms, or makes one of the processes that it names, or of all that match
-// its filter without those that it leaves out.
-func (v *view) chosen(ctx context.Context, op, id string) (client.Selection, error) {
+// selectionOf returns the selection that a form confirms, or makes one of the processes that it names, or of all that
+// match its filter without those that it leaves out.
+func (v *view) selectionOf(ctx context.Context, op, id string) (client.Selection, error) {
 	if id != "" {
 		return v.client.Selection(ctx, id)
 	}

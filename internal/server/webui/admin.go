@@ -55,7 +55,7 @@ func (v *view) admin(ctx context.Context) error {
 	if i < 0 {
 		return v.nothing(ctx)
 	}
-	if err := v.known([]string{"name", "code", "role"}); v.r.Method == http.MethodGet && err != nil {
+	if err := v.checkParameters([]string{"name", "code", "role"}); v.r.Method == http.MethodGet && err != nil {
 		return err
 	}
 	if !v.who.Admin {
@@ -131,7 +131,7 @@ func (v *view) people(ctx context.Context, body map[string]any) error {
 		return err
 	}
 	body["Rows"], body["Command"] = rows, "drover user list"
-	name := v.named("name")
+	name := v.recordName("name")
 	i := slices.IndexFunc(rows, func(u client.User) bool { return u.Name == name })
 	if i < 0 {
 		return nil
@@ -141,8 +141,8 @@ func (v *view) people(ctx context.Context, body map[string]any) error {
 	return err
 }
 
-// named is the record that a page shows: of the URL, or of the form.
-func (v *view) named(parameter string) string {
+// recordName is the record that a page shows: of the URL, or of the form.
+func (v *view) recordName(parameter string) string {
 	if v.r.Method == http.MethodPost {
 		return v.r.PostForm.Get(parameter)
 	}
@@ -276,7 +276,7 @@ func (v *view) apps(ctx context.Context, body map[string]any) error {
 	if err != nil {
 		return err
 	}
-	code := v.named("code")
+	code := v.recordName("code")
 	if i := slices.IndexFunc(rows, func(a client.App) bool { return a.Code == code }); i >= 0 {
 		body["One"] = rows[i]
 	}

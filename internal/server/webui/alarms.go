@@ -25,7 +25,7 @@ func receiverActions() actions {
 func (v *view) receivers(ctx context.Context, body map[string]any) error {
 	rows, err := v.client.Receivers(ctx)
 	body["Rows"], body["Command"], body["New"] = rows, "drover receiver list", client.Receiver{}
-	name := v.named("name")
+	name := v.recordName("name")
 	if i := slices.IndexFunc(rows, func(r client.Receiver) bool { return r.Name == name }); i >= 0 {
 		body["One"], body["Command"] = rows[i], "drover receiver show "+quote(name)
 	}

@@ -141,7 +141,7 @@ func (v *view) audit(ctx context.Context) error {
 		"Filter": q, "Query": v.r.URL.RawQuery, "All": v.who.ReadsAudit(), "File": path("audit.csv") + "?" + q.Encode(),
 		"Actions": slices.Sorted(maps.Keys(words.Actions)),
 	}
-	err := v.known(auditParameters())
+	err := v.checkParameters(auditParameters())
 	var f client.AuditFilter
 	if err == nil {
 		f, err = auditFilter(q, v.Now())

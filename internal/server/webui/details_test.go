@@ -103,7 +103,7 @@ func TestHostAway(t *testing.T) {
 	r.signIn()
 	host := r.join(0, "10.0.0.1")
 	r.observe(host, process.StateRunning, "api")
-	r.fleet.Lost(host, r.now)
+	r.fleet.RecordLinkLost(host, r.now)
 	r.now = r.now.Add(5 * time.Minute)
 	r.has("/ui/processes/shop/api/at/0:10.0.0.1", `class="stale"`, "(last known: running, PID 42)",
 		`href="/ui/why/agent-away"`, "What to do", "it last reported", "(last known)")
@@ -146,7 +146,8 @@ func TestCheckNow(t *testing.T) {
 	r.has("/ui/processes/shop/api/at/0:10.0.0.1?check=1", "Compared with the host just now")
 }
 
-// TestTabsOfAProcess: why, logs, history and spec of a process are tabs, and the list of its hosts tells revisions and exits.
+// TestTabsOfAProcess: why, logs, history and spec of a process are tabs, and the list of its hosts tells revisions and
+// exits.
 func TestTabsOfAProcess(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
@@ -184,8 +185,8 @@ func TestTabsOfAProcess(t *testing.T) {
 	}
 }
 
-// TestResultsOfATask: the page of a task counts its outcomes and leads to the results of each. They are a file, too, and
-// their hosts are a text to paste, each once.
+// TestResultsOfATask: the page of a task counts its outcomes and leads to the results of each. They are a file, too,
+// and their hosts are a text to paste, each once.
 func TestResultsOfATask(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
@@ -196,11 +197,11 @@ func TestResultsOfATask(t *testing.T) {
 	_, err := r.store.CreateTask(t.Context(), &store.Task{
 		ID: "op-1", App: "person:anna", User: "anna", Created: r.now, Requests: []store.Request{
 			{Op: process.Restart, Process: api, Targets: []store.Target{
-				{Key: "a", Asked: "0:10.0.0.1", Agent: host},
-				{Key: "b", Asked: "0:10.0.0.2", Outcome: refused},
-				{Key: "c", Asked: "0:10.0.0.3", Outcome: &process.Outcome{}},
+				{Key: "a", Spelling: "0:10.0.0.1", Agent: host},
+				{Key: "b", Spelling: "0:10.0.0.2", Outcome: refused},
+				{Key: "c", Spelling: "0:10.0.0.3", Outcome: &process.Outcome{}},
 			}},
-			{Op: process.Restart, Process: db, Targets: []store.Target{{Key: "d", Asked: "0:10.0.0.2", Outcome: refused}}},
+			{Op: process.Restart, Process: db, Targets: []store.Target{{Key: "d", Spelling: "0:10.0.0.2", Outcome: refused}}},
 		},
 	}, store.AuditRow{At: r.now}, time.Time{}, 0)
 	r.must(err)
@@ -236,8 +237,8 @@ func TestResultsOfATask(t *testing.T) {
 	}
 }
 
-// TestOverviewActs: beside a cause stand operations for exactly the processes with this cause. What is wrong with a host
-// that is away leads to the hosts.
+// TestOverviewActs: beside a cause stand operations for exactly the processes with this cause. What is wrong with a
+// host that is away leads to the hosts.
 func TestOverviewActs(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
@@ -257,7 +258,7 @@ func TestOverviewActs(t *testing.T) {
 	if !strings.Contains(asked, "<h1>Retry 2 processes on 2 hosts?</h1>") || strings.Contains(asked, "shop/api") {
 		t.Errorf("the confirmation is %s", asked)
 	}
-	r.fleet.Lost("KEY0-10.0.0.2", r.now)
+	r.fleet.RecordLinkLost("KEY0-10.0.0.2", r.now)
 	_, _, page = r.get("/ui/")
 	row := regexp.MustCompile(`<tr data-key="agent-away">(?s:.*?)</tr>`).FindString(page)
 	if !strings.Contains(row, `href="/ui/hosts?state=away"`) || strings.Contains(row, "<form") {

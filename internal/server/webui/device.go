@@ -31,7 +31,7 @@ func (v *view) deviceShown(ctx context.Context) error {
 		return err
 	}
 	v.render(http.StatusOK, "device", map[string]any{
-		"Name": d.Name, "Address": d.Remote, "Until": d.Expires, "Code": v.r.PostFormValue("code"), "Shown": shown(d),
+		"Name": d.Name, "Address": d.Remote, "Until": d.Expires, "Code": v.r.PostFormValue("code"), "Shown": deviceFingerprint(d),
 		"Confirm": words.Device.Confirm.In(v.lang, "user", v.who.User),
 	})
 	return nil
@@ -66,8 +66,8 @@ func (v *view) noDevice(status int, why words.Text) {
 	v.render(http.StatusOK, "device", map[string]any{"Name": ""}) // an empty map shows nothing
 }
 
-// shown identifies what a page has shown of a device, so that the answer counts for nothing else.
-func shown(d store.Device) string {
+// deviceFingerprint identifies what a page has shown of a device, so that the answer counts for nothing else.
+func deviceFingerprint(d store.Device) string {
 	return access.HashToken(strings.Join([]string{d.Hash, d.Name, d.Remote, d.Expires.UTC().String()}, "\x00"))
 }
 
@@ -78,7 +78,7 @@ func (v *view) deviceAnswer(ctx context.Context) error {
 		return err
 	}
 	row := store.AuditRow{Action: device, Target: audit.Clip(d.Name+" "+d.Remote, 200), Targets: 1, Allowed: true}
-	if v.r.PostFormValue("shown") != shown(d) {
+	if v.r.PostFormValue("shown") != deviceFingerprint(d) {
 		row.Allowed, row.Code, row.Message = false, http.StatusConflict, "the page has shown another command line"
 		v.recordCall(ctx, row)
 		v.noDevice(http.StatusConflict, words.Device.Wrong)

@@ -124,8 +124,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestHostsWithCounts: the list of hosts counts them by state and version, and the processes of each by state; each count
-// leads to its list.
+// TestHostsWithCounts: the list of hosts counts them by state and version, and the processes of each by state; each
+// count leads to its list.
 func TestHostsWithCounts(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
@@ -135,7 +135,7 @@ func TestHostsWithCounts(t *testing.T) {
 		a, _ := r.fleet.LookupID(fmt.Sprint("0:10.0.0.", i+1))
 		a.Build = build
 		r.must(r.fleet.Join(t.Context(), a, r.now))
-		r.fleet.Seen(key, r.now)
+		r.fleet.RecordMessage(key, r.now)
 		r.observe(key, process.StateRunning, "api", "apx")
 	}
 	page := r.has("/ui/hosts",

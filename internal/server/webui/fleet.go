@@ -143,7 +143,7 @@ func (v *view) overview(ctx context.Context) error {
 	}
 	f := processFilter(within)
 	body := map[string]any{"Filter": q, "Overview": client.Overview{}}
-	err := v.known(append(overviewFilters(), "severity"))
+	err := v.checkParameters(append(overviewFilters(), "severity"))
 	var o client.Overview
 	if err == nil {
 		o, err = v.client.Overview(ctx, f)
@@ -289,11 +289,11 @@ func (v *view) processes(ctx context.Context) error {
 		"Filter": q, "Query": v.r.URL.RawQuery, "Command": psCommand(q), "Groupings": groupings(), "Sizes": pageSizes(),
 		"MostPasted": mostPasted, "Ops": v.offer("", ""),
 	}
-	if err := v.known(slices.Concat(filterNames())); err != nil {
+	if err := v.checkParameters(slices.Concat(filterNames())); err != nil {
 		return v.badFilter(err, "processes", body)
 	}
 	f := processFilter(q)
-	total, err := v.counted(ctx, q, f, body)
+	total, err := v.fillCounts(ctx, q, f, body)
 	if err != nil {
 		return v.badFilter(err, "processes", body)
 	}
@@ -326,8 +326,8 @@ func (v *view) processes(ctx context.Context) error {
 	return nil
 }
 
-// counted puts what stands above a list of processes on its page, and returns the number of the processes.
-func (v *view) counted(ctx context.Context, q url.Values, f client.ProcessFilter, body map[string]any) (int, error) {
+// fillCounts puts what stands above a list of processes on its page, and returns the number of the processes.
+func (v *view) fillCounts(ctx context.Context, q url.Values, f client.ProcessFilter, body map[string]any) (int, error) {
 	var err error
 	if body["Views"], err = v.savedViews(ctx); err != nil {
 		return 0, err
@@ -361,8 +361,9 @@ func unknownParameter(q url.Values, known []string) string {
 	return ""
 }
 
-// known is the error of a page whose address has a parameter that the page does not have; nil if all are known.
-func (v *view) known(parameters []string) error {
+// checkParameters is the error of a page whose address has a parameter that the page does not have; nil if all are
+// known.
+func (v *view) checkParameters(parameters []string) error {
 	if name := unknownParameter(v.r.URL.Query(), parameters); name != "" {
 		return v.rejected(http.StatusBadRequest, words.Fleet.UnknownParameter, "name", visible(name))
 	}
@@ -374,9 +375,9 @@ func shortNames() map[string]string {
 	return map[string]string{"ns": "namespace", "host": "hosts", "label": "selector"}
 }
 
-// listed is a page with a filter. It takes short names of parameters, and on pages without an area of their own an area
-// as the pattern of its hosts.
-func listed(p page) page {
+// withFilter is a page with a filter. It takes short names of parameters, and on pages without an area of their own an
+// area as the pattern of its hosts.
+func withFilter(p page) page {
 	return func(v *view, ctx context.Context) error {
 		q, short := v.r.URL.Query(), false
 		for from, to := range shortNames() {
@@ -400,7 +401,7 @@ func listed(p page) page {
 // only is a page that has some parameters and no others. Pages with a filter of their own show the fault in its place.
 func only(p page, parameters ...string) page {
 	return func(v *view, ctx context.Context) error {
-		if err := v.known(parameters); err != nil {
+		if err := v.checkParameters(parameters); err != nil {
 			return err
 		}
 		return p(v, ctx)

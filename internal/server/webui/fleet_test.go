@@ -27,7 +27,7 @@ func (r *rig) join(area int, ip string) string {
 	r.Helper()
 	key := fmt.Sprintf("KEY%d-%s", area, ip)
 	r.must(r.fleet.Join(r.Context(), store.Agent{Key: key, Cloud: area, IP: ip, Created: r.now}, r.now))
-	r.fleet.Seen(key, r.now)
+	r.fleet.RecordMessage(key, r.now)
 	return key
 }
 
@@ -132,7 +132,7 @@ func TestCountsLeadToTheirRows(t *testing.T) {
 		r.observe(host, process.StateGivenUp, "bad", "copied@1", "copied@2")
 		r.observe(host, process.StateStopped, "idle")
 	}
-	r.fleet.Lost("KEY0-10.0.0.2", r.now) // its states are out of date
+	r.fleet.RecordLinkLost("KEY0-10.0.0.2", r.now) // its states are out of date
 	for _, page := range []string{
 		"", "group=area", "group=area&hosts=0:10.0.0.1", "group=label:env", "group=label:env&selector=env%3Dprod",
 		"group=namespace&state=running", "group=host&state=given-up", "group=version", "group=state", "group=process",
@@ -214,7 +214,8 @@ func TestUnknownParameter(t *testing.T) {
 	}
 }
 
-// TestFiltersOfLists: the lists of hosts, tasks and rollouts and the overview take their filters, and keep them in forms.
+// TestFiltersOfLists: the lists of hosts, tasks and rollouts and the overview take their filters, and keep them in
+// forms.
 func TestFiltersOfLists(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
@@ -226,7 +227,7 @@ func TestFiltersOfLists(t *testing.T) {
 		_, err := r.store.CreateTask(t.Context(), &store.Task{
 			ID: id, App: "app-" + id, User: "user-" + id, Created: r.now.Add(-time.Duration(i+1) * time.Hour), Requests: []store.Request{{
 				Op: []process.Op{process.Start, process.Stop}[i], Process: process.ID{Namespace: "ns-" + id, Name: "p"},
-				Targets: []store.Target{{Key: "k", Asked: "0:10.0.0.1", Agent: host}},
+				Targets: []store.Target{{Key: "k", Spelling: "0:10.0.0.1", Agent: host}},
 			}},
 		}, store.AuditRow{At: r.now}, time.Time{}, 0)
 		r.must(err)
@@ -321,8 +322,8 @@ func TestOperationsOfAHost(t *testing.T) {
 // long is too long a value of a filter.
 var long = strings.Repeat("x", 3000)
 
-// TestLargeChangesNeedARecentSignIn: a rollout of more than 1000 hosts goes on, and labels change, after a recent sign-in
-// only. An abort never waits for one.
+// TestLargeChangesNeedARecentSignIn: a rollout of more than 1000 hosts goes on, and labels change, after a recent
+// sign-in only. An abort never waits for one.
 func TestLargeChangesNeedARecentSignIn(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
@@ -338,7 +339,7 @@ func TestLargeChangesNeedARecentSignIn(t *testing.T) {
 		Steps: []store.RolloutStep{{Op: process.Restart, Process: process.ID{Namespace: "shop", Name: "api"}}},
 	}}, store.AuditRow{At: r.now}))
 	r.now = r.now.Add(15*time.Minute + time.Second)
-	r.fleet.Seen(at, r.now)
+	r.fleet.RecordMessage(at, r.now)
 	back := url.Values{"back": {"/ui/rollouts/ro-1"}, "labels": {"env=prod"}}
 	for _, action := range []string{"/ui/rollouts/ro-1/resume", "/ui/rollouts/ro-1/retry", "/ui/hosts/0:10.0.0.1/labels"} {
 		status, _, text := r.call(http.MethodPost, action, back)
@@ -363,8 +364,8 @@ func TestLargeChangesNeedARecentSignIn(t *testing.T) {
 	}
 }
 
-// TestCarefulRestart: a confirmation offers batches where there are several hosts, says what is wrong with them, and leads
-// to the rollout. One host needs none.
+// TestCarefulRestart: a confirmation offers batches where there are several hosts, says what is wrong with them, and
+// leads to the rollout. One host needs none.
 func TestCarefulRestart(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
@@ -468,8 +469,8 @@ func TestLargeApplyNeedsARecentSignIn(t *testing.T) {
 		"  many: {run: sleep 1, directory: /, user: root, copies: 501, hosts: [\"0:10.0.0.1\", \"0:10.0.0.2\"]}\n"
 	form := url.Values{"ns": {"shop"}, "text": {text}, "step": {"confirm"}, "confirm": {"1002"}, "back": {"/ui/apply?ns=shop"}}
 	r.now = r.now.Add(15*time.Minute + time.Second)
-	r.fleet.Seen(one, r.now)
-	r.fleet.Seen(two, r.now)
+	r.fleet.RecordMessage(one, r.now)
+	r.fleet.RecordMessage(two, r.now)
 	status, _, page := r.call(http.MethodPost, "/ui/apply", form)
 	if status != http.StatusForbidden || !strings.Contains(page, "at most 15 minutes old") ||
 		!strings.Contains(page, `name="back" value="/ui/apply?ns=shop"`) {
@@ -530,8 +531,8 @@ func TestLanguageOfStrangers(t *testing.T) {
 	}
 }
 
-// TestPeopleShareAnOverview: people with the same rights who look again get the page of a moment ago, without the name of
-// whoever asked for it. A first look, also with the header of a page that renews itself, is never shared.
+// TestPeopleShareAnOverview: people with the same rights who look again get the page of a moment ago, without the name
+// of whoever asked for it. A first look, also with the header of a page that renews itself, is never shared.
 func TestPeopleShareAnOverview(t *testing.T) {
 	r := newRig(t)
 	host := r.join(0, "10.0.0.1")

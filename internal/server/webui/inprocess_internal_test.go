@@ -154,7 +154,7 @@ func (s *sessions) SeeToken(_ context.Context, _ string, at time.Time) error {
 }
 
 func (s *sessions) Person(context.Context, store.TokenKind, string) (access.Principal, store.Token, error) {
-	return access.Principal{User: "anna"}, store.Token{Kind: store.Session, Seen: s.seen}, nil
+	return access.Principal{User: "anna"}, store.Token{Kind: store.Session, LastUse: s.seen}, nil
 }
 
 // TestIdleSession: a page that renews itself does not keep a session.

@@ -87,7 +87,7 @@ func (h *Handler) toProvider(w http.ResponseWriter, r *http.Request) {
 
 // fromProvider signs a person in with the answer of the provider.
 func (h *Handler) fromProvider(w http.ResponseWriter, r *http.Request) {
-	if h.limited(w, r) {
+	if h.rejectIfLimited(w, r) {
 		return
 	}
 	v := &view{Handler: h, w: w, r: r, lang: language(r)}
@@ -142,7 +142,7 @@ func (v *view) signInPerson(ctx context.Context, p provider.Person) error {
 	if err := v.Tokens.CreateToken(ctx, session); err != nil {
 		return err
 	}
-	v.begun(ctx, cookie, v.providerRow(store.AuditRow{App: access.PersonApp(p.Name), User: p.Name}, groups))
+	v.finishSignIn(ctx, cookie, v.providerRow(store.AuditRow{App: access.PersonApp(p.Name), User: p.Name}, groups))
 	return nil
 }
 

@@ -147,7 +147,7 @@ func literal(text string) string {
 func (v *view) hosts(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery}
-	err := v.known([]string{"hosts", "state", "selector", "area", "build", "proxy", "policy", "q", "cursor"})
+	err := v.checkParameters([]string{"hosts", "state", "selector", "area", "build", "proxy", "policy", "q", "cursor"})
 	f := client.AgentFilter{
 		Hosts: fields(q.Get("hosts")), State: q.Get("state"), Selector: q.Get("selector"), Area: q.Get("area"),
 		Build: q.Get("build"), Proxy: q.Get("proxy"), Policy: q.Get("policy"), Search: q.Get("q"),
@@ -175,7 +175,7 @@ func (v *view) hosts(ctx context.Context) error {
 func (v *view) tasks(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Ops": ops()}
-	err := v.known([]string{
+	err := v.checkParameters([]string{
 		"state", "op", "user", "app", "namespace", "hosts", "selector", "outcome", "since", "cursor",
 	})
 	f := client.OperationFilter{
@@ -356,7 +356,7 @@ func (v *view) rollouts(ctx context.Context) error {
 		"Filter": q, "Query": v.r.URL.RawQuery,
 		"States": []string{"active", "scheduled", "running", "held", "paused", "done", "aborted"},
 	}
-	err := v.known([]string{"state", "namespace", "hosts", "selector", "cursor"})
+	err := v.checkParameters([]string{"state", "namespace", "hosts", "selector", "cursor"})
 	var page client.Page[client.Rollout]
 	if err == nil {
 		page, err = v.client.RolloutPage(ctx, client.RolloutFilter{
@@ -379,8 +379,9 @@ type lane struct {
 	Hosts []client.RolloutHost
 }
 
-// Counted is the number of hosts in each state, of a lane that is too long to show each host; empty for a short one.
-func (l lane) Counted() []facet {
+// StateFacets is the number of hosts in each state, of a lane that is too long to show each host; empty for a short
+// one.
+func (l lane) StateFacets() []facet {
 	if len(l.Hosts) <= groupAbove {
 		return nil
 	}
@@ -421,7 +422,7 @@ func (v *view) events(ctx context.Context) error {
 	if follow { // the lines come by themselves: this only checks the filter
 		f.Limit = 1
 	}
-	err := v.known([]string{"namespace", "name", "hosts", "selector", "kind", "since", "until", "follow", "cursor"})
+	err := v.checkParameters([]string{"namespace", "name", "hosts", "selector", "kind", "since", "until", "follow", "cursor"})
 	if err == nil {
 		f.Since, err = moments(q, "since", v.Now())
 	}

@@ -98,9 +98,9 @@ func (h *Handler) person(ctx context.Context, r *http.Request) (access.Principal
 	switch {
 	case err != nil:
 		return access.Principal{}, store.Token{}, err
-	case now.Sub(t.Seen) > idleTime:
+	case now.Sub(t.LastUse) > idleTime:
 		return access.Principal{}, store.Token{}, &gate.Refusal{Reason: gate.BadToken}
-	case now.Sub(t.Seen) > seenEvery && attended(r):
+	case now.Sub(t.LastUse) > seenEvery && attended(r):
 		if err := h.Tokens.SeeToken(ctx, access.HashToken(secret), now); err != nil {
 			return access.Principal{}, store.Token{}, err
 		}
@@ -184,8 +184,8 @@ func remembered(r *http.Request) string {
 	return back
 }
 
-// limited answers a caller from whose address too many sign-ins have failed, and reports whether it did.
-func (h *Handler) limited(w http.ResponseWriter, r *http.Request) bool {
+// rejectIfLimited answers a caller from whose address too many sign-ins have failed, and reports whether it did.
+func (h *Handler) rejectIfLimited(w http.ResponseWriter, r *http.Request) bool {
 	wait := h.failures.Wait(audit.Remote(r), h.Now())
 	if wait <= 0 {
 		return false
@@ -223,7 +223,7 @@ func (h *Handler) loginWho(w http.ResponseWriter, r *http.Request) {
 
 // login begins a session by a link, which ends with that. A session that the browser had before ends, too.
 func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
-	if h.limited(w, r) {
+	if h.rejectIfLimited(w, r) {
 		return
 	}
 	ctx, code := r.Context(), strings.TrimSpace(r.PostFormValue("code"))
@@ -251,11 +251,11 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 		v.failed(err)
 		return
 	}
-	v.begun(ctx, cookie, store.AuditRow{Action: signInAction, App: who.App, User: who.User})
+	v.finishSignIn(ctx, cookie, store.AuditRow{Action: signInAction, App: who.App, User: who.User})
 }
 
-// begun answers a sign-in that has begun a session. A session that the browser had before ends.
-func (v *view) begun(ctx context.Context, cookie string, row store.AuditRow) {
+// finishSignIn answers a sign-in that has begun a session. A session that the browser had before ends.
+func (v *view) finishSignIn(ctx context.Context, cookie string, row store.AuditRow) {
 	if err := v.endSession(ctx, v.r); err != nil {
 		v.failed(err)
 		return
@@ -314,7 +314,7 @@ func (h *Handler) newSession(r *http.Request, proved time.Time) (cookie string, 
 	now := h.Now()
 	return cookie, store.Token{
 		ID: strings.ToLower(rand.Text()[:8]), Kind: store.Session, Hash: access.HashToken(secretOf(r, cookie)),
-		Created: now, Seen: now, Proved: proved,
+		Created: now, LastUse: now, Proved: proved,
 		Expires: now.Add(sessionTime), Note: audit.Clip(audit.Remote(r)+" "+r.UserAgent(), 200),
 	}
 }

@@ -69,8 +69,8 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 	api := api.New(api.Config{
 		Config:  edge.Config{Gate: g, Audit: records, Tasks: s, Rooms: admission.New(), Log: log, Now: clock},
 		Records: accounts.Records{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
-		Directory: r.fleet, Labels: r.fleet, Listing: s, Held: s, Events: s, Rollouts: s, Revisions: s, Logs: quiet{},
-		Standing: s, Upkeep: s, Timeline: s, Joining: install.Joining{Store: s, Enroller: oneToken{}, Proxies: oneProxy{}},
+		Directory: r.fleet, Labels: r.fleet, Listing: s, CallerSelections: s, Events: s, Rollouts: s, Revisions: s, Logs: quiet{},
+		FileSelections: s, Upkeep: s, Timeline: s, Joining: install.Joining{Store: s, Enroller: oneToken{}, Proxies: oneProxy{}},
 		Picture: rollup.New(rollup.Config{Store: s, Directory: r.fleet, Now: clock}),
 	})
 	console, err := webui.New(webui.Config{
@@ -210,7 +210,8 @@ func (r *rig) sessions() (ids []string) {
 	return ids
 }
 
-// TestOldSignIn: administration needs a recent sign-in. Another sign-in leads back to the page, and replaces the session.
+// TestOldSignIn: administration needs a recent sign-in. Another sign-in leads back to the page, and replaces the
+// session.
 func TestOldSignIn(t *testing.T) {
 	r := newRig(t)
 	r.signIn()
@@ -343,8 +344,8 @@ func TestOneReadOfASession(t *testing.T) {
 	}
 }
 
-// TestSessionsEnd: a session ends after an hour without a call and after twelve hours, and the sign-in leads back to the
-// same page with its filters.
+// TestSessionsEnd: a session ends after an hour without a call and after twelve hours, and the sign-in leads back to
+// the same page with its filters.
 func TestSessionsEnd(t *testing.T) {
 	r := newRig(t)
 	const page = "/ui/audit?user=anna&since=24h"

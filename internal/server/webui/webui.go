@@ -177,8 +177,8 @@ func New(c Config) (*Handler, error) {
 	ofInstance := append([]string{"last", "span", "check"}, ofLog...)
 	ofProcess := append([]string{"cursor", "tab", "revision", "hosts"}, ofLog...)
 	for pattern, page := range map[string]page{
-		"GET /ui/{$}":                                            listed(shared((*view).overview)),
-		"GET /ui/processes":                                      listed((*view).processes),
+		"GET /ui/{$}":                                            withFilter(shared((*view).overview)),
+		"GET /ui/processes":                                      withFilter((*view).processes),
 		"GET /ui/processes.csv":                                  only((*view).processesCSV, slices.Concat(filterNames())...),
 		"POST /ui/processes/paste":                               (*view).paste,
 		"GET /ui/processes/{namespace}/{name}":                   only((*view).process, ofProcess...),
@@ -186,14 +186,14 @@ func New(c Config) (*Handler, error) {
 		"GET /ui/processes/{namespace}/{name}/at/{host}":         only((*view).instance, ofInstance...),
 		"GET /ui/processes/{namespace}/{name}/at/{host}/log":     only((*view).followLog, "stream", "find"),
 		"GET /ui/processes/{namespace}/{name}/at/{host}/log.txt": only((*view).logFile, "run", "stream", "find"),
-		"GET /ui/hosts":                                          listed((*view).hosts),
-		"GET /ui/tasks":                                          listed((*view).tasks),
+		"GET /ui/hosts":                                          withFilter((*view).hosts),
+		"GET /ui/tasks":                                          withFilter((*view).tasks),
 		"GET /ui/tasks/{id}":                                     only((*view).task, "outcome", "cursor", "left_out"),
 		"GET /ui/tasks/{id}/results.csv":                         only((*view).resultsFile, "outcome"),
 		"GET /ui/tasks/{id}/hosts.txt":                           only((*view).hostsOfTask, "outcome"),
-		"GET /ui/rollouts":                                       listed((*view).rollouts),
+		"GET /ui/rollouts":                                       withFilter((*view).rollouts),
 		"GET /ui/rollouts/{id}":                                  only((*view).rollout, "left_out"),
-		"GET /ui/events":                                         listed((*view).events),
+		"GET /ui/events":                                         withFilter((*view).events),
 		"GET /ui/events/lines":                                   only((*view).followEvents, "namespace", "name", "hosts", "selector", "kind"),
 		"GET /ui/why/{id}":                                       only((*view).cause),
 		"POST /ui/views":                                         (*view).saveView,
@@ -243,7 +243,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		host = r.Host
 	}
 	switch {
-	case !h.named(strings.Trim(host, "[]")):
+	case !h.servesName(strings.Trim(host, "[]")):
 		http.Error(w, "The console is not served under this name.", http.StatusForbidden)
 	case r.TLS == nil && !here:
 		http.Error(w, "The console needs https.", http.StatusForbidden)
@@ -275,8 +275,8 @@ const maxForm = 2 << 20
 // renews is the header of a page that asks for itself again.
 const renews = "X-Drover-Renews"
 
-// named reports whether the console is served under a name.
-func (h *Handler) named(host string) bool {
+// servesName reports whether the console is served under a name.
+func (h *Handler) servesName(host string) bool {
 	return h.Named(host) || slices.Contains(h.Hosts, strings.ToLower(host))
 }
 
@@ -382,7 +382,7 @@ func (v *view) failed(err error) {
 	}
 	switch status {
 	case http.StatusNotFound:
-		text = v.absent()
+		text = v.notFoundText()
 	case http.StatusForbidden:
 		text = words.Page.Forbidden
 	default:
@@ -402,13 +402,13 @@ func (v *view) failed(err error) {
 // nothing answers a path that is no page.
 func (v *view) nothing(context.Context) error {
 	v.render(http.StatusNotFound, "error", map[string]any{
-		"Text": v.absent(), "Error": "", "Denied": !v.who.Admin,
+		"Text": v.notFoundText(), "Error": "", "Denied": !v.who.Admin,
 	})
 	return nil
 }
 
-// absent tells that there is no such page. Somebody with all rights lacks none.
-func (v *view) absent() words.Text {
+// notFoundText tells that there is no such page. Somebody with all rights lacks none.
+func (v *view) notFoundText() words.Text {
 	if v.who.Admin {
 		return words.Page.Absent
 	}

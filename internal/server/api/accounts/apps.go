@@ -94,7 +94,7 @@ func (h *Handler) CreateApp(ctx context.Context, c *call.Call) (call.Reply, erro
 		return call.Reply{}, err
 	}
 	if err := h.Apps.CreateApp(ctx, a); err != nil {
-		return call.Reply{}, call.Stored(err, "app", req.Code)
+		return call.Reply{}, call.StoreProblem(err, "app", req.Code)
 	}
 	v := viewApp(a)
 	v.Secret = secret
@@ -132,7 +132,7 @@ func (h *Handler) GetApp(ctx context.Context, c *call.Call) (call.Reply, error) 
 	}
 	a, err := h.Apps.GetApp(ctx, code)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "app", code)
+		return call.Reply{}, call.StoreProblem(err, "app", code)
 	}
 	return call.OK(viewApp(a))
 }
@@ -159,7 +159,7 @@ func (h *Handler) ChangeApp(ctx context.Context, c *call.Call) (call.Reply, erro
 		return stillToCome(before, a.Grants, a.Changed)
 	})
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "app", code)
+		return call.Reply{}, call.StoreProblem(err, "app", code)
 	}
 	return call.OK(viewApp(a))
 }
@@ -185,7 +185,7 @@ func (h *Handler) CreateSecret(ctx context.Context, c *call.Call) (call.Reply, e
 		return nil
 	})
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "app", code)
+		return call.Reply{}, call.StoreProblem(err, "app", code)
 	}
 	v := viewApp(a)
 	v.Secret = secret

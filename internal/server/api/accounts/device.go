@@ -49,8 +49,8 @@ func small(c *call.Call, v any) error {
 	return call.Exact(text, reflect.TypeOf(v))
 }
 
-// limited rejects a call from an address that a limit has wait.
-func (h *Handler) limited(c *call.Call, by *gate.Failures, reason string) error {
+// rejectIfLimited rejects a call from an address that a limit has wait.
+func (h *Handler) rejectIfLimited(c *call.Call, by *gate.Failures, reason string) error {
 	wait := by.Wait(c.Address, h.Now())
 	if wait <= 0 {
 		return nil
@@ -60,7 +60,7 @@ func (h *Handler) limited(c *call.Call, by *gate.Failures, reason string) error 
 
 // CreateDevice begins the sign-in of a command line. It grants nothing, so only a rejection has an audit row.
 func (h *Handler) CreateDevice(ctx context.Context, c *call.Call) (call.Reply, error) {
-	if err := h.limited(c, h.devices, "too many sign-ins began at this address"); err != nil {
+	if err := h.rejectIfLimited(c, h.devices, "too many sign-ins began at this address"); err != nil {
 		return call.Reply{}, err
 	}
 	h.devices.Note(c.Address, h.Now())
@@ -101,7 +101,7 @@ func (h *Handler) CreateDevice(ctx context.Context, c *call.Call) (call.Reply, e
 // it all the time, and the sign-in itself has a row.
 func (h *Handler) DeviceState(ctx context.Context, c *call.Call) (call.Reply, error) {
 	c.Audited = true
-	if err := h.limited(c, h.lost, "this address asked for too many sign-ins that do not exist"); err != nil {
+	if err := h.rejectIfLimited(c, h.unknownDevices, "this address asked for too many sign-ins that do not exist"); err != nil {
 		return call.Reply{}, err
 	}
 	var req v1.DeviceStateRequest
@@ -119,7 +119,7 @@ func (h *Handler) DeviceState(ctx context.Context, c *call.Call) (call.Reply, er
 	d, err := h.Devices.FindDevice(ctx, hash)
 	switch {
 	case errors.Is(err, store.ErrNotFound) || err == nil && !h.Now().Before(d.Expires):
-		h.lost.Note(c.Address, h.Now())
+		h.unknownDevices.Note(c.Address, h.Now())
 		return call.Reply{}, call.Problemf(http.StatusNotFound, "the person has rejected the sign-in, or its time is over")
 	case err != nil:
 		return call.Reply{}, call.Failure("read the sign-in", err)

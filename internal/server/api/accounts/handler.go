@@ -35,10 +35,10 @@ type Handler struct {
 	Config
 	// devices are the sign-ins of command lines that an address began, and lost those that it asked for without
 	// success.
-	devices, lost *gate.Failures
+	devices, unknownDevices *gate.Failures
 }
 
 // New returns the handler.
 func New(c Config) *Handler {
-	return &Handler{Config: c, devices: gate.NewFailures(), lost: gate.NewFailures()}
+	return &Handler{Config: c, devices: gate.NewFailures(), unknownDevices: gate.NewFailures()}
 }

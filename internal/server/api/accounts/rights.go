@@ -33,7 +33,7 @@ func (h *Handler) CheckRight(ctx context.Context, c *call.Call) (call.Reply, err
 		return call.Reply{}, err
 	}
 	c.Audit.Target = edge.Clip(strings.TrimSpace(user + " " + string(op) + " " + subject))
-	who, disabled, err := h.asked(ctx, c, user)
+	who, disabled, err := h.subjectOf(ctx, c, user)
 	if err != nil {
 		return call.Reply{}, err
 	}
@@ -63,8 +63,8 @@ func (h *Handler) CheckRight(ctx context.Context, c *call.Call) (call.Reply, err
 	return call.OK(v)
 }
 
-// asked returns the caller, or the user that an administrator names. A person may name the person, too.
-func (h *Handler) asked(
+// subjectOf returns the caller, or the user that an administrator names. A person may name the person, too.
+func (h *Handler) subjectOf(
 	ctx context.Context, c *call.Call, name string,
 ) (who access.Principal, disabled bool, err error) {
 	p := c.Principal
@@ -76,7 +76,7 @@ func (h *Handler) asked(
 	}
 	u, err := h.Users.GetUser(ctx, name)
 	if err != nil {
-		return who, false, call.Stored(err, "user", name)
+		return who, false, call.StoreProblem(err, "user", name)
 	}
 	return gate.PrincipalOf(u, h.Groups, h.Now()), u.Disabled, nil
 }

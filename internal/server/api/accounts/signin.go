@@ -56,7 +56,7 @@ func (h *Handler) SignIn(ctx context.Context, who *access.Principal, name string
 		}
 	}
 	if u, err := h.Users.GetUser(ctx, name); err != nil {
-		return v1.SignIn{}, call.Stored(err, "user", name)
+		return v1.SignIn{}, call.StoreProblem(err, "user", name)
 	} else if u.Disabled {
 		return v1.SignIn{}, call.Problemf(http.StatusConflict, "user %q is disabled", name)
 	}
@@ -66,7 +66,7 @@ func (h *Handler) SignIn(ctx context.Context, who *access.Principal, name string
 		ID: newID(), Kind: store.Link, User: name, Hash: hash, Created: now, Expires: now.Add(linkTime), Via: who.Via,
 	}
 	if err := h.Tokens.CreateToken(ctx, t); err != nil {
-		return v1.SignIn{}, call.Stored(err, "user", name)
+		return v1.SignIn{}, call.StoreProblem(err, "user", name)
 	}
 	return v1.SignIn{User: name, URL: console + "login#" + token, ExpiresAt: t.Expires}, nil
 }

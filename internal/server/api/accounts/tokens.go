@@ -15,7 +15,7 @@ import (
 func viewToken(t store.Token) v1.Token {
 	return v1.Token{
 		ID: t.ID, Kind: string(t.Kind), User: t.User, Note: t.Note, CreatedAt: t.Created,
-		SeenAt: call.OptionalTime(t.Seen), ExpiresAt: call.OptionalTime(t.Expires),
+		SeenAt: call.OptionalTime(t.LastUse), ExpiresAt: call.OptionalTime(t.Expires),
 	}
 }
 
@@ -38,7 +38,7 @@ func (h *Handler) CreateToken(ctx context.Context, c *call.Call) (call.Reply, er
 		t.Expires = t.Created.Add(time.Duration(req.TTLSeconds) * time.Second)
 	}
 	if err := h.Tokens.CreateToken(ctx, t); err != nil {
-		return call.Reply{}, call.Stored(err, "user", name)
+		return call.Reply{}, call.StoreProblem(err, "user", name)
 	}
 	v := viewToken(t)
 	v.Token = token
@@ -63,7 +63,7 @@ func (h *Handler) ListTokens(ctx context.Context, c *call.Call) (call.Reply, err
 		return call.Reply{}, err
 	}
 	if _, err := h.Users.GetUser(ctx, name); err != nil {
-		return call.Reply{}, call.Stored(err, "user", name)
+		return call.Reply{}, call.StoreProblem(err, "user", name)
 	}
 	tokens, err := h.Tokens.ListTokens(ctx, name)
 	if err != nil {
@@ -83,7 +83,7 @@ func (h *Handler) DeleteToken(ctx context.Context, c *call.Call) (call.Reply, er
 		return call.Reply{}, err
 	}
 	if err := h.Tokens.DeleteToken(ctx, name, id); err != nil {
-		return call.Reply{}, call.Stored(err, "token", id)
+		return call.Reply{}, call.StoreProblem(err, "token", id)
 	}
 	return call.Reply{Status: http.StatusNoContent}, nil
 }

@@ -85,7 +85,7 @@ func (h *Handler) CreateUser(ctx context.Context, c *call.Call) (call.Reply, err
 		return call.Reply{}, err
 	}
 	if err := h.Users.CreateUser(ctx, u); err != nil {
-		return call.Reply{}, call.Stored(err, "user", u.Name)
+		return call.Reply{}, call.StoreProblem(err, "user", u.Name)
 	}
 	location := "/users/" + url.PathEscape(u.Name)
 	return call.Reply{Status: http.StatusCreated, Body: h.viewUser(u), Location: location}, nil
@@ -113,7 +113,7 @@ func (h *Handler) GetUser(ctx context.Context, c *call.Call) (call.Reply, error)
 	}
 	u, err := h.Users.GetUser(ctx, name)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "user", name)
+		return call.Reply{}, call.StoreProblem(err, "user", name)
 	}
 	return call.OK(h.viewUser(u))
 }
@@ -139,7 +139,7 @@ func (h *Handler) ChangeUser(ctx context.Context, c *call.Call) (call.Reply, err
 		return stillToCome(before, u.Grants, h.Now())
 	})
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "user", name)
+		return call.Reply{}, call.StoreProblem(err, "user", name)
 	}
 	return call.OK(h.viewUser(u))
 }

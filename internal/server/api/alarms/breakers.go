@@ -60,7 +60,7 @@ func (h *Handler) ResetBreaker(ctx context.Context, c *call.Call) (call.Reply, e
 	}
 	b, err := h.Breakers.CloseBreaker(ctx, id, h.Now(), by)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "breaker", c.Audit.Target)
+		return call.Reply{}, call.StoreProblem(err, "breaker", c.Audit.Target)
 	}
 	h.Bus.Changed(bus.Work)
 	return call.OK(viewBreaker(b))

@@ -256,7 +256,7 @@ func (h *Handler) CreateReceiver(ctx context.Context, c *call.Call) (call.Reply,
 		return call.Reply{}, call.Failure("read the events", err)
 	}
 	if err := h.Receivers.Store.CreateReceiver(ctx, w, last); err != nil {
-		return call.Reply{}, call.Stored(err, "receiver", w.Name)
+		return call.Reply{}, call.StoreProblem(err, "receiver", w.Name)
 	}
 	h.Bus.Changed(bus.Receivers)
 	v, err := h.viewReceiver(ctx, store.Subscription{Receiver: w, Delivery: store.Delivery{Cursor: last}})
@@ -303,7 +303,7 @@ func (h *Handler) receiverNamed(ctx context.Context, c *call.Call) (store.Subscr
 		return store.Subscription{}, err
 	}
 	s, err := h.Receivers.Store.GetReceiver(ctx, name)
-	return s, call.Stored(err, "receiver", name)
+	return s, call.StoreProblem(err, "receiver", name)
 }
 
 // receiverReply returns a receiver, with its secret if the secret is new.
@@ -351,7 +351,7 @@ func (h *Handler) ChangeReceiver(ctx context.Context, c *call.Call) (call.Reply,
 		return nil
 	})
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "receiver", name)
+		return call.Reply{}, call.StoreProblem(err, "receiver", name)
 	}
 	h.Bus.Changed(bus.Receivers)
 	return h.receiverReply(ctx, http.StatusOK, s, "")
@@ -388,7 +388,7 @@ func (h *Handler) RotateReceiver(ctx context.Context, c *call.Call) (call.Reply,
 		return nil
 	})
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "receiver", name)
+		return call.Reply{}, call.StoreProblem(err, "receiver", name)
 	}
 	h.Bus.Changed(bus.Receivers)
 	if s.Receiver.Kind != store.KindWebhook {
@@ -420,7 +420,7 @@ func (h *Handler) DeleteReceiver(ctx context.Context, c *call.Call) (call.Reply,
 		return call.Reply{}, err
 	}
 	if err := h.Receivers.Store.DeleteReceiver(ctx, name); err != nil {
-		return call.Reply{}, call.Stored(err, "receiver", name)
+		return call.Reply{}, call.StoreProblem(err, "receiver", name)
 	}
 	h.Bus.Changed(bus.Receivers)
 	return call.Reply{Status: http.StatusNoContent}, nil

@@ -112,7 +112,7 @@ func (h *Handler) CreateSilence(ctx context.Context, c *call.Call) (call.Reply, 
 	}
 	s.ID, s.App, s.User, s.Created = strings.ToLower(rand.Text()[:10]), c.Principal.App, c.Principal.User, now
 	if err := h.Receivers.Silences.CreateSilence(ctx, s); err != nil {
-		return call.Reply{}, call.Stored(err, "silence", s.ID)
+		return call.Reply{}, call.StoreProblem(err, "silence", s.ID)
 	}
 	h.Bus.Changed(bus.Receivers)
 	return call.Reply{Status: http.StatusCreated, Body: h.viewSilence(s), Location: "/silences/" + s.ID}, nil
@@ -183,7 +183,7 @@ func (h *Handler) silenceNamed(ctx context.Context, c *call.Call) (store.Silence
 			return s, nil
 		}
 	}
-	return store.Silence{}, call.Stored(store.ErrNotFound, "silence", id)
+	return store.Silence{}, call.StoreProblem(store.ErrNotFound, "silence", id)
 }
 
 // GetSilence shows a silence.
@@ -202,7 +202,7 @@ func (h *Handler) RemoveSilence(ctx context.Context, c *call.Call) (call.Reply, 
 		return call.Reply{}, err
 	}
 	if s, err = h.Receivers.Silences.RemoveSilence(ctx, s.ID, h.Now()); err != nil {
-		return call.Reply{}, call.Stored(err, "silence", s.ID)
+		return call.Reply{}, call.StoreProblem(err, "silence", s.ID)
 	}
 	h.Bus.Changed(bus.Receivers)
 	return call.OK(h.viewSilence(s))

@@ -97,8 +97,8 @@ func ProblemOf(err error) *Problem {
 	return Failure("answer the call", err)
 }
 
-// Stored turns an error of the store into a problem about the named thing.
-func Stored(err error, kind, name string) error {
+// StoreProblem turns an error of the store into a problem about the named thing.
+func StoreProblem(err error, kind, name string) error {
 	switch {
 	case err == nil:
 		return nil

@@ -41,9 +41,9 @@ type changesQuery struct {
 	events.Reader
 	c        *call.Call
 	from, to time.Time
-	// named are patterns of NAMESPACE/NAME; empty matches all. agents are the chosen ones; nil means all.
-	named  []string
-	agents map[string]bool
+	// patterns are patterns of NAMESPACE/NAME; empty matches all. agents are the chosen ones; nil means all.
+	patterns []string
+	agents   map[string]bool
 	// rolled are the rollouts that began after from: their tasks are not listed besides.
 	rolled map[string]bool
 	filter store.ObservedFilter
@@ -75,7 +75,7 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 	q := changesQuery{
 		h: h, Reader: h.events.Reader(&c.Principal), c: c,
 		from: h.processes.Moment(p, "from"), to: h.processes.Moment(p, "to"),
-		named: p.List("process"), limit: p.Limit(), groups: map[v1.ChangeGroup]*changeGroup{}, rolled: map[string]bool{},
+		patterns: p.List("process"), limit: p.Limit(), groups: map[v1.ChangeGroup]*changeGroup{}, rolled: map[string]bool{},
 		filter: store.ObservedFilter{Copies: true},
 	}
 	choice := hosts.ChoiceOf(p)
@@ -88,7 +88,7 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 	case !q.from.Before(q.to):
 		p.Fail(call.Invalid("from", "is not before the end"))
 	}
-	for _, n := range q.named {
+	for _, n := range q.patterns {
 		if namespace, name, found := strings.Cut(n, "/"); !found || namespace == "" || name == "" {
 			p.Fail(call.Invalid("process", "is %.40q: expected NAMESPACE/NAME", n))
 		}
@@ -96,9 +96,9 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 	if err := p.Done(); err != nil {
 		return call.Reply{}, err
 	}
-	c.Audit.Target = edge.Clip(strings.Join(q.named, " "))
-	if len(q.named) == 1 {
-		q.filter.Namespace, q.filter.Name, _ = strings.Cut(q.named[0], "/")
+	c.Audit.Target = edge.Clip(strings.Join(q.patterns, " "))
+	if len(q.patterns) == 1 {
+		q.filter.Namespace, q.filter.Name, _ = strings.Cut(q.patterns[0], "/")
 	}
 	if err := q.ReadFormer(ctx); err != nil {
 		return call.Reply{}, err
@@ -124,7 +124,7 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 			return call.Reply{}, err
 		}
 	}
-	if err := h.processes.Kept(ctx, &q.out.Past); err != nil {
+	if err := h.processes.FillKeptSince(ctx, &q.out.Past); err != nil {
 		return call.Reply{}, err
 	}
 	c.Audit.Targets = q.out.Changed
@@ -133,7 +133,7 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 
 // asks reports whether the caller asks for a process.
 func (q *changesQuery) asks(id process.ID) bool {
-	return len(q.named) == 0 || slices.ContainsFunc(q.named, func(n string) bool {
+	return len(q.patterns) == 0 || slices.ContainsFunc(q.patterns, func(n string) bool {
 		namespace, name, _ := strings.Cut(n, "/")
 		return wildcard.Match(namespace, id.Namespace) &&
 			(wildcard.Match(name, id.Name) || wildcard.Match(name, processes.BaseOf(id.Name)))
@@ -143,7 +143,7 @@ func (q *changesQuery) asks(id process.ID) bool {
 // compare walks the processes that have changed.
 func (q *changesQuery) compare(ctx context.Context) error {
 	for after := (store.ObservedKey{}); ; {
-		was := q.h.processes.HeardNow()
+		was := q.h.processes.SnapshotAgents()
 		rows, next, err := q.h.Timeline.StatesBetween(ctx, q.filter, q.from, q.to, after, comparedAtOnce)
 		if err != nil {
 			return call.Failure("compare the processes", err)
@@ -373,7 +373,7 @@ func (q *changesQuery) rollouts(ctx context.Context) error {
 		if examined += len(list); len(list) < call.DefaultPage {
 			break
 		}
-		if examined >= mostExamined || s.Left <= 0 {
+		if examined >= mostExamined || s.RowsLeft <= 0 {
 			q.incomplete("rollouts")
 			break
 		}
@@ -412,7 +412,7 @@ func (q *changesQuery) operations(ctx context.Context) error {
 		if len(tasks) < call.DefaultPage {
 			break
 		}
-		if examined >= mostExamined || s.Left <= 0 {
+		if examined >= mostExamined || s.RowsLeft <= 0 {
 			q.incomplete("operations")
 			break
 		}

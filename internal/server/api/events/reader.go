@@ -87,7 +87,7 @@ func (r *Reader) Ever(key string) store.FormerAgent {
 // ChosenEver returns what hosts.Handler.Chosen returns, the removed agents that a choice matches, and the agents that
 // it matches by an earlier name.
 func (r *Reader) ChosenEver(ctx context.Context, s hosts.Choice) ([]string, error) {
-	keys := r.h.hosts.Chosen(s)
+	keys := r.h.hosts.KeysOf(s)
 	if keys == nil {
 		return nil, nil
 	}

@@ -38,7 +38,7 @@ func (h *Handler) Stream(ctx context.Context, c *call.Call) (call.Reply, error) 
 	if err := p.Done(); err != nil {
 		return call.Reply{}, err
 	}
-	f.Agents = h.hosts.Chosen(hosts) // removed hosts have no further events
+	f.Agents = h.hosts.KeysOf(hosts) // removed hosts have no further events
 	last, err := h.Events.LastCursor(ctx)
 	if err != nil {
 		return call.Reply{}, call.Failure("read the events", err)

@@ -67,7 +67,7 @@ func (h *Handler) ListDrift(ctx context.Context, c *call.Call) (call.Reply, erro
 		return call.Reply{}, call.Busy("the app reads too many answers of hosts at the same time", int(call.Heartbeat/time.Second))
 	}
 	defer leave()
-	q.agents = h.hosts.Chosen(chosen)
+	q.agents = h.hosts.KeysOf(chosen)
 	if err := q.read(ctx); err != nil {
 		return call.Reply{}, err
 	}
@@ -218,7 +218,7 @@ func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
 	}
 	for i := range left {
 		if found := q.at(store.ObservedKey{Agent: left[i].Agent, Process: left[i].Process}); found != nil {
-			found.Left = left[i].Ended
+			found.RemovedBy = left[i].Ended
 		}
 	}
 	rows, err := q.h.Upkeep.UpkeepOn(ctx, agents)
@@ -232,7 +232,7 @@ func (q *driftQuery) readPlaced(ctx context.Context, agents []string) error {
 
 // readSelected reads which hosts match a selection in force, the first of several, except for processes that roll out.
 func (q *driftQuery) readSelected(ctx context.Context, agents []string) error {
-	standing, err := q.h.Standing.ListSelections(ctx, "")
+	standing, err := q.h.FileSelections.ListSelections(ctx, "")
 	var rolling map[process.ID]*store.RolloutBusyError
 	if err != nil || len(standing) == 0 {
 		return err

@@ -34,7 +34,7 @@ func (h *Handler) Get(ctx context.Context, c *call.Call) (call.Reply, error) {
 		}
 		return h.shownFile(c, namespace, placed, nil, revision)
 	}
-	latest, known, err := h.present(ctx, c, namespace)
+	latest, known, err := h.latestSpecs(ctx, c, namespace)
 	if err != nil {
 		return call.Reply{}, err
 	}
@@ -104,14 +104,14 @@ func (h *Handler) covered(text string, one, all access.Reach) (sees, sets bool, 
 	return sees, sets && (!none || all.Everywhere()), nil
 }
 
-// present returns the latest revision of a namespace, and the processes of which hosts have reported the spec. A
+// latestSpecs returns the latest revision of a namespace, and the processes of which hosts have reported the spec. A
 // revision that comes meanwhile is not the one that it returns.
-func (h *Handler) present(ctx context.Context, c *call.Call, namespace string) (int64, []plan.Known, error) {
+func (h *Handler) latestSpecs(ctx context.Context, c *call.Call, namespace string) (int64, []plan.Known, error) {
 	latest, err := h.Revisions.LatestRevision(ctx, namespace)
 	if err != nil {
 		return 0, nil, call.Failure("read the revision", err)
 	}
-	known, err := h.processes.Known(ctx, c, namespace)
+	known, err := h.processes.Reported(ctx, c, namespace)
 	return latest, known, err
 }
 

@@ -14,13 +14,13 @@ import (
 // Config is what the calls about process files need.
 type Config struct {
 	*call.Kernel
-	Directory hosts.Directory
-	Rollouts  operations.Rollouts
-	Revisions store.Revisions
-	Events    store.Events
-	Standing  store.Selections
-	Upkeep    operations.Upkeep
-	Logs      processes.Logs
+	Directory      hosts.Directory
+	Rollouts       operations.Rollouts
+	Revisions      store.Revisions
+	Events         store.Events
+	FileSelections store.FileSelections
+	Upkeep         operations.Upkeep
+	Logs           processes.Logs
 	// Breadth is the number of hosts that an apply may reach without the approval of a second person; 0 means all.
 	Breadth int
 }

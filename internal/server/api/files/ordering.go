@@ -51,13 +51,13 @@ func (h *Handler) placedAt(ctx context.Context, c *call.Call, namespace string, 
 
 // orderFaults checks after of the processes of a file against those that hosts have and the peers that the caller
 // brings: each name is a process, and none waits for itself over others, also over those of other namespaces.
-func (h *Handler) orderFaults(ctx context.Context, c *call.Call, f *filed) (processfile.Faults, error) {
+func (h *Handler) orderFaults(ctx context.Context, c *call.Call, f *applyRequest) (processfile.Faults, error) {
 	o := ordering{
 		h: h, c: c, specs: map[process.ID]*process.Spec{}, copies: map[process.ID][]process.ID{},
 		seen: map[process.ID]bool{}, peers: f.peers,
 	}
-	for i := range f.known {
-		o.specs[f.known[i].Process] = f.known[i].Spec
+	for i := range f.reported {
+		o.specs[f.reported[i].Process] = f.reported[i].Spec
 	}
 	entries := map[process.ID]string{}
 	for _, d := range f.docs { // which also have processes that no host has yet

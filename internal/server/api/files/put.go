@@ -42,25 +42,25 @@ func hideChanges(changes []v1.Change) {
 	}
 }
 
-// filed is what a call of putNamespace asks for, and what there is.
-type filed struct {
-	dry      bool
-	tag      string
-	docs     []processfile.Document
-	options  plan.Options
-	rolls    operations.PlanOptions
-	peers    map[process.ID]bool
-	known    []plan.Known
-	wanted   []plan.Wanted
-	standing []store.Selection
+// applyRequest is what a call of putNamespace asks for, and what there is.
+type applyRequest struct {
+	dry        bool
+	tag        string
+	docs       []processfile.Document
+	options    plan.Options
+	rolls      operations.PlanOptions
+	peers      map[process.ID]bool
+	reported   []plan.Known
+	resolved   []plan.Wanted
+	selections []store.Selection
 	// unfiled are the processes that have the spec of the file, and no file has brought it. gone are those that
 	// somebody has removed, and that a file with prune does not have any more.
 	unfiled []store.Placement
-	gone    []plan.Known
+	removed []plan.Known
 }
 
-// readFiled reads the call, and what its namespace has. It sets the revision that the task depends on.
-func (h *Handler) readFiled(ctx context.Context, c *call.Call, t *store.Task, namespace string) (f filed, err error) {
+// readApply reads the call, and what its namespace has. It sets the revision that the task depends on.
+func (h *Handler) readApply(ctx context.Context, c *call.Call, t *store.Task, namespace string) (f applyRequest, err error) {
 	dry := c.Params.Flag("dry_run")
 	f.dry = dry != nil && *dry
 	t.Message, t.Through = MessageOf(&c.Params), cmp.Or(c.Params.Choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
@@ -79,13 +79,13 @@ func (h *Handler) readFiled(ctx context.Context, c *call.Call, t *store.Task, na
 		return f, call.Together(err, call.Faulty(wrong))
 	}
 	fleet.AwaitTold(ctx, h.Directory, h.Now)
-	latest, known, failed := h.present(ctx, c, namespace)
+	latest, known, failed := h.latestSpecs(ctx, c, namespace)
 	if failed != nil {
 		return f, cmp.Or(err, failed)
 	}
-	f.known, f.tag = known, h.etag(fileOf(namespace, known, latest))
+	f.reported, f.tag = known, h.etag(fileOf(namespace, known, latest))
 	if err == nil && len(wrong) == 0 {
-		t.Known, err = h.matched(ctx, c, namespace, f.tag, latest)
+		t.ExpectedRevision, err = h.matched(ctx, c, namespace, f.tag, latest)
 	}
 	if err != nil && len(call.ProblemOf(err).Fields) == 0 {
 		return f, err
@@ -94,8 +94,8 @@ func (h *Handler) readFiled(ctx context.Context, c *call.Call, t *store.Task, na
 	if err = call.Together(err, failed, call.Faulty(wrong.With(found))); err != nil {
 		return f, err
 	}
-	f.wanted = wanted
-	if f.standing, err = h.operations.Selected(ctx, namespace, f.known); err != nil {
+	f.resolved = wanted
+	if f.selections, err = h.operations.Selected(ctx, namespace, f.reported); err != nil {
 		return f, err
 	}
 	if err := h.readUnfiled(ctx, namespace, &f); err != nil {
@@ -105,7 +105,7 @@ func (h *Handler) readFiled(ctx context.Context, c *call.Call, t *store.Task, na
 }
 
 // readUnfiled marks the processes whose spec no file has.
-func (h *Handler) readUnfiled(ctx context.Context, namespace string, f *filed) error {
+func (h *Handler) readUnfiled(ctx context.Context, namespace string, f *applyRequest) error {
 	unfiled, err := h.Upkeep.Unfiled(ctx, namespace)
 	if err != nil {
 		return call.Failure("read what no file has", err)
@@ -114,14 +114,14 @@ func (h *Handler) readUnfiled(ctx context.Context, namespace string, f *filed) e
 		return nil
 	}
 	wanted, of := map[store.ObservedKey]*process.Spec{}, map[store.ObservedKey]*store.Placement{}
-	for _, w := range f.wanted {
+	for _, w := range f.resolved {
 		wanted[store.ObservedKey{Agent: w.Agent, Process: w.Process}] = w.Spec
 	}
 	for i := range unfiled {
 		of[store.ObservedKey{Agent: unfiled[i].Agent, Process: unfiled[i].Process}] = &unfiled[i]
 	}
-	for i := range f.known {
-		k := &f.known[i]
+	for i := range f.reported {
+		k := &f.reported[i]
 		key := store.ObservedKey{Agent: k.Agent, Process: k.Process}
 		if p := of[key]; p != nil && wanted[key] != nil && p.Spec.Same(k.Spec) && p.Spec.Same(wanted[key]) {
 			k.Unfiled = true
@@ -132,12 +132,12 @@ func (h *Handler) readUnfiled(ctx context.Context, namespace string, f *filed) e
 }
 
 // readGone finds what the file removes, and somebody has removed already.
-func (h *Handler) readGone(ctx context.Context, c *call.Call, namespace string, f *filed) error {
+func (h *Handler) readGone(ctx context.Context, c *call.Call, namespace string, f *applyRequest) error {
 	if f.options.Prune == plan.PruneNone {
 		return nil
 	}
 	wanted, names := map[store.ObservedKey]bool{}, map[string]string{}
-	for _, w := range f.wanted {
+	for _, w := range f.resolved {
 		wanted[store.ObservedKey{Agent: w.Agent, Process: w.Process}] = true
 	}
 	reach := c.Principal.On(access.OperationOf(process.Unregister), namespace)
@@ -153,7 +153,7 @@ func (h *Handler) readGone(ctx context.Context, c *call.Call, namespace string, 
 		}
 		for _, key := range removed {
 			if key.Process.Namespace == namespace && !wanted[key] {
-				f.gone = append(f.gone, plan.Known{
+				f.removed = append(f.removed, plan.Known{
 					Process: key.Process, Agent: key.Agent, Host: names[key.Agent], Gone: true,
 				})
 			}
@@ -163,8 +163,8 @@ func (h *Handler) readGone(ctx context.Context, c *call.Call, namespace string, 
 }
 
 // file records that a file has what hosts have already, and has no more what they have no more.
-func (h *Handler) file(ctx context.Context, c *call.Call, namespace string, f *filed) error {
-	if len(f.unfiled)+len(f.gone) == 0 {
+func (h *Handler) file(ctx context.Context, c *call.Call, namespace string, f *applyRequest) error {
+	if len(f.unfiled)+len(f.removed) == 0 {
 		return nil
 	}
 	steps := make([]plan.Step, len(f.unfiled))
@@ -172,9 +172,9 @@ func (h *Handler) file(ctx context.Context, c *call.Call, namespace string, f *f
 		p := &f.unfiled[i]
 		steps[i] = plan.Step{Op: process.Start, Process: p.Process, Agent: p.Agent}
 	}
-	gone := make([]store.ObservedKey, len(f.gone))
-	for i := range f.gone {
-		gone[i] = store.ObservedKey{Agent: f.gone[i].Agent, Process: f.gone[i].Process}
+	gone := make([]store.ObservedKey, len(f.removed))
+	for i := range f.removed {
+		gone[i] = store.ObservedKey{Agent: f.removed[i].Agent, Process: f.removed[i].Process}
 	}
 	if err := h.operations.MayApply(c, steps); err != nil {
 		return err
@@ -189,11 +189,11 @@ func (h *Handler) file(ctx context.Context, c *call.Call, namespace string, f *f
 func (h *Handler) Put(ctx context.Context, c *call.Call) (call.Reply, error) {
 	namespace := c.Subject("namespace")
 	t := h.NewTask(c.Call)
-	f, err := h.readFiled(ctx, c, t, namespace)
+	f, err := h.readApply(ctx, c, t, namespace)
 	if err != nil {
 		return call.Reply{}, err
 	}
-	changes, steps := plan.Make(f.wanted, slices.Concat(f.known, f.gone), f.options)
+	changes, steps := plan.Make(f.resolved, slices.Concat(f.reported, f.removed), f.options)
 	rollouts, err := h.rollouts(c, t, &f.rolls, steps)
 	if err != nil {
 		return call.Reply{}, err
@@ -202,8 +202,8 @@ func (h *Handler) Put(ctx context.Context, c *call.Call) (call.Reply, error) {
 		hideChanges(changes)
 	}
 	answer := v1.Plan{Namespace: namespace, Changes: changes}
-	selections := h.selectionsOf(t, f.docs, f.wanted, f.standing, f.options.Prune != plan.PruneNone)
-	refusal := h.operations.MaySelect(c, selections, f.standing)
+	selections := h.selectionsOf(t, f.docs, f.resolved, f.selections, f.options.Prune != plan.PruneNone)
+	refusal := h.operations.MaySelect(c, selections, f.selections)
 	if !f.dry {
 		err := cmp.Or(refusal, h.operations.MayApply(c, steps))
 		if err == nil {
@@ -220,10 +220,10 @@ func (h *Handler) Put(ctx context.Context, c *call.Call) (call.Reply, error) {
 		err = h.foresee(ctx, c, &answer, steps, rollouts, refusal)
 		return call.Reply{Status: http.StatusOK, Body: answer}, err
 	case len(steps) == 0:
-		return call.Reply{Status: http.StatusOK, Body: answer}, h.putSelections(ctx, c, t, f.wanted, selections)
+		return call.Reply{Status: http.StatusOK, Body: answer}, h.putSelections(ctx, c, t, f.resolved, selections)
 	}
 	if len(rollouts) > 0 {
-		selectionsByRollout(rollouts, selections, f.standing, f.known)
+		selectionsByRollout(rollouts, selections, f.selections, f.reported)
 		return h.rollOut(ctx, c, answer, rollouts)
 	}
 	t.Selections = selections
@@ -231,10 +231,10 @@ func (h *Handler) Put(ctx context.Context, c *call.Call) (call.Reply, error) {
 }
 
 // inOrder returns the processes of a file, on each host, and what is wrong with their hosts and what they wait for.
-func (h *Handler) inOrder(ctx context.Context, c *call.Call, namespace string, f *filed) (
+func (h *Handler) inOrder(ctx context.Context, c *call.Call, namespace string, f *applyRequest) (
 	[]plan.Wanted, processfile.Faults, error,
 ) {
-	wanted, faults, err := h.wanted(c, namespace, f.docs, f.known)
+	wanted, faults, err := h.resolveFile(c, namespace, f.docs, f.reported)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -279,7 +279,7 @@ func readFile(ctx context.Context, c *call.Call, namespace string) (
 // matched checks If-Match against the tag and the latest revision of a namespace. It returns that revision if the
 // caller depends on it.
 func (h *Handler) matched(ctx context.Context, c *call.Call, namespace, tag string, latest int64) (
-	*store.KnownRevision, error,
+	*store.ExpectedRevision, error,
 ) {
 	match := c.Request.Header.Get("If-Match")
 	switch {
@@ -291,7 +291,7 @@ func (h *Handler) matched(ctx context.Context, c *call.Call, namespace, tag stri
 	case match != tag && match != fmt.Sprintf(`"%d"`, latest):
 		return nil, changedMeanwhile(namespace)
 	}
-	return &store.KnownRevision{Namespace: namespace, Number: latest}, h.settled(ctx, namespace)
+	return &store.ExpectedRevision{Namespace: namespace, Number: latest}, h.checkNoOpenOperation(ctx, namespace)
 }
 
 // changedMeanwhile is the problem of a caller whose plan is for an earlier state of a namespace.
@@ -300,8 +300,8 @@ func changedMeanwhile(namespace string) error {
 		"somebody else has changed namespace %q since the plan was made: look at the plan again", namespace)
 }
 
-// settled checks that no operation is under way after which hosts have other specs than they report now.
-func (h *Handler) settled(ctx context.Context, namespace string) error {
+// checkNoOpenOperation checks that no operation is under way after which hosts have other specs than they report now.
+func (h *Handler) checkNoOpenOperation(ctx context.Context, namespace string) error {
 	task, err := h.Revisions.OpenRevision(ctx, namespace)
 	switch {
 	case err != nil:
@@ -313,17 +313,17 @@ func (h *Handler) settled(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// wanted returns the processes of a file, on each host, and what is wrong with them.
-func (h *Handler) wanted(c *call.Call, namespace string, docs []processfile.Document,
+// resolveFile returns the processes of a file, on each host, and what is wrong with them.
+func (h *Handler) resolveFile(c *call.Call, namespace string, docs []processfile.Document,
 	known []plan.Known,
 ) ([]plan.Wanted, processfile.Faults, error) {
 	r := resolver{
 		h: h, reach: c.Principal.On(access.OperationOf(process.Query), namespace), namespace: namespace,
-		sets:   c.Principal.Sets(namespace),
-		stored: map[store.ObservedKey]*process.Spec{}, seen: map[store.ObservedKey]*processfile.Named{},
+		sets:        c.Principal.Sets(namespace),
+		storedSpecs: map[store.ObservedKey]*process.Spec{}, entries: map[store.ObservedKey]*processfile.Named{},
 	}
 	for i := range known {
-		r.stored[store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process}] = known[i].Spec
+		r.storedSpecs[store.ObservedKey{Agent: known[i].Agent, Process: known[i].Process}] = known[i].Spec
 	}
 	for _, d := range docs {
 		for i := range d.Processes {

@@ -40,11 +40,11 @@ type resolver struct {
 	// reach are the hosts that the caller may query, sets those on which the caller may set a spec.
 	reach, sets access.Reach
 	namespace   string
-	stored      map[store.ObservedKey]*process.Spec
-	// seen has the entry of each process on each host.
-	seen   map[store.ObservedKey]*processfile.Named
-	all    []plan.Wanted
-	faults processfile.Faults
+	storedSpecs map[store.ObservedKey]*process.Spec
+	// entries has the entry of each process on each host.
+	entries map[store.ObservedKey]*processfile.Named
+	all     []plan.Wanted
+	faults  processfile.Faults
 }
 
 func (r *resolver) fail(p *processfile.Named, path, format string, args ...any) {
@@ -90,7 +90,7 @@ func (r *resolver) process(p *processfile.Named) {
 func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field string, spec *process.Spec) {
 	id := process.ID{Namespace: r.namespace, Name: name}
 	key := store.ObservedKey{Agent: a.Key, Process: id}
-	if first := r.seen[key]; first != nil {
+	if first := r.entries[key]; first != nil {
 		switch {
 		case first == p:
 		case first.Name == p.Name:
@@ -100,11 +100,11 @@ func (r *resolver) on(a store.Agent, name string, p *processfile.Named, field st
 		}
 		return
 	}
-	r.seen[key] = p
+	r.entries[key] = p
 	if !r.sets.Covers(gate.Host(a)) {
 		spec = plan.Guessed(spec)
 	}
-	own, unknown := plan.Revealed(spec, r.stored[key])
+	own, unknown := plan.Revealed(spec, r.storedSpecs[key])
 	if unknown != "" {
 		r.fail(p, "environment."+unknown, "is %s, and host %s has no value: expected the value", processes.Secret, hosts.NameOf(a))
 	}

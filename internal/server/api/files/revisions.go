@@ -110,7 +110,7 @@ func (h *Handler) CompareRevisions(ctx context.Context, c *call.Call) (call.Repl
 	if err != nil {
 		return call.Reply{}, err
 	}
-	after := func() ([]plan.Known, error) { return h.processes.Known(ctx, c, namespace) }
+	after := func() ([]plan.Known, error) { return h.processes.Reported(ctx, c, namespace) }
 	if to != 0 {
 		after = func() ([]plan.Known, error) { return h.placedAt(ctx, c, namespace, to) }
 	}

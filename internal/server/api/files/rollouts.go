@@ -55,7 +55,7 @@ func (h *Handler) rollouts(
 	list := make([]*store.Rollout, len(parts))
 	for i, part := range parts {
 		r := h.operations.NewRollout(c, store.OpApply)
-		r.Through, r.Message, r.Known = t.Through, t.Message, t.Known
+		r.Through, r.Message, r.ExpectedRevision = t.Through, t.Message, t.ExpectedRevision
 		h.operations.LayRollout(r, part.Plan, o.At, part.Steps)
 		list[i] = r
 	}

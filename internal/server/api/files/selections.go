@@ -90,7 +90,7 @@ func (h *Handler) putSelections(ctx context.Context, c *call.Call, t *store.Task
 	row := c.Row()
 	row.Message = process.Success
 	by := store.Revision{At: t.Created, App: t.App, User: t.User, Through: t.Through, Message: t.Message}
-	switch err := h.Standing.PutSelections(ctx, *change, by, t.Known, row); {
+	switch err := h.FileSelections.PutSelections(ctx, *change, by, t.ExpectedRevision, row); {
 	case errors.Is(err, store.ErrRevised):
 		return changedMeanwhile(change.Namespace)
 	case err != nil:

@@ -43,8 +43,8 @@ func (s *Choice) Selects(a *store.Agent) bool {
 	return s.Selector.IsZero() || s.Selector.Matches(a.Select)
 }
 
-// Chosen returns the keys of the chosen agents; nil if the choice is every host.
-func (h *Handler) Chosen(s Choice) []string {
+// KeysOf returns the keys of the chosen agents; nil if the choice is every host.
+func (h *Handler) KeysOf(s Choice) []string {
 	if s.any() {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (h *Handler) Chosen(s Choice) []string {
 
 // Visible returns the chosen hosts that are within reach.
 func (h *Handler) Visible(choice Choice, reach access.Reach) (agents []store.Agent) {
-	for _, key := range h.Chosen(choice) {
+	for _, key := range h.KeysOf(choice) {
 		if a, found := h.Directory.ByKey(key); found && reach.Covers(gate.Host(a)) {
 			agents = append(agents, a)
 		}
@@ -125,8 +125,8 @@ func ChoiceOf(p *call.Params) Choice {
 	return Choice{Names: p.List("host"), Selector: p.Selector("selector")}
 }
 
-// ChosenHosts returns the hosts that a body chooses by names or by an expression, and tells each fault to fail.
-func ChosenHosts(names []string, expression *string, fail func(path string, err error)) (choice Choice) {
+// ParseChoice returns the hosts that a body chooses by names or by an expression, and tells each fault to fail.
+func ParseChoice(names []string, expression *string, fail func(path string, err error)) (choice Choice) {
 	if len(names) == 0 && expression == nil {
 		fail("hosts", errors.New("is missing: expected hosts, or select"))
 	}

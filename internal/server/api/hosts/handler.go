@@ -13,8 +13,8 @@ type Config struct {
 	Directory Directory
 	Labels    Labels
 	// Proxies is nil if no proxy can join.
-	Proxies  Proxies
-	Standing store.Selections
+	Proxies        Proxies
+	FileSelections store.FileSelections
 	// Breadth is the number of hosts that a call may reach without the approval of a second person; 0 means all.
 	Breadth int
 }

@@ -40,8 +40,8 @@ type Directory interface {
 	LookupID(id string) (store.Agent, bool)
 	ByKey(key string) (store.Agent, bool)
 	Presence(key string, now time.Time) fleet.Presence
-	// Untold returns the agents that have not told the database all that they have.
-	Untold() []string
+	// UnsyncedAgents returns the agents that have not told the database all that they have.
+	UnsyncedAgents() []string
 	// Remarked returns the problem that makes an agent unusable. Rival reports whether a second host uses its key.
 	Remarked(key string) string
 	Rival(key string, now time.Time) (fleet.Rival, bool)
@@ -64,10 +64,10 @@ func (h *Handler) KnownHost(id string) (store.Agent, bool) {
 
 // HostOfResult returns the host of a result, for the check of rights.
 func (h *Handler) HostOfResult(v store.ItemView) access.Host {
-	if a, found := h.Directory.LookupID(v.Asked); found {
+	if a, found := h.Directory.LookupID(v.Spelling); found {
 		return gate.Host(a)
 	}
-	return access.Host{Area: v.Cloud, IP: v.IP, ID: v.Asked}
+	return access.Host{Area: v.Cloud, IP: v.IP, ID: v.Spelling}
 }
 
 // AgentFacts is what the causes of problems depend on, of an agent and its link.

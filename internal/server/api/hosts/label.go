@@ -51,7 +51,7 @@ func (h *Handler) Label(ctx context.Context, c *call.Call) (call.Reply, error) {
 	choice, faults := req.check()
 	c.Audit.Target = edge.Clip(choice.String())
 	var missing access.Missing
-	agents := h.Named(choice, &c.Principal, access.LabelAgents, &missing, &faults)
+	agents := h.HostsForOperation(choice, &c.Principal, access.LabelAgents, &missing, &faults)
 	switch {
 	case missing.Any():
 		return call.Reply{}, call.Forbidden(missing)
@@ -100,7 +100,7 @@ func (r *labelRequest) check() (choice Choice, faults processfile.Faults) {
 	fail := func(path string, err error) {
 		faults = append(faults, processfile.Fault{Path: path, Text: err.Error()})
 	}
-	choice = ChosenHosts(r.Hosts, r.Select, fail)
+	choice = ParseChoice(r.Hosts, r.Select, fail)
 	if len(r.Set)+len(r.Remove) == 0 {
 		fail("set", errors.New("is missing: expected labels to set, or remove"))
 	}
@@ -122,10 +122,10 @@ func (r *labelRequest) check() (choice Choice, faults processfile.Faults) {
 	return choice, faults
 }
 
-// Named returns the chosen hosts for an operation on hosts: those of the names, and those within reach that match a
-// pattern or the selector. It adds a fault for each name without a host, and notes the missing right to a named host,
-// or to as many hosts.
-func (h *Handler) Named(choice Choice, who *access.Principal, op access.Operation, missing *access.Missing,
+// HostsForOperation returns the chosen hosts for an operation on hosts: those of the names, and those within reach that
+// match a pattern or the selector. It adds a fault for each name without a host, and notes the missing right to a named
+// host, or to as many hosts.
+func (h *Handler) HostsForOperation(choice Choice, who *access.Principal, op access.Operation, missing *access.Missing,
 	faults *processfile.Faults,
 ) (agents []store.Agent) {
 	reach, faulty := who.OnHosts(op), len(*faults) > 0
@@ -154,7 +154,7 @@ func (h *Handler) Named(choice Choice, who *access.Principal, op access.Operatio
 		return nil
 	}
 	seen := map[string]bool{}
-	for _, key := range h.Chosen(choice) {
+	for _, key := range h.KeysOf(choice) {
 		if a, known := h.Directory.ByKey(key); known && !seen[key] && reach.Covers(gate.Host(a)) {
 			seen[key] = true
 			agents = append(agents, a)
@@ -182,7 +182,7 @@ func (h *Handler) Named(choice Choice, who *access.Principal, op access.Operatio
 func (h *Handler) reselected(ctx context.Context, c *call.Call, agents []store.Agent, r *labelRequest) (
 	list []v1.Reselected, err error,
 ) {
-	standing, err := h.Standing.ListSelections(ctx, "")
+	standing, err := h.FileSelections.ListSelections(ctx, "")
 	if err != nil {
 		return nil, call.Failure("read the selections", err)
 	}

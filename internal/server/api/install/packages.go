@@ -92,7 +92,7 @@ func (h *Handler) PutPiece(ctx context.Context, c *call.Call) (call.Reply, error
 	}
 	p, err := h.Packages.GetPackage(ctx, version, arch)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "package", edge.Clip(version+"/"+arch))
+		return call.Reply{}, call.StoreProblem(err, "package", edge.Clip(version+"/"+arch))
 	}
 	d, _, err := release.Open([]byte(p.Signed), nil)
 	if err != nil {
@@ -107,7 +107,7 @@ func (h *Handler) PutPiece(ctx context.Context, c *call.Call) (call.Reply, error
 		return call.Reply{}, call.Invalid("data", "is damaged: it has not the sum of piece %d of package %s/%s", n, version, arch)
 	}
 	if err := h.Packages.PutPiece(ctx, p, n, req.Data); err != nil {
-		return call.Reply{}, call.Stored(err, "package", edge.Clip(version+"/"+arch))
+		return call.Reply{}, call.StoreProblem(err, "package", edge.Clip(version+"/"+arch))
 	}
 	return call.Reply{Status: http.StatusNoContent}, nil
 }
@@ -163,7 +163,7 @@ func (h *Handler) RemovePackage(ctx context.Context, c *call.Call) (call.Reply, 
 			"'drover rollout status %[1]s', or end it with 'drover rollout abort %[1]s'", id, name, host)
 	}
 	if err := h.Packages.RemovePackage(ctx, version, arch); err != nil {
-		return call.Reply{}, call.Stored(err, "package", name)
+		return call.Reply{}, call.StoreProblem(err, "package", name)
 	}
 	return call.Reply{Status: http.StatusNoContent}, nil
 }

@@ -66,7 +66,7 @@ func (h *Handler) RemoveProxy(ctx context.Context, c *call.Call) (call.Reply, er
 	}
 	c.Audit.Target = edge.Clip(fmt.Sprintf("%d:%s %s", list[i].Area, list[i].Name, list[i].Key))
 	if err := h.Joining.Enroller.RemoveProxy(ctx, list[i].Key); err != nil {
-		return call.Reply{}, call.Stored(err, "proxy", id)
+		return call.Reply{}, call.StoreProblem(err, "proxy", id)
 	}
 	return call.Reply{Status: http.StatusNoContent}, nil
 }

@@ -24,7 +24,7 @@ func (h *Handler) RemoveHost(ctx context.Context, c *call.Call) (call.Reply, err
 	}
 	c.Audit.Target = edge.Clip(hosts.AddressOf(a) + " " + a.Key)
 	if err := h.Joining.Enroller.Remove(ctx, a.Key, h.operations.ChangeBy(c).By); err != nil {
-		return call.Reply{}, call.Stored(err, "host", id)
+		return call.Reply{}, call.StoreProblem(err, "host", id)
 	}
 	return call.Reply{Status: http.StatusNoContent}, nil
 }

@@ -103,7 +103,7 @@ func (h *Handler) CreateJoinToken(ctx context.Context, c *call.Call) (call.Reply
 		Uses: req.Uses, Replaces: replaces,
 	}, time.Duration(req.TTLSeconds)*time.Second)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "token", t.ID)
+		return call.Reply{}, call.StoreProblem(err, "token", t.ID)
 	}
 	c.Audit.Target = t.ID
 	v := h.viewJoinToken(t)
@@ -157,7 +157,7 @@ func (h *Handler) GetJoinToken(ctx context.Context, c *call.Call) (call.Reply, e
 	}
 	t, err := h.Joining.Store.GetJoinToken(ctx, id)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "token", id)
+		return call.Reply{}, call.StoreProblem(err, "token", id)
 	}
 	return call.OK(h.viewJoinToken(t))
 }
@@ -169,7 +169,7 @@ func (h *Handler) RevokeJoinToken(ctx context.Context, c *call.Call) (call.Reply
 		return call.Reply{}, err
 	}
 	if _, err := h.Joining.Store.RevokeJoinToken(ctx, id, h.Now()); err != nil {
-		return call.Reply{}, call.Stored(err, "token", id)
+		return call.Reply{}, call.StoreProblem(err, "token", id)
 	}
 	return call.Reply{Status: http.StatusNoContent}, nil
 }

@@ -36,7 +36,7 @@ func (r *upgradeRequest) check() (choice hosts.Choice, faults processfile.Faults
 	if err := release.CheckVersion(r.Version); err != nil {
 		fail("version", err)
 	}
-	choice = hosts.ChosenHosts(r.Hosts, r.Select, fail)
+	choice = hosts.ParseChoice(r.Hosts, r.Select, fail)
 	if r.Rollout == nil {
 		r.Rollout = &v1.RolloutPlan{}
 		r.Rollout.Batch, _ = v1.ParseHostCount("100%") // it is a share
@@ -66,7 +66,7 @@ func (h *Handler) UpgradeAgents(ctx context.Context, c *call.Call) (call.Reply, 
 		return call.Reply{}, call.Forbidden(access.Missing{Operation: access.UpgradeAgents})
 	}
 	var missing access.Missing
-	agents := h.hosts.Named(choice, &c.Principal, access.UpgradeAgents, &missing, &faults)
+	agents := h.hosts.HostsForOperation(choice, &c.Principal, access.UpgradeAgents, &missing, &faults)
 	if missing.Any() {
 		return call.Reply{}, call.Forbidden(missing)
 	}

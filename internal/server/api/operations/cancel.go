@@ -14,7 +14,7 @@ import (
 type Cancels interface {
 	// Cancel ends the items of a task that were never sent, and asks the agents about the others. It returns
 	// store.ErrNotFound for an unknown task and for a task of another app (an empty app matches any).
-	Cancel(ctx context.Context, id, app string) (store.Cancelled, error)
+	Cancel(ctx context.Context, id, app string) (store.CancelCounts, error)
 }
 
 // Cancel ends the targets of a task that have not begun.
@@ -30,7 +30,7 @@ func (h *Handler) Cancel(ctx context.Context, c *call.Call) (call.Reply, error) 
 	c.Audit.Targets = cancelled.Ended + cancelled.Asked
 	t, err := h.Listing.GetTask(ctx, id, c.App())
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "operation", id)
+		return call.Reply{}, call.StoreProblem(err, "operation", id)
 	}
 	return call.OK(v1.Cancellation{
 		Cancelled: cancelled.Ended, Asked: cancelled.Asked, Begun: cancelled.Begun, Operation: ViewTask(t),
@@ -47,5 +47,5 @@ func (h *Handler) onlyOwnTask(ctx context.Context, c *call.Call, id string, err 
 			}
 		}
 	}
-	return call.Stored(err, "operation", id)
+	return call.StoreProblem(err, "operation", id)
 }

@@ -14,15 +14,15 @@ import (
 // Config is what the calls about operations need.
 type Config struct {
 	*call.Kernel
-	Directory hosts.Directory
-	Cancels   Cancels
-	Rollouts  Rollouts
-	Schedules store.Schedules
-	Listing   store.Listing
-	Picture   processes.Picture
-	Revisions store.Revisions
-	Standing  store.Selections
-	Upkeep    Upkeep
+	Directory      hosts.Directory
+	Cancels        Cancels
+	Rollouts       Rollouts
+	Schedules      store.Schedules
+	Listing        store.Listing
+	Picture        processes.Picture
+	Revisions      store.Revisions
+	FileSelections store.FileSelections
+	Upkeep         Upkeep
 	// Bus hears of changed rollouts and schedules.
 	Bus *bus.Bus
 	// Breadth is the number of hosts that an operation or a rollout may reach without the approval of a second person;

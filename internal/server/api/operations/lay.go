@@ -345,7 +345,7 @@ func (h *Handler) rolloutOf(c *call.Call, req *Request, requests []store.Request
 	var steps []plan.Step
 	for i := range requests {
 		for _, t := range requests[i].Targets {
-			steps = append(steps, plan.Step{Op: req.Op, Process: requests[i].Process, Agent: t.Agent, Host: t.Asked})
+			steps = append(steps, plan.Step{Op: req.Op, Process: requests[i].Process, Agent: t.Agent, Host: t.Spelling})
 		}
 	}
 	if req.OneOf {

@@ -84,12 +84,12 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 		return call.Reply{}, err
 	}
 	s := h.NewSeer(c)
-	agents := h.hosts.Chosen(choice)
-	tasks, next, err := seen(s, after, limit, func(after int64) ([]store.TaskSummary, error) {
+	agents := h.hosts.KeysOf(choice)
+	tasks, next, err := collectVisible(s, after, limit, func(after int64) ([]store.TaskSummary, error) {
 		return h.Listing.ListTasks(ctx, f, after, limit)
 	}, func(t *store.TaskSummary) int64 { return t.Number }, func(t *store.TaskSummary) (bool, error) {
 		if agents != nil {
-			s.Left -= t.Keys
+			s.RowsLeft -= t.Keys
 			if on, err := h.Listing.TaskOn(ctx, t.Number, agents); err != nil || !on {
 				return false, err
 			}
@@ -131,11 +131,11 @@ func (h *Handler) Get(ctx context.Context, c *call.Call) (call.Reply, error) {
 	}
 	app, err := h.taskApp(ctx, c, id)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "operation", id)
+		return call.Reply{}, call.StoreProblem(err, "operation", id)
 	}
 	t, err := h.Listing.GetTask(ctx, id, app)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "operation", id)
+		return call.Reply{}, call.StoreProblem(err, "operation", id)
 	}
 	// A caller that reads its own task needs no audit row, because the task has one.
 	c.Audited = t.App == c.Principal.App && t.User == c.Principal.User
@@ -144,7 +144,7 @@ func (h *Handler) Get(ctx context.Context, c *call.Call) (call.Reply, error) {
 			return call.Reply{}, err
 		}
 		if t, err = h.Listing.GetTask(ctx, id, app); err != nil {
-			return call.Reply{}, call.Stored(err, "operation", id)
+			return call.Reply{}, call.StoreProblem(err, "operation", id)
 		}
 	}
 	return call.OK(ViewTask(t))

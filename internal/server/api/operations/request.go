@@ -41,9 +41,9 @@ type Request struct {
 	Beside   bool `json:"beside"`
 	// Force is for a restart or a reload that goes past the preflight.
 	Force bool `json:"force"`
-	// Given is the spec in the form of files, and Spec the same in the form of agents.
-	Given json.RawMessage `json:"spec"`
-	Spec  *process.Spec   `json:"-"`
+	// SpecJSON is the spec in the form of files, and Spec the same in the form of agents.
+	SpecJSON json.RawMessage `json:"spec"`
+	Spec     *process.Spec   `json:"-"`
 	// HostTimeout is how many seconds each host has to accept its items; nil means the longest time.
 	HostTimeout *int `json:"host_timeout_seconds"`
 	// Rollout is nil if all hosts begin at once.
@@ -113,7 +113,7 @@ func (r *Request) readPlan(now time.Time) error {
 	case r.known() && !r.Op.Info().RollsOut:
 		faults = append(faults, call.Invalid("rollout", "is not for the operation %s: expected start, stop, restart, reload, "+
 			"kill, signal, host, unhost, retry or unregister", r.Op))
-	case r.Given != nil:
+	case r.SpecJSON != nil:
 		faults = append(faults, call.Invalid("spec", "is not for a rollout: every host uses its stored spec"))
 	}
 	if plan := processfile.CheckRolloutOf(r.Op.Info(), r.Rollout); len(plan) > 0 {
@@ -137,7 +137,7 @@ func (r *Request) readOneOf() error {
 	if r.Rollout != nil {
 		faults = append(faults, call.Invalid("one_of", "stands beside rollout: expected one of them"))
 	}
-	if r.Given != nil {
+	if r.SpecJSON != nil {
 		faults = append(faults, call.Invalid("spec", "is not for one_of: the host uses its stored spec"))
 	}
 	return call.Together(faults...)
@@ -220,7 +220,7 @@ func (r *Request) readTargets() error {
 
 // readProcesses checks the patterns of processes, and what narrows them.
 func (r *Request) readProcesses() (err error) {
-	if r.Selection != "" && (len(r.Targets)+len(r.Processes) > 0 || r.Select != nil || r.Given != nil) {
+	if r.Selection != "" && (len(r.Targets)+len(r.Processes) > 0 || r.Select != nil || r.SpecJSON != nil) {
 		return call.Invalid("selection", "stands beside targets, processes, select or spec: expected one of them")
 	}
 	if len(r.Processes) == 0 {
@@ -236,7 +236,7 @@ func (r *Request) readProcesses() (err error) {
 	if len(r.Targets) > 0 {
 		faults = append(faults, call.Invalid("processes", "stands beside targets: expected one of them"))
 	}
-	if r.Given != nil {
+	if r.SpecJSON != nil {
 		faults = append(faults, call.Invalid("spec", "is not for processes: expected targets"))
 	}
 	if r.Labels != nil {
@@ -276,8 +276,8 @@ func (r *Request) readSignal() error {
 func (r *Request) readSpec() error {
 	var given *v1.Spec
 	var err error
-	if r.Given != nil {
-		if given, err = processfile.ReadSpecJSON(r.Given); err != nil {
+	if r.SpecJSON != nil {
+		if given, err = processfile.ReadSpecJSON(r.SpecJSON); err != nil {
 			return call.InvalidFile("spec", err)
 		}
 	}

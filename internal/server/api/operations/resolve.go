@@ -126,7 +126,7 @@ func (h *Handler) resolveOf(ctx context.Context, who, whole *access.Principal, r
 			}
 			r := requests.of(requestKind{id, stored})
 			name := hosts.NameOf(a)
-			r.Targets = append(r.Targets, store.Target{Key: store.ResultKey(id, name), Asked: name, Agent: a.Key})
+			r.Targets = append(r.Targets, store.Target{Key: store.ResultKey(id, name), Spelling: name, Agent: a.Key})
 		}
 		if len(seen) > call.MaxItems {
 			return nil, 0, call.Invalid("targets", "make more than %d operations in all", call.MaxItems)
@@ -159,7 +159,7 @@ func (r *requestsOf) of(k requestKind) *store.Request {
 		r.place[k] = i
 		r.list = append(r.list, store.Request{Op: r.op.Op, Process: k.ID, Spec: r.op.Spec})
 		if k.stored && r.op.Op.Info().Spec != process.SpecSent {
-			r.list[i].Spec, r.list[i].Stored = nil, r.op.Spec
+			r.list[i].Spec, r.list[i].ReportedSpec = nil, r.op.Spec
 		}
 	}
 	return &r.list[i]

@@ -34,12 +34,12 @@ func (h *Handler) await(ctx context.Context, id string, wait time.Duration) erro
 	if err == nil || ctx.Err() != nil { // a database does not always return the error of a context
 		return nil
 	}
-	return call.Stored(err, "operation", id)
+	return call.StoreProblem(err, "operation", id)
 }
 
 func viewResult(v store.ItemView) v1.Result {
 	r := v1.Result{
-		Namespace: v.Process.Namespace, Name: v.Process.Name, Host: v.Asked, Op: string(v.Op),
+		Namespace: v.Process.Namespace, Name: v.Process.Name, Host: v.Spelling, Op: string(v.Op),
 		Outcome: v1.OutcomePending,
 	}
 	if v.Cancelling {
@@ -67,7 +67,7 @@ func (h *Handler) ListResults(ctx context.Context, c *call.Call) (call.Reply, er
 	}
 	app, err := h.taskApp(ctx, c, id)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "operation", id)
+		return call.Reply{}, call.StoreProblem(err, "operation", id)
 	}
 	var views []v1.Result
 	seen, shown := 0, 0
@@ -93,7 +93,7 @@ func (h *Handler) ListResults(ctx context.Context, c *call.Call) (call.Reply, er
 	case errors.Is(err, errFull):
 		last = seen
 	case err != nil:
-		return call.Reply{}, call.Stored(err, "operation", id)
+		return call.Reply{}, call.StoreProblem(err, "operation", id)
 	}
 	return call.Reply{Status: http.StatusOK, Body: call.PageOf(c, views, last), Weight: shown}, nil
 }

@@ -35,7 +35,7 @@ func RefusedRollout(err error, id string) error {
 	if _, known := errors.AsType[*call.Problem](err); known || errors.Is(err, store.ErrRevised) {
 		return err
 	}
-	return call.Stored(err, "rollout", id)
+	return call.StoreProblem(err, "rollout", id)
 }
 
 // ViewRollout shows a rollout, with its hosts if they were read.
@@ -100,9 +100,9 @@ func (h *Handler) ListRollouts(ctx context.Context, c *call.Call) (call.Reply, e
 	if err != nil {
 		return call.Reply{}, err
 	}
-	f.Agents = h.hosts.Chosen(choice)
+	f.Agents = h.hosts.KeysOf(choice)
 	s := h.NewSeer(c)
-	list, next, err := seen(s, after, limit, func(after int64) ([]store.Rollout, error) {
+	list, next, err := collectVisible(s, after, limit, func(after int64) ([]store.Rollout, error) {
 		return h.Rollouts.ListRollouts(ctx, f, after, limit)
 	}, func(r *store.Rollout) int64 { return r.Number }, func(r *store.Rollout) (bool, error) {
 		return s.Rollout(ctx, r)
@@ -121,7 +121,7 @@ func (h *Handler) GetRollout(ctx context.Context, c *call.Call) (call.Reply, err
 	}
 	r, err := h.seenRollout(ctx, c, id)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "rollout", id)
+		return call.Reply{}, call.StoreProblem(err, "rollout", id)
 	}
 	v := ViewRollout(r)
 	h.common(&v, r)
@@ -150,7 +150,7 @@ func (h *Handler) besides(ctx context.Context, c *call.Call, r *store.Rollout) (
 		f.Beside.Agents = append(f.Beside.Agents, r.Hosts[i].Agent)
 	}
 	s := h.NewSeer(c)
-	list, _, err := seen(s, 0, mostOthers, func(after int64) ([]store.TaskSummary, error) {
+	list, _, err := collectVisible(s, 0, mostOthers, func(after int64) ([]store.TaskSummary, error) {
 		return h.Listing.ListTasks(ctx, f, after, mostOthers)
 	}, func(t *store.TaskSummary) int64 { return t.Number }, func(t *store.TaskSummary) (bool, error) {
 		return s.Task(ctx, t)
@@ -291,7 +291,7 @@ func (h *Handler) PaceRollout(ctx context.Context, c *call.Call) (call.Reply, er
 func (h *Handler) opOfRollout(ctx context.Context, c *call.Call, id string) (process.Op, error) {
 	r, err := h.Rollouts.GetRollout(ctx, id, c.App())
 	if err != nil {
-		return "", h.onlyOwn(ctx, c, id, call.Stored(err, "rollout", id))
+		return "", h.onlyOwn(ctx, c, id, call.StoreProblem(err, "rollout", id))
 	}
 	return r.Op, nil
 }
@@ -308,7 +308,7 @@ func (h *Handler) ApproveRollout(ctx context.Context, c *call.Call) (call.Reply,
 	}
 	r, err := h.seenRollout(ctx, c, id)
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "rollout", id)
+		return call.Reply{}, call.StoreProblem(err, "rollout", id)
 	}
 	if r.App != c.Principal.App && !c.Principal.Admin && !h.mayRollOut(&c.Principal, r) {
 		return call.Reply{}, call.Problemf(http.StatusForbidden,

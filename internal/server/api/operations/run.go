@@ -30,12 +30,12 @@ func (h *Handler) RunSchedule(ctx context.Context, c *call.Call) (call.Reply, er
 		case p.Nothing:
 			return call.Reply{}, call.Problemf(http.StatusNotFound, "schedule %q: no process matches", s.Name)
 		case errors.Is(p.Cause, store.ErrDecided):
-			return call.Reply{}, call.Stored(store.ErrNotFound, "schedule", s.Name)
+			return call.Reply{}, call.StoreProblem(store.ErrNotFound, "schedule", s.Name)
 		}
 		return call.Reply{}, err
 	}
 	if s, err = h.Schedules.GetSchedule(ctx, s.Name, c.App()); err != nil {
-		return call.Reply{}, call.Stored(err, "schedule", s.Name)
+		return call.Reply{}, call.StoreProblem(err, "schedule", s.Name)
 	}
 	answer, err := h.showSchedule(ctx, &s)
 	answer.Status = http.StatusAccepted

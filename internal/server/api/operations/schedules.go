@@ -86,7 +86,7 @@ func (r *ScheduleRequest) Schedule(now time.Time) (s store.Schedule, err error) 
 	if without {
 		fail("request.processes", "is missing: a schedule names its processes by patterns, such as shop/*")
 	}
-	if q.Given != nil {
+	if q.SpecJSON != nil {
 		fail("request.spec", "is not for a schedule: every host uses its stored spec")
 	}
 	if names := slices.Compact(slices.Sorted(slices.Values(q.Processes))); q.OneOf && len(names) > 1 {
@@ -115,7 +115,7 @@ func (r *ScheduleRequest) Schedule(now time.Time) (s store.Schedule, err error) 
 		p := call.ProblemOf(err)
 		p.Fields = slices.DeleteFunc(p.Fields, func(f v1.FieldError) bool { // told already
 			field, _, _ := strings.Cut(f.Field, ".")
-			return field == "spec" && q.Given != nil || field == "at" || field == "take_over" || field == "beside" ||
+			return field == "spec" && q.SpecJSON != nil || field == "at" || field == "take_over" || field == "beside" ||
 				without && (strings.HasPrefix(field, "targets") || field == "processes")
 		})
 		if len(p.Fields) > 0 {
@@ -235,7 +235,7 @@ func (h *Handler) CreateSchedule(ctx context.Context, c *call.Call) (call.Reply,
 		if errors.Is(err, store.ErrExists) && errors.Is(hidden, store.ErrNotFound) {
 			return call.Reply{}, call.Problemf(http.StatusConflict, "another app has a schedule %q: choose another name", s.Name)
 		}
-		return call.Reply{}, call.Stored(err, "schedule", s.Name)
+		return call.Reply{}, call.StoreProblem(err, "schedule", s.Name)
 	}
 	h.Bus.Changed(bus.Work)
 	return call.Reply{
@@ -246,7 +246,7 @@ func (h *Handler) CreateSchedule(ctx context.Context, c *call.Call) (call.Reply,
 func (h *Handler) viewSchedule(s *store.Schedule) v1.OperationSchedule {
 	v := v1.OperationSchedule{
 		Name: s.Name, Cron: s.Cron, TimeZone: s.Zone, Message: s.Message, State: v1.ScheduleActive, App: s.App,
-		User: s.User, CreatedAt: s.Created, Missed: s.Missed, NextAt: []time.Time{},
+		User: s.User, CreatedAt: s.Created, Missed: s.MissedRuns, NextAt: []time.Time{},
 	}
 	_ = json.Unmarshal(s.Request, &v.Request) // CreateSchedule has encoded it
 	if s.Last != nil {
@@ -300,7 +300,7 @@ func (h *Handler) scheduleNamed(ctx context.Context, c *call.Call) (store.Schedu
 		return store.Schedule{}, err
 	}
 	s, err := h.Schedules.GetSchedule(ctx, name, c.App())
-	return s, call.Stored(err, "schedule", name)
+	return s, call.StoreProblem(err, "schedule", name)
 }
 
 // GetSchedule shows a schedule with its last runs and its next times.
@@ -343,7 +343,7 @@ func (h *Handler) haltSchedule(ctx context.Context, c *call.Call, pause bool) (c
 	}
 	s, err := h.Schedules.PauseSchedule(ctx, name, c.App(), pause, h.Now())
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "schedule", name)
+		return call.Reply{}, call.StoreProblem(err, "schedule", name)
 	}
 	h.Bus.Changed(bus.Work)
 	return h.showSchedule(ctx, &s)
@@ -357,7 +357,7 @@ func (h *Handler) RemoveSchedule(ctx context.Context, c *call.Call) (call.Reply,
 	}
 	ended, err := h.Schedules.RemoveSchedule(ctx, name, c.App(), h.Now())
 	if err != nil {
-		return call.Reply{}, call.Stored(err, "schedule", name)
+		return call.Reply{}, call.StoreProblem(err, "schedule", name)
 	}
 	if ended { // an event tells it
 		h.Bus.Changed(bus.Events)

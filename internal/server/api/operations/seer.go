@@ -20,15 +20,15 @@ type Seer struct {
 	own     string
 	limited bool
 	reaches *access.Reaches
-	// Left is what remains of mostWalked.
-	Left int
+	// RowsLeft is what remains of mostWalked.
+	RowsLeft int
 }
 
 // NewSeer returns what tells which tasks and rollouts a caller sees.
 func (h *Handler) NewSeer(c *call.Call) *Seer {
 	return &Seer{
 		h: h, own: c.App(), limited: c.Principal.Limited(access.OperationOf(process.Query)),
-		reaches: access.NewReaches(c.Principal), Left: mostWalked,
+		reaches: access.NewReaches(c.Principal), RowsLeft: mostWalked,
 	}
 }
 
@@ -39,10 +39,10 @@ func (s *Seer) everywhere(namespace string) bool {
 
 // Task reports whether the caller sees a task of its sight.
 func (s *Seer) Task(ctx context.Context, t *store.TaskSummary) (bool, error) {
-	if s.Left--; t.App == s.own || !s.limited || t.Requests == 1 && s.everywhere(t.Process.Namespace) {
+	if s.RowsLeft--; t.App == s.own || !s.limited || t.Requests == 1 && s.everywhere(t.Process.Namespace) {
 		return true, nil
 	}
-	s.Left -= t.Keys
+	s.RowsLeft -= t.Keys
 	return s.results(ctx, t.ID)
 }
 
@@ -64,10 +64,10 @@ func (s *Seer) results(ctx context.Context, id string) (sees bool, err error) {
 
 // Rollout reports whether the caller sees a rollout of its sight.
 func (s *Seer) Rollout(ctx context.Context, r *store.Rollout) (bool, error) {
-	if s.Left--; r.App == s.own || !s.limited {
+	if s.RowsLeft--; r.App == s.own || !s.limited {
 		return true, nil
 	}
-	s.Left -= r.Total
+	s.RowsLeft -= r.Total
 	whole, err := s.h.Rollouts.GetRollout(ctx, r.ID, "")
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -80,9 +80,10 @@ func (s *Seer) reads(step *store.RolloutStep, host access.Host) bool {
 	return s.reaches.MayRead(step.Op, step.Process.Namespace, host)
 }
 
-// seen reads rows of a list after a place until the caller sees enough of them. next is the place where the list goes
-// on; 0 at its end. A list with much that the caller does not see goes on although it has fewer rows than the limit.
-func seen[T any](s *Seer, after int64, limit int, list func(after int64) ([]T, error), place func(*T) int64,
+// collectVisible reads rows of a list after a place until the caller sees enough of them. next is the place where the
+// list goes on; 0 at its end. A list with much that the caller does not see goes on although it has fewer rows than the
+// limit.
+func collectVisible[T any](s *Seer, after int64, limit int, list func(after int64) ([]T, error), place func(*T) int64,
 	sees func(*T) (bool, error),
 ) (rows []T, next int64, err error) {
 	for {
@@ -99,7 +100,7 @@ func seen[T any](s *Seer, after int64, limit int, list func(after int64) ([]T, e
 			if yes {
 				rows = append(rows, page[i])
 			}
-			if (len(rows) == limit || s.Left <= 0) && (i+1 < len(page) || len(page) == limit) {
+			if (len(rows) == limit || s.RowsLeft <= 0) && (i+1 < len(page) || len(page) == limit) {
 				return rows, after, nil
 			}
 		}

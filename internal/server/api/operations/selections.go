@@ -17,7 +17,7 @@ import (
 
 // Selected marks the processes that hosts have by a selection in force, and returns these selections.
 func (h *Handler) Selected(ctx context.Context, namespace string, known []plan.Known) ([]store.Selection, error) {
-	standing, err := h.Standing.ListSelections(ctx, namespace)
+	standing, err := h.FileSelections.ListSelections(ctx, namespace)
 	if err != nil {
 		return nil, call.Failure("read the selections", err)
 	}

@@ -38,7 +38,7 @@ func RequestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]in
 			list = append(list, store.Request{Op: s.Op, Process: s.Process, Spec: s.Spec, Removes: s.Removes})
 		}
 		list[i].Targets = append(list[i].Targets, store.Target{
-			Key: store.ResultKey(s.Process, s.Host), Asked: s.Host, Agent: s.Agent,
+			Key: store.ResultKey(s.Process, s.Host), Spelling: s.Host, Agent: s.Agent,
 		})
 		ops[s.Op]++
 	}
@@ -59,7 +59,7 @@ func (h *Handler) planOperation(ctx context.Context, c *call.Call, req *Request,
 		r := &requests[i]
 		t := v1.Target{Namespace: r.Process.Namespace, Name: r.Process.Name}
 		for _, host := range r.Targets {
-			t.Hosts, agents = append(t.Hosts, host.Asked), append(agents, host.Agent)
+			t.Hosts, agents = append(t.Hosts, host.Spelling), append(agents, host.Agent)
 		}
 		p.Targets = append(p.Targets, t)
 		c.Audit.Targets += len(t.Hosts)
@@ -166,7 +166,7 @@ func (h *Handler) expand(ctx context.Context, who *access.Principal, req *Reques
 	r := h.events.Reader(who)
 	place, seen, items := map[process.ID]int{}, map[store.ObservedKey]bool{}, 0
 	for _, pattern := range req.Processes {
-		f := store.ObservedFilter{Copies: true, Agents: h.hosts.Chosen(choice), Spec: !which.Labels.IsZero()}
+		f := store.ObservedFilter{Copies: true, Agents: h.hosts.KeysOf(choice), Spec: !which.Labels.IsZero()}
 		f.Namespace, f.Name, _ = strings.Cut(pattern, "/")
 		f.Within = r.Within(f.Namespace)
 		err := h.processes.EachObserved(ctx, f, func(o *store.Observed) {

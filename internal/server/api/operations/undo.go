@@ -74,7 +74,7 @@ func (h *Handler) undo(ctx context.Context, c *call.Call, id string, p *v1.Rollo
 ) {
 	r, err := h.Rollouts.GetRollout(ctx, id, c.App())
 	if err != nil {
-		return nil, h.onlyOwn(ctx, c, id, call.Stored(err, "rollout", id))
+		return nil, h.onlyOwn(ctx, c, id, call.StoreProblem(err, "rollout", id))
 	}
 	if err := undoable(r); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (h *Handler) undo(ctx context.Context, c *call.Call, id string, p *v1.Rollo
 	if err != nil {
 		return nil, call.Failure("read the rollout", err)
 	}
-	known, err := h.processes.Known(ctx, c, r.Steps[0].Process.Namespace)
+	known, err := h.processes.Reported(ctx, c, r.Steps[0].Process.Namespace)
 	if err != nil {
 		return nil, err
 	}

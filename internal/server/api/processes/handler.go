@@ -14,12 +14,12 @@ import (
 // Config is what the calls about processes need.
 type Config struct {
 	*call.Kernel
-	Directory hosts.Directory
-	Listing   store.Listing
-	Picture   Picture
-	Timeline  Timeline
-	Held      store.HeldSelections
-	Logs      Logs
+	Directory        hosts.Directory
+	Listing          store.Listing
+	Picture          Picture
+	Timeline         Timeline
+	CallerSelections store.CallerSelections
+	Logs             Logs
 	// SharedFor is how long callers with the same rights share an overview; 0 means that they do not.
 	SharedFor time.Duration
 }

@@ -156,7 +156,7 @@ func (h *Handler) processPage(ctx context.Context, c *call.Call, f store.Observe
 	if err != nil {
 		return call.Reply{}, err
 	}
-	f.Agents = h.hosts.Chosen(choice)
+	f.Agents = h.hosts.KeysOf(choice)
 	shows := f.Spec
 	which.Narrow(&f)
 	r := h.events.Reader(&c.Principal)
@@ -215,12 +215,12 @@ func (h *Handler) Count(ctx context.Context, c *call.Call) (call.Reply, error) {
 		return call.Reply{}, err
 	}
 	c.Audit.Target = edge.Clip(f.Namespace + "/" + f.Name)
-	f.Agents = h.hosts.Chosen(choice)
+	f.Agents = h.hosts.KeysOf(choice)
 	which.Narrow(&f)
 	n := v1.ProcessCounts{States: map[string]int{}}
 	r := h.events.Reader(&c.Principal)
 	f.Within = r.Within(f.Namespace)
-	was := h.HeardNow()
+	was := h.SnapshotAgents()
 	err := h.EachObserved(ctx, f, func(o *store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)
 		switch {

@@ -64,7 +64,7 @@ func (h *Handler) ReadLogs(ctx context.Context, c *call.Call) (call.Reply, error
 	if err != nil {
 		return call.Reply{}, err
 	}
-	r := logReader{h: h, c: c, id: id, named: h.hosts.Chosen(choice)}
+	r := logReader{h: h, c: c, id: id, hostKeys: h.hosts.KeysOf(choice)}
 	if err := r.find(ctx, which); err != nil {
 		return call.Reply{}, err
 	}
@@ -108,10 +108,10 @@ func logQuestion(p *call.Params, id process.ID) (q wire.LogQuestion, err error) 
 
 // logReader is one call that reads a log.
 type logReader struct {
-	h     *Handler
-	c     *call.Call
-	id    process.ID
-	named []string // the keys of the hosts that the caller chose; nil for all
+	h        *Handler
+	c        *call.Call
+	id       process.ID
+	hostKeys []string // the keys of the hosts that the caller chose; nil for all
 	// logs are the logs that the caller may read, of the process or its copies. hosts is the number of their hosts.
 	logs  []oneLog
 	hosts int
@@ -131,7 +131,7 @@ type oneLog struct {
 // find finds the hosts of the process and its copies that a choice has.
 func (r *logReader) find(ctx context.Context, which Choice) error {
 	reach := r.c.Principal.On(access.ReadLogs, r.id.Namespace)
-	f := store.ObservedFilter{Process: r.id, Copies: true, Agents: r.named}
+	f := store.ObservedFilter{Process: r.id, Copies: true, Agents: r.hostKeys}
 	which.Narrow(&f)
 	hosts := map[string]bool{}
 	err := r.h.EachObserved(ctx, f, func(o *store.Observed) {

@@ -75,7 +75,7 @@ func (q *pastQuery) page(ctx context.Context, after store.ObservedKey, limit int
 	if q.filter.Agents, err = q.ChosenEver(ctx, q.hosts); err != nil {
 		return nil, after, false, err
 	}
-	was := q.h.HeardNow()
+	was := q.h.SnapshotAgents()
 	rows, more, err := q.h.Timeline.StatesAt(ctx, q.filter, q.past.At, after, limit)
 	if err != nil {
 		return nil, after, false, call.Failure("list the processes of the past", err)
@@ -129,8 +129,8 @@ func WorseClock(seconds float64, ahead time.Duration) float64 {
 	return seconds
 }
 
-// Kept fills in since when records are kept.
-func (h *Handler) Kept(ctx context.Context, p *v1.Past) error {
+// FillKeptSince fills in since when records are kept.
+func (h *Handler) FillKeptSince(ctx context.Context, p *v1.Past) error {
 	oldest, err := h.Timeline.OldestState(ctx)
 	if err != nil {
 		return call.Failure("read the oldest state", err)
@@ -146,7 +146,7 @@ const startsApart = 1500
 
 // RunsAt returns the runs of the agents of some rows. A run that goes on has lived until the agent's last message, or
 // until the rows were read if the agent is online. was was taken before that.
-func (h *Handler) RunsAt(ctx context.Context, rows []store.RecordedState, at time.Time, was Heard) (
+func (h *Handler) RunsAt(ctx context.Context, rows []store.RecordedState, at time.Time, was AgentSnapshot) (
 	map[string]*past.Run, error,
 ) {
 	var agents []string
@@ -238,7 +238,7 @@ func (h *Handler) pastPage(ctx context.Context, c *call.Call, f store.ObservedFi
 	if err != nil {
 		return call.Reply{}, err
 	}
-	if err := h.Kept(ctx, &q.past); err != nil {
+	if err := h.FillKeptSince(ctx, &q.past); err != nil {
 		return call.Reply{}, err
 	}
 	var views []v1.Process

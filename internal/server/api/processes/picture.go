@@ -65,10 +65,10 @@ func (h *Handler) Ready(ctx context.Context, who *access.Principal, f *Filter, c
 ) {
 	if causes || len(f.Causes) > 0 { // nothing else depends on the open operations
 		q := WhyQuery{h: h, Reader: h.events.Reader(who), now: h.Now()}
-		if err := q.readWaiting(ctx); err != nil {
+		if err := q.readOpenItems(ctx); err != nil {
 			return nil, err
 		}
-		f.Waiting = q.waiting
+		f.Waiting = q.openItems
 	}
 	if f.selection != "" {
 		s, err := h.HeldSelection(ctx, who, f.selection)
@@ -77,7 +77,7 @@ func (h *Handler) Ready(ctx context.Context, who *access.Principal, f *Filter, c
 		}
 		f.Only = s.Has
 	}
-	f.Agents, f.AllStale = h.hosts.Chosen(f.hosts), !h.Fullness.FullSince().IsZero()
+	f.Agents, f.AllStale = h.hosts.KeysOf(f.hosts), !h.Fullness.FullSince().IsZero()
 	r := h.events.Reader(who)
 	f.Sees = func(namespace string, a *store.Agent) bool {
 		return r.At(process.ID{Namespace: namespace, Name: "any"}).Covers(gate.Host(*a))

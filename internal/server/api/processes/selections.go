@@ -106,7 +106,7 @@ func (h *Handler) CreateSelection(ctx context.Context, c *call.Call) (call.Reply
 	if !c.Principal.Proven {
 		most = mostOfApp
 	}
-	err = h.Held.HoldSelection(ctx, store.HeldSelection{
+	err = h.CallerSelections.HoldSelection(ctx, store.CallerSelection{
 		ID: v.ID, App: c.Principal.App, User: c.Principal.User, Until: v.ExpiresAt, Filter: string(filter),
 		Targets: targets,
 	}, most, !c.Principal.Proven)
@@ -201,9 +201,9 @@ func (h *Handler) HeldSelection(ctx context.Context, who *access.Principal, id s
 	if s := h.recent.find(id, who, h.Now()); s != nil {
 		return s, nil
 	}
-	row, err := h.Held.FindSelection(ctx, id, who.App, who.User, h.Now())
+	row, err := h.CallerSelections.FindSelection(ctx, id, who.App, who.User, h.Now())
 	if err != nil {
-		return nil, call.Stored(err, "selection", edge.Clip(id))
+		return nil, call.StoreProblem(err, "selection", edge.Clip(id))
 	}
 	s := &Selected{ID: row.ID, app: row.App, user: row.User, until: row.Until}
 	if err = json.Unmarshal(row.Targets, &s.Targets); err == nil {

@@ -61,11 +61,11 @@ type WhyQuery struct {
 	causes          []process.CauseID
 	all             bool
 
-	waiting map[store.ObservedKey][]why.Operation
+	openItems map[store.ObservedKey][]why.Operation
 	// seen has the keys of the judged agents.
 	seen map[string]bool
 
-	found        []v1.Finding
+	findings     []v1.Finding
 	counts       map[process.CauseID]*v1.CauseCount
 	wrong, total int
 }
@@ -79,8 +79,8 @@ func (q *WhyQuery) one() (process.ID, bool) {
 // judgeAll judges every process that the caller may query.
 func (q *WhyQuery) judgeAll(ctx context.Context) error {
 	q.seen, q.counts = map[string]bool{}, map[process.CauseID]*v1.CauseCount{}
-	agents := q.h.hosts.Chosen(q.hosts)
-	if err := q.readWaiting(ctx); err != nil {
+	agents := q.h.hosts.KeysOf(q.hosts)
+	if err := q.readOpenItems(ctx); err != nil {
 		return err
 	}
 	f := store.ObservedFilter{
@@ -92,8 +92,8 @@ func (q *WhyQuery) judgeAll(ctx context.Context) error {
 			return
 		}
 		agent, joined := q.h.Directory.ByKey(o.Agent)
-		q.judge(o.Process, agent, joined, &o.Status, q.waiting[store.ObservedKey{Agent: o.Agent, Process: o.Process}])
-		delete(q.waiting, store.ObservedKey{Agent: o.Agent, Process: o.Process})
+		q.judge(o.Process, agent, joined, &o.Status, q.openItems[store.ObservedKey{Agent: o.Agent, Process: o.Process}])
+		delete(q.openItems, store.ObservedKey{Agent: o.Agent, Process: o.Process})
 	})
 	if err != nil {
 		return err
@@ -102,13 +102,13 @@ func (q *WhyQuery) judgeAll(ctx context.Context) error {
 		return nil // what no host has reported has no state, version or labels
 	}
 	// The remaining operations wait for hosts that have never reported the process.
-	for key, operations := range q.waiting {
+	for key, operations := range q.openItems {
 		if agent, joined := q.h.Directory.ByKey(key.Agent); joined &&
 			(agents == nil || slices.Contains(agents, key.Agent)) && q.asksFor(key.Process) {
 			q.judge(key.Process, agent, joined, nil, operations)
 		}
 	}
-	q.missing()
+	q.addUnknown()
 	return nil
 }
 
@@ -120,23 +120,23 @@ func (q *WhyQuery) asksFor(id process.ID) bool {
 // mostWaiting bounds the operations that are read for one query.
 const mostWaiting = 10_000
 
-// readWaiting reads the unfinished operations. Unless the query is about one process or has all=true, it skips
+// readOpenItems reads the unfinished operations. Unless the query is about one process or has all=true, it skips
 // operations younger than why.Patience, which do not explain anything yet.
-func (q *WhyQuery) readWaiting(ctx context.Context) error {
-	var f store.WaitingFilter
+func (q *WhyQuery) readOpenItems(ctx context.Context) error {
+	var f store.OpenItemFilter
 	if id, one := q.one(); one {
 		f.Process, f.Copies = id, true
 	} else if !q.all {
 		f.Before = q.now.Add(-why.Patience)
 	}
-	rows, err := q.h.Listing.ListWaiting(ctx, f, mostWaiting)
+	rows, err := q.h.Listing.ListOpenItems(ctx, f, mostWaiting)
 	if err != nil {
 		return call.Failure("list the operations that wait", err)
 	}
-	q.waiting = map[store.ObservedKey][]why.Operation{}
+	q.openItems = map[store.ObservedKey][]why.Operation{}
 	for _, w := range rows {
 		key := store.ObservedKey{Agent: w.Agent, Process: w.Process}
-		q.waiting[key] = append(q.waiting[key], why.Operation{
+		q.openItems[key] = append(q.openItems[key], why.Operation{
 			Op: w.Op, Task: w.Task, App: w.App, User: w.User, Asked: w.Created, Begun: w.State >= task.Begun,
 			Accepted: w.State >= task.Accepted,
 		})
@@ -144,9 +144,9 @@ func (q *WhyQuery) readWaiting(ctx context.Context) error {
 	return nil
 }
 
-// missing adds what the caller named and the server does not know: a process that a host does not have, and an unknown
-// host.
-func (q *WhyQuery) missing() {
+// addUnknown adds what the caller named and the server does not know: a process that a host does not have, and an
+// unknown host.
+func (q *WhyQuery) addUnknown() {
 	id, one := q.one()
 	if !one {
 		return
@@ -203,10 +203,10 @@ func (q *WhyQuery) judge(id process.ID, agent store.Agent, joined bool, status *
 		then := events.ViewCause(*v.Then)
 		view.Then = &then
 	}
-	q.found = append(q.found, view)
-	if len(q.found) >= 4*q.most { // the rest are only counted
+	q.findings = append(q.findings, view)
+	if len(q.findings) >= 4*q.most { // the rest are only counted
 		q.sort()
-		q.found = q.found[:q.most]
+		q.findings = q.findings[:q.most]
 	}
 }
 
@@ -232,7 +232,7 @@ func worse(a, b string) int { return why.Severity(a).Compare(why.Severity(b)) }
 
 // sort puts the worst findings first. Among equals it groups the findings with the same cause and name.
 func (q *WhyQuery) sort() {
-	slices.SortStableFunc(q.found, func(a, b v1.Finding) int {
+	slices.SortStableFunc(q.findings, func(a, b v1.Finding) int {
 		return cmp.Or(
 			worse(a.Severity, b.Severity), cmp.Compare(a.Namespace, b.Namespace),
 			process.CompareNatural(a.Name, b.Name), cmp.Compare(a.Cause.ID, b.Cause.ID),
@@ -244,7 +244,7 @@ func (q *WhyQuery) sort() {
 func (q *WhyQuery) view() v1.Why {
 	q.sort()
 	v := v1.Why{
-		Findings: q.found[:min(q.most, len(q.found))], Causes: []v1.CauseCount{}, Wrong: q.wrong, Total: q.total,
+		Findings: q.findings[:min(q.most, len(q.findings))], Causes: []v1.CauseCount{}, Wrong: q.wrong, Total: q.total,
 	}
 	if v.Findings == nil {
 		v.Findings = []v1.Finding{}

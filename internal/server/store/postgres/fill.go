@@ -35,7 +35,7 @@ func Fill(ctx context.Context, url string, from sqldb.Source, log *slog.Logger) 
 	}
 	filled, err := fill(ctx, cfg, from)
 	if err != nil {
-		return nil, fmt.Errorf("cannot fill database %s: %w", shown(cfg), err)
+		return nil, fmt.Errorf("cannot fill database %s: %w", addressesOf(cfg), err)
 	}
 	return filled, nil
 }

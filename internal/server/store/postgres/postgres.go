@@ -90,8 +90,8 @@ func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (
 		pool: pool, dialect: dialect(), watch: wanted.watch, batcher: newWriteBatcher(), log: log,
 		patience: wanted.patience, stalls: silence,
 	}
-	if err := b.prepare(ctx, log.With("database", shown(cfg))); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", shown(cfg), away(ctx, err)), pool.Close())
+	if err := b.prepare(ctx, log.With("database", addressesOf(cfg))); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", addressesOf(cfg), away(ctx, err)), pool.Close())
 	}
 	return &DB{Store: sqlstore.New(b, wanted.watch), backend: b}, nil
 }
@@ -135,8 +135,8 @@ func giveUp(c *net.TCPConn) error {
 	return errors.Join(err, set)
 }
 
-// shown returns the addresses of a database, without user name and password.
-func shown(cfg *pgx.ConnConfig) string {
+// addressesOf returns the addresses of a database, without user name and password.
+func addressesOf(cfg *pgx.ConnConfig) string {
 	hosts := []string{net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port))}
 	for _, f := range cfg.Fallbacks {
 		if h := net.JoinHostPort(f.Host, fmt.Sprint(f.Port)); h != hosts[len(hosts)-1] { // not the same without TLS
@@ -146,13 +146,13 @@ func shown(cfg *pgx.ConnConfig) string {
 	return "postgres://" + strings.Join(hosts, ",") + "/" + cfg.Database
 }
 
-// Shown returns a URL without user name and password, for people.
-func Shown(url string) string {
+// WithoutPassword returns a URL without user name and password, for people.
+func WithoutPassword(url string) string {
 	cfg, err := parse(url)
 	if err != nil {
 		return "postgres://…"
 	}
-	return shown(cfg)
+	return addressesOf(cfg)
 }
 
 // prepare checks that the database can hold the store, and brings its schema up to date.

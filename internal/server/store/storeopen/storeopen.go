@@ -20,7 +20,7 @@ import (
 // Shown returns a name without a password, for people.
 func Shown(name string) string {
 	if postgres.Is(name) {
-		return postgres.Shown(name)
+		return postgres.WithoutPassword(name)
 	}
 	return name
 }

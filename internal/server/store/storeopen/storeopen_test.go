@@ -56,7 +56,7 @@ func fill(t *testing.T, s store.Store) {
 	request := store.Request{Op: process.Start, Process: process.ID{Namespace: "ns", Name: odd}, Spec: spec}
 	for i := range 300 {
 		a := fmt.Sprint("agent", i)
-		request.Targets = append(request.Targets, store.Target{Key: a + odd, Asked: a, Agent: a})
+		request.Targets = append(request.Targets, store.Target{Key: a + odd, Spelling: a, Agent: a})
 	}
 	_, events := s.PutEvents(t.Context(), "agent0", time.Now(),
 		storetest.NewEvents(process.Event{Stream: "more", Seq: 1, Kind: process.EventExited}))

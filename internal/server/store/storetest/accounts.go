@@ -194,7 +194,7 @@ func tokens(t *testing.T, s store.Store) {
 	ann.Groups = []string{"ops", "a group"}
 	ann.Admin, ann.Grants = true, []access.Grant{{Operations: []string{access.Operator}, Namespaces: []string{"shop"}}}
 	first := store.Token{
-		ID: "1", Kind: store.Session, User: "ann", Hash: "h1", Note: "laptop", Created: epoch, Seen: at(time.Minute),
+		ID: "1", Kind: store.Session, User: "ann", Hash: "h1", Note: "laptop", Created: epoch, LastUse: at(time.Minute),
 		Proved: at(time.Second), Expires: at(time.Hour),
 	}
 	second := store.Token{ID: "2", Kind: store.APIToken, User: "ann", Hash: "h2", Created: at(time.Second)}
@@ -221,8 +221,8 @@ func tokens(t *testing.T, s store.Store) {
 	must(t, err)
 	same(t, "tokens", []store.Token{first, second}, list)
 
-	first.Seen = at(2 * time.Minute)
-	must(t, s.SeeToken(t.Context(), "h1", first.Seen))
+	first.LastUse = at(2 * time.Minute)
+	must(t, s.SeeToken(t.Context(), "h1", first.LastUse))
 	token, _, err = s.FindToken(t.Context(), "h1")
 	must(t, err)
 	same(t, "token that was seen", first, token)

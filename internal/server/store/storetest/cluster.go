@@ -194,7 +194,7 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	knows := func(what string, number, told int64, want bool) {
 		t.Helper()
 		from := of("two", number, true)
-		from.Told = told
+		from.LastStates = told
 		known, err := s.ReplaceObserved(t.Context(), from, nil, []process.ID{{Namespace: "n", Name: "p"}})
 		if known != want || err != nil {
 			t.Errorf("%s: known is %v, %v, want %v", what, known, err, want)
@@ -208,7 +208,7 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	knows("an introduction that lacks an answer", 7, 2, false)
 	knows("an introduction of states that the store has lost", 9, 8, false)
 	session3 := of("two3", 2, true)
-	session3.Told = 1
+	session3.LastStates = 1
 	known, err := s.ReplaceObserved(t.Context(), session3, nil, []process.ID{{Namespace: "n", Name: "p"}})
 	if known || err != nil {
 		t.Errorf("an introduction of a new session is known: %v", err)
@@ -415,16 +415,16 @@ func tellingAnew(t *testing.T, s store.Store) {
 		t.Helper()
 		got, err := s.GetAgents(t.Context(), []string{"x"})
 		must(t, err)
-		same(t, what, want, got[0].Told)
+		same(t, what, want, got[0].SyncedIncarnation)
 	}
-	a := store.Agent{Key: "x", IP: "10.0.0.1", Told: "one"}
+	a := store.Agent{Key: "x", IP: "10.0.0.1", SyncedIncarnation: "one"}
 	must(t, s.PutAgent(t.Context(), a))
 	told("a new agent", "one")
-	must(t, s.AgentTold(t.Context(), "x", "two"))
+	must(t, s.SetSyncedIncarnation(t.Context(), "x", "two"))
 	must(t, s.PutAgent(t.Context(), a))
 	must(t, s.ChangeAgent(t.Context(), a, epoch))
 	told("a known agent that joins again", "two")
-	if err := s.AgentTold(t.Context(), "nobody", "two"); !errors.Is(err, store.ErrNotFound) {
+	if err := s.SetSyncedIncarnation(t.Context(), "nobody", "two"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown agent: %v", err)
 	}
 
@@ -454,9 +454,9 @@ func tellingAnew(t *testing.T, s store.Store) {
 	mark := store.ReportMark{Agent: "x", Session: "one", Number: 4}
 	rows := []store.Observed{{Agent: "x", Process: process.ID{Namespace: "n", Name: "p"}}}
 	must(t, s.PutObserved(t.Context(), mark, rows, nil))
-	mark.Number, mark.Told = 6, 4
+	mark.Number, mark.LastStates = 6, 4
 	must(t, s.PutObserved(t.Context(), mark, rows, nil))
-	mark.Number, mark.Told = 9, 8
+	mark.Number, mark.LastStates = 9, 8
 	if err := s.PutObserved(t.Context(), mark, rows, nil); !errors.Is(err, store.ErrOtherSession) {
 		t.Errorf("a report after one that the store has lost: %v", err)
 	}

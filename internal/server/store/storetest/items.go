@@ -287,8 +287,8 @@ func concurrent(t *testing.T, s store.Store) {
 	}
 }
 
-// wanted: Wanted accepts the items of an agent, with a later deadline, unless they are done, belong to another agent or
-// do not exist.
+// wanted: AcceptItems accepts the items of an agent, with a later deadline, unless they are done, belong to another
+// agent or do not exist.
 func wanted(t *testing.T, s store.Store) {
 	must(t, Create(t.Context(), s, &store.Task{
 		ID: "t", App: "app", Created: epoch, HostTimeout: time.Minute,
@@ -302,7 +302,7 @@ func wanted(t *testing.T, s store.Store) {
 	finish(t, s, done, success())
 	until := at(time.Hour)
 	for range 2 {
-		ended, err := s.Wanted(t.Context(), "x", []string{done.ID, open.ID, other.ID, "0000000000000000-9"}, until)
+		ended, err := s.AcceptItems(t.Context(), "x", []string{done.ID, open.ID, other.ID, "0000000000000000-9"}, until)
 		must(t, err)
 		same(t, "must not begin", []string{done.ID, other.ID, "0000000000000000-9"}, ended)
 	}
@@ -333,10 +333,10 @@ func cancelTask(t *testing.T, s store.Store) {
 	got, err := s.CancelTask(t.Context(), "t", "", epoch)
 	must(t, err)
 	// The second request for the host "leased" waits for the first one, so it is one operation with it.
-	same(t, "cancelled", store.Cancelled{Ended: 1, Asked: 3, Begun: 1}, got)
+	same(t, "cancelled", store.CancelCounts{Ended: 1, Asked: 3, Begun: 1}, got)
 	outcome := process.NotBegun()
 	for _, v := range views(t, s, "t") {
-		switch v.Asked {
+		switch v.Spelling {
 		case "never":
 			same(t, "never sent", &outcome, v.Outcome)
 		case "done":
@@ -345,14 +345,14 @@ func cancelTask(t *testing.T, s store.Store) {
 			}
 		default:
 			if v.Done {
-				t.Errorf("%s is done: %+v", v.Asked, v.Outcome)
+				t.Errorf("%s is done: %+v", v.Spelling, v.Outcome)
 			}
-			same(t, v.Asked+" is being cancelled", v.Asked != "begun", v.Cancelling)
+			same(t, v.Spelling+" is being cancelled", v.Spelling != "begun", v.Cancelling)
 		}
 	}
 	again, err := s.CancelTask(t.Context(), "t", "", epoch)
 	must(t, err)
-	same(t, "cancelled again", store.Cancelled{Asked: 3, Begun: 1}, again)
+	same(t, "cancelled again", store.CancelCounts{Asked: 3, Begun: 1}, again)
 	asked, next, err := s.LeaseCancels(t.Context(), epoch, at(time.Second), 10)
 	must(t, err)
 	same(t, "to tell", 3, len(asked))
@@ -377,7 +377,7 @@ func endWaiting(t *testing.T, s store.Store) {
 	create(t, s, "2", request(process.Reload, "a", "x", "y"), request(process.Query, "a", "x"))
 	waiting := func(want ...string) {
 		t.Helper()
-		agents, err := s.Waiting(t.Context())
+		agents, err := s.WaitingAgents(t.Context())
 		must(t, err)
 		same(t, "agents", want, slices.Sorted(slices.Values(agents)))
 	}
@@ -418,7 +418,7 @@ func cancelledStay(t *testing.T, s store.Store) {
 		t.Errorf("the later stop waits: %v %v", waits, err)
 	}
 	same(t, "sent again", []string{}, brief(lease(t, s, at(time.Minute), 10)))
-	ended, err := s.Wanted(t.Context(), "x", ids(items[:1]), at(time.Minute))
+	ended, err := s.AcceptItems(t.Context(), "x", ids(items[:1]), at(time.Minute))
 	must(t, err)
 	same(t, "not wanted", ids(items[:1]), ended)
 	unfinished, err := s.Unfinished(t.Context(), "y")

@@ -207,8 +207,8 @@ func listWaiting(t *testing.T, s store.Store) {
 			must(t, s.Begin(ctx, "x", map[string]time.Time{it.ID: at(time.Hour)}))
 		}
 	}
-	told := func(f store.WaitingFilter, limit int) (all []string) {
-		waiting, err := s.ListWaiting(ctx, f, limit)
+	told := func(f store.OpenItemFilter, limit int) (all []string) {
+		waiting, err := s.ListOpenItems(ctx, f, limit)
 		must(t, err)
 		for _, w := range waiting {
 			all = append(all, fmt.Sprintf("%s %s/%s %s %s@%s %s", w.Task, w.App, w.User, w.Op, w.Process, w.Agent,
@@ -218,18 +218,18 @@ func listWaiting(t *testing.T, s store.Store) {
 	}
 	first, second := "first app/ start ns/a@", "second other/u stop ns/b@x pending"
 	all := []string{first + "x begun", first + "y pending", second}
-	same(t, "all", all, told(store.WaitingFilter{}, 10))
-	same(t, "some", all[:1], told(store.WaitingFilter{}, 1))
-	same(t, "of a process", all[2:], told(store.WaitingFilter{Process: process.ID{Namespace: "ns", Name: "b"}}, 10))
-	same(t, "long since", all[:2], told(store.WaitingFilter{Before: at(time.Minute)}, 10))
-	waiting, err := s.ListWaiting(ctx, store.WaitingFilter{}, 10)
+	same(t, "all", all, told(store.OpenItemFilter{}, 10))
+	same(t, "some", all[:1], told(store.OpenItemFilter{}, 1))
+	same(t, "of a process", all[2:], told(store.OpenItemFilter{Process: process.ID{Namespace: "ns", Name: "b"}}, 10))
+	same(t, "long since", all[:2], told(store.OpenItemFilter{Before: at(time.Minute)}, 10))
+	waiting, err := s.ListOpenItems(ctx, store.OpenItemFilter{}, 10)
 	must(t, err)
 	same(t, "since when", at(time.Minute), waiting[2].Created)
 	for _, it := range leased {
 		_, err := s.Finish(ctx, Reported("", map[string]process.Outcome{it.ID: {Text: process.Success}}))
 		must(t, err)
 	}
-	same(t, "done", []string(nil), told(store.WaitingFilter{Before: at(time.Minute)}, 10))
+	same(t, "done", []string(nil), told(store.OpenItemFilter{Before: at(time.Minute)}, 10))
 }
 
 // listedTasks walks a list of tasks one by one.
@@ -388,8 +388,8 @@ func watching(t *testing.T, s store.Store) {
 
 // heldSelections: a selection is for its owner, for its time, and the oldest of too many go.
 func heldSelections(t *testing.T, s store.Store) {
-	held := func(id, user string) store.HeldSelection {
-		return store.HeldSelection{
+	held := func(id, user string) store.CallerSelection {
+		return store.CallerSelection{
 			ID: id, App: "app", User: user, Until: at(15 * time.Minute), Filter: "state=running", Targets: []byte(`[1]`),
 		}
 	}

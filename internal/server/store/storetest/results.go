@@ -179,11 +179,11 @@ func largePolls(t *testing.T, s store.Store) {
 		var keys []string
 		stops := 0
 		for i, v := range found {
-			if keys = append(keys, v.Asked); v.Op == process.Stop {
+			if keys = append(keys, v.Spelling); v.Op == process.Stop {
 				stops++
 			}
-			if v.Asked != agents[i] {
-				t.Fatalf("%s: item %d is %s", id, i, v.Asked)
+			if v.Spelling != agents[i] {
+				t.Fatalf("%s: item %d is %s", id, i, v.Spelling)
 			}
 		}
 		if len(keys) != want || (stops == 3) != (id == "twice") {

@@ -21,7 +21,7 @@ func asked(op process.Op, name, text string, agents ...string) store.Request {
 		r.Spec = &process.Spec{Contact: text}
 	}
 	for _, a := range agents {
-		r.Targets = append(r.Targets, store.Target{Key: a + ":" + name, Asked: a, Agent: a})
+		r.Targets = append(r.Targets, store.Target{Key: a + ":" + name, Spelling: a, Agent: a})
 	}
 	return r
 }
@@ -181,14 +181,14 @@ func revisionsNumbered(t *testing.T, s store.Store) {
 	two := &store.Task{ID: "5", Created: epoch, Requests: []store.Request{asked(process.Update, "a", "2", "x")}}
 	two.Requests = append(two.Requests, two.Requests[0])
 	two.Requests[1].Process.Namespace = "other"
-	two.Known = &store.KnownRevision{Namespace: "ns", Number: 2}
+	two.ExpectedRevision = &store.ExpectedRevision{Namespace: "ns", Number: 2}
 	if err := Create(t.Context(), s, two, store.AuditRow{At: epoch}); !errors.Is(err, store.ErrRevised) {
 		t.Errorf("a task for an earlier revision: %v", err)
 	}
 	latest, err := s.LatestRevision(t.Context(), "other")
 	must(t, err)
 	same(t, "revisions of a task that was refused", int64(0), latest)
-	two.Known.Number = 3
+	two.ExpectedRevision.Number = 3
 	must(t, Create(t.Context(), s, two, store.AuditRow{At: epoch}))
 	for namespace, want := range map[string]int64{"ns": 4, "other": 1} {
 		latest, err := s.LatestRevision(t.Context(), namespace)
@@ -290,7 +290,7 @@ func RevisionsAtOnce(t *testing.T, stores ...store.Store) {
 	for c := range callers {
 		all.Go(func() {
 			err := Create(t.Context(), stores[c%len(stores)], &store.Task{
-				ID: fmt.Sprint("known ", c), Created: epoch, Known: &store.KnownRevision{Namespace: "ns", Number: callers * each},
+				ID: fmt.Sprint("known ", c), Created: epoch, ExpectedRevision: &store.ExpectedRevision{Namespace: "ns", Number: callers * each},
 				Requests: []store.Request{asked(process.Update, "common", fmt.Sprint("known ", c), "x")},
 			}, store.AuditRow{At: epoch})
 			mu.Lock()

@@ -48,7 +48,7 @@ func schedules(t *testing.T, s store.Store) {
 	must(t, s.PutRun(t.Context(), missed))
 	got, err := s.GetSchedule(t.Context(), "nightly", "app")
 	must(t, err)
-	if got.Missed != 7 || !got.Looked.Equal(at(time.Hour)) || got.Last == nil || got.Last.Count != 7 ||
+	if got.MissedRuns != 7 || !got.Looked.Equal(at(time.Hour)) || got.Last == nil || got.Last.Count != 7 ||
 		!got.Last.Ended.Equal(missed.Ended) {
 		t.Errorf("after a missed run: %+v", got)
 	}
@@ -148,9 +148,9 @@ func scheduleRuns(t *testing.T, s store.Store) {
 	ended := open[0]
 	ended.State, ended.Text, ended.Ended = store.RunFailed, "because", at(2*time.Hour)
 	failing := store.ObservedKey{Agent: "a", Process: process.ID{Namespace: "shop", Name: "web"}}
-	end := store.RunEnd{Run: ended, Failing: failing, Told: alarm(t, "first", process.EventScheduleFailed), Agent: "a"}
+	end := store.RunEnd{Run: ended, Failing: failing, AlarmEvent: alarm(t, "first", process.EventScheduleFailed), Agent: "a"}
 	must(t, s.EndRun(t.Context(), end))
-	end.Run.State, end.Failing, end.Told = store.RunOK, store.ObservedKey{}, alarm(t, "again", process.EventScheduleRecovered)
+	end.Run.State, end.Failing, end.AlarmEvent = store.RunOK, store.ObservedKey{}, alarm(t, "again", process.EventScheduleRecovered)
 	if err := s.EndRun(t.Context(), end); !errors.Is(err, store.ErrDecided) {
 		t.Errorf("a second end of a run gives %v", err)
 	}
@@ -247,7 +247,7 @@ func useSchedules(t *testing.T, s store.Store) {
 	must(t, s.PutRun(t.Context(), newRun(used, at(time.Hour), store.RunRunning)))
 	must(t, s.EndRun(t.Context(), store.RunEnd{
 		Run: store.ScheduleRun{Schedule: "used", Due: at(time.Hour), State: store.RunOK}, Agent: "a",
-		Told: alarm(t, "used", process.EventScheduleRecovered),
+		AlarmEvent: alarm(t, "used", process.EventScheduleRecovered),
 	}))
 	_, err := s.OpenRuns(t.Context())
 	must(t, err)
@@ -291,9 +291,9 @@ func scheduleAlarms(t *testing.T, s store.Store) {
 	run := newRun(nightly, at(time.Hour), store.RunRunning)
 	must(t, s.PutRun(t.Context(), run))
 	run.State, run.Ended = store.RunFailed, at(2*time.Hour)
-	end := store.RunEnd{Run: run, Failing: failing, Told: alarm(t, "first", process.EventScheduleFailed), Agent: "a"}
+	end := store.RunEnd{Run: run, Failing: failing, AlarmEvent: alarm(t, "first", process.EventScheduleFailed), Agent: "a"}
 	must(t, s.EndRun(t.Context(), end))
-	end.Told = alarm(t, "second", process.EventScheduleFailed)
+	end.AlarmEvent = alarm(t, "second", process.EventScheduleFailed)
 	if err := s.EndRun(t.Context(), end); !errors.Is(err, store.ErrDecided) {
 		t.Errorf("a second end of a run gives %v", err)
 	}

@@ -32,7 +32,7 @@ func manyTargets(t *testing.T, s store.Store) {
 	}
 	for i, v := range got {
 		same(t, "view", store.ItemView{
-			Key: agents[i] + ":a", Asked: agents[i], Op: process.Start, Process: process.ID{Namespace: "ns", Name: "a"},
+			Key: agents[i] + ":a", Spelling: agents[i], Op: process.Start, Process: process.ID{Namespace: "ns", Name: "a"},
 			ProcName: "nginx", SetupPath: "/srv/a", FuncID: "f-a", InstanceID: "i-a",
 		}, v)
 	}
@@ -118,11 +118,11 @@ func knownOutcomes(t *testing.T, s store.Store) {
 		Status: &process.Status{Known: true, State: "up", Instance: process.Instance{PID: 7, CPU: 1.5}},
 	}
 	r := request(process.Start, "a", "x", "", "y")
-	r.Targets[1] = store.Target{Key: "nobody:a", Asked: "nobody", Outcome: unknown}
+	r.Targets[1] = store.Target{Key: "nobody:a", Spelling: "nobody", Outcome: unknown}
 	r.Targets[2].Outcome = illegal
 	empty := store.Request{
 		Op: process.Query, Process: process.ID{Namespace: "n", Name: "q"},
-		Targets: []store.Target{{Key: "q", Asked: "q", Outcome: unknown}},
+		Targets: []store.Target{{Key: "q", Spelling: "q", Outcome: unknown}},
 	}
 	create(t, s, "t", r, empty)
 	got := views(t, s, "t")
@@ -188,7 +188,7 @@ func twins(t *testing.T, s store.Store) {
 	spelt := func(r store.Request, keys ...string) store.Request {
 		r.Targets = nil
 		for _, key := range keys {
-			r.Targets = append(r.Targets, store.Target{Key: key, Asked: key, Agent: "x"})
+			r.Targets = append(r.Targets, store.Target{Key: key, Spelling: key, Agent: "x"})
 		}
 		return r
 	}
@@ -199,7 +199,7 @@ func twins(t *testing.T, s store.Store) {
 	if n, err := s.OpenItems(t.Context()); err != nil || n != 3 {
 		t.Errorf("%d items are open; error %v", n, err)
 	}
-	waiting, err := s.ListWaiting(t.Context(), store.WaitingFilter{}, 10)
+	waiting, err := s.ListOpenItems(t.Context(), store.OpenItemFilter{}, 10)
 	if must(t, err); len(waiting) != 2 {
 		t.Errorf("%d operations wait, want 2", len(waiting))
 	}
@@ -216,7 +216,7 @@ func twins(t *testing.T, s store.Store) {
 	var keys []string
 	for _, v := range views(t, s, "t") {
 		keys = append(keys, v.Key)
-		if v.Done != (v.Key != "y:a") || v.Done && (v.Asked != v.Key || cmp.Diff(&outcome, v.Outcome) != "") {
+		if v.Done != (v.Key != "y:a") || v.Done && (v.Spelling != v.Key || cmp.Diff(&outcome, v.Outcome) != "") {
 			t.Errorf("%s: %+v", v.Key, v.Outcome)
 		}
 	}
@@ -288,7 +288,7 @@ func oddTexts(t *testing.T, s store.Store) {
 	r := request(process.Start, odd, "x")
 	r.Process.Namespace = odd
 	r.Spec.Labels = []byte(`{"n": 9007199254740993}`)
-	r.Targets[0].Key, r.Targets[0].Asked = odd, odd
+	r.Targets[0].Key, r.Targets[0].Spelling = odd, odd
 	create(t, s, odd, r)
 	it := leaseOne(t, s, epoch)
 	same(t, "process", r.Process, it.Process)
@@ -302,7 +302,7 @@ func oddTexts(t *testing.T, s store.Store) {
 	}
 	finish(t, s, it, process.Outcome{Fault: process.Failed, Text: odd})
 	v := views(t, s, odd)[0]
-	same(t, "view", []string{odd, odd, odd, odd}, []string{v.Key, v.Asked, v.Process.Namespace, v.Outcome.Text})
+	same(t, "view", []string{odd, odd, odd, odd}, []string{v.Key, v.Spelling, v.Process.Namespace, v.Outcome.Text})
 }
 
 func viewOfAgent(t *testing.T, s store.Store) {
@@ -323,8 +323,8 @@ func viewOfAgent(t *testing.T, s store.Store) {
 func storedSpecShown(t *testing.T, s store.Store) {
 	mine, theirs, nobodys := request(process.Start, "a", "x"), request(process.Start, "a", "y"),
 		request(process.Start, "a", "z")
-	mine.Stored = &process.Spec{Identity: process.Identity{ProcName: "not this"}}
-	theirs.Spec, theirs.Stored, nobodys.Spec = nil, theirs.Spec, nil
+	mine.ReportedSpec = &process.Spec{Identity: process.Identity{ProcName: "not this"}}
+	theirs.Spec, theirs.ReportedSpec, nobodys.Spec = nil, theirs.Spec, nil
 	create(t, s, "t", mine, theirs, nobodys)
 	type shown struct{ ProcName, SetupPath, FuncID, InstanceID string }
 	var got []shown
@@ -528,7 +528,7 @@ func rolloutSteps(t *testing.T, s store.Store) {
 	r.Steps[0].Former, r.Steps[0].Spec = former, spec
 	r.Steps[1].Spec = spec
 	r.Steps[2].Former, r.Steps[2].Removes = former, true
-	r.Known = &store.KnownRevision{Namespace: "shop"}
+	r.ExpectedRevision = &store.ExpectedRevision{Namespace: "shop"}
 	must(t, createRollout(t.Context(), s, r, store.AuditRow{}))
 	got, err := s.RolloutSteps(t.Context(), "ro-1")
 	must(t, err)
@@ -542,7 +542,7 @@ func rolloutSteps(t *testing.T, s store.Store) {
 		t.Errorf("the rollout has the step %+v", st)
 	}
 	r = newRollout("ro-2", "d")
-	r.Known = &store.KnownRevision{Namespace: "shop", Number: 1}
+	r.ExpectedRevision = &store.ExpectedRevision{Namespace: "shop", Number: 1}
 	if err := createRollout(t.Context(), s, r, store.AuditRow{}); !errors.Is(err, store.ErrRevised) {
 		t.Errorf("a rollout for an earlier revision gives %v", err)
 	}
@@ -566,7 +566,7 @@ func rolloutsApart(t *testing.T, s store.Store) {
 			ID: id, App: "app", Created: time.Unix(1_800_000_000, 0), Exclusive: exclusive,
 			Requests: []store.Request{{
 				Op: process.Restart, Process: process.ID{Namespace: "shop", Name: name},
-				Targets: []store.Target{{Key: "key", Asked: "host", Agent: "agent"}},
+				Targets: []store.Target{{Key: "key", Spelling: "host", Agent: "agent"}},
 			}},
 		}, store.AuditRow{})
 	}

@@ -97,7 +97,7 @@ func selections(t *testing.T, s store.Store) {
 		t.Errorf("the revisions are %+v", revisions)
 	}
 	err = s.PutSelections(t.Context(), store.SelectionChange{Namespace: "ns", All: true}, byAnna,
-		&store.KnownRevision{Namespace: "ns", Number: 3}, store.AuditRow{At: epoch})
+		&store.ExpectedRevision{Namespace: "ns", Number: 3}, store.AuditRow{At: epoch})
 	if !errors.Is(err, store.ErrRevised) {
 		t.Errorf("a change that is late: %v", err)
 	}
@@ -109,7 +109,7 @@ func selectionsWithTask(t *testing.T, s store.Store) {
 	task := func(id string, known int64) *store.Task {
 		return &store.Task{
 			ID: id, App: "app", Created: epoch, Through: "apply", Requests: []store.Request{asked(process.Start, "a", "1", "x")},
-			Known: &store.KnownRevision{Namespace: "ns", Number: known},
+			ExpectedRevision: &store.ExpectedRevision{Namespace: "ns", Number: known},
 			Selections: &store.SelectionChange{
 				Namespace: "ns", Entries: []string{"a"}, Now: []store.Selection{selected("a", "role=web", "1")},
 				Members: []store.ObservedKey{memberOn("a", "x")},

@@ -23,7 +23,7 @@ func useRevisions(t *testing.T, db store.Store, now time.Time) {
 	ctx := t.Context()
 	for n := range store.KeptRevisions + 2 {
 		do(Create(ctx, db, &store.Task{
-			ID: fmt.Sprint("revision ", n), Created: now, Known: &store.KnownRevision{Namespace: "revised", Number: int64(n)},
+			ID: fmt.Sprint("revision ", n), Created: now, ExpectedRevision: &store.ExpectedRevision{Namespace: "revised", Number: int64(n)},
 			Requests: []store.Request{{
 				Op: process.Register, Process: process.ID{Namespace: "revised", Name: fmt.Sprint(n)},
 				Spec: &process.Spec{Contact: fmt.Sprint(n)}, Targets: []store.Target{{Key: "k", Agent: "a"}},
@@ -95,7 +95,7 @@ func Use(t *testing.T, db store.Store) {
 	do(Create(ctx, db, &store.Task{ID: "3", Created: now, Requests: []store.Request{
 		{Op: process.Query, Targets: []store.Target{{Key: "k", Agent: "a"}}},
 	}}, store.AuditRow{At: now}))
-	_, err := db.Waiting(ctx)
+	_, err := db.WaitingAgents(ctx)
 	do(err)
 	_, err = db.EndWaiting(ctx, "none", now, process.Outcome{Fault: process.AgentUnavailable})
 	do(err)
@@ -252,8 +252,8 @@ func Use(t *testing.T, db store.Store) {
 	}
 	_, err = db.GetTask(ctx, "2", "")
 	do(err)
-	for _, f := range []store.WaitingFilter{{}, {Process: process.ID{Name: "p"}, Before: now}} {
-		_, err = db.ListWaiting(ctx, f, 1)
+	for _, f := range []store.OpenItemFilter{{}, {Process: process.ID{Name: "p"}, Before: now}} {
+		_, err = db.ListOpenItems(ctx, f, 1)
 		do(err)
 	}
 	useRevisions(t, db, now)
@@ -306,7 +306,7 @@ func Use(t *testing.T, db store.Store) {
 	do(err)
 	do(db.CreateToken(ctx, store.Token{ID: "t", Kind: store.APIToken, User: "u", Hash: "h"}))
 	do(db.SeeToken(ctx, "h", now))
-	held := store.HeldSelection{ID: "h", App: "a", User: "u", Until: now.Add(time.Hour), Filter: "{}", Targets: []byte("[]")}
+	held := store.CallerSelection{ID: "h", App: "a", User: "u", Until: now.Add(time.Hour), Filter: "{}", Targets: []byte("[]")}
 	do(db.HoldSelection(ctx, held, 10, false))
 	held.ID = "h2"
 	do(db.HoldSelection(ctx, held, 10, true))

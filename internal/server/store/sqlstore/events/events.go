@@ -85,7 +85,7 @@ func (db *Events) WriteEvents(ctx context.Context, received time.Time,
 ) (int, error) {
 	var found *Arrivals
 	err := db.WriteSerially(ctx, func(ctx context.Context, tx kit.Tx) (err error) {
-		found = &Arrivals{received: received, known: map[streamKey]*Stream{}}
+		found = &Arrivals{received: received, streams: map[streamKey]*Stream{}}
 		// The lock keeps other transactions from taking a cursor until this one ends. So no reader sees a later cursor
 		// before this one. It guards the cursors of states too. Every transaction takes it first.
 		found.cursor, err = kit.One(ctx, tx.Query, kit.Column[int64], lastCursor+db.Dialect.Locked)
@@ -111,7 +111,7 @@ func (db *Events) WriteEvents(ctx context.Context, received time.Time,
 type Arrivals struct {
 	Agent    string
 	received time.Time
-	known    map[streamKey]*Stream
+	streams  map[streamKey]*Stream
 	count    int
 	// cursor is the last one of an event.
 	cursor int64
@@ -135,7 +135,7 @@ type Stream struct {
 	began, last int64
 	build       string
 	changed     bool
-	heard       time.Time // of the last change
+	changedAt   time.Time // of the last change
 }
 
 // Add adds an event if it is new.
@@ -149,11 +149,11 @@ func (a *Arrivals) Add(ctx context.Context, tx kit.Tx, e *store.NewEvent) error 
 		s.began, s.last = max(e.At, 1), max(e.At, 1)
 	}
 	if e.Seq > s.Seq+1 && s.began > 0 {
-		if err := a.lost(ctx, tx, s); err != nil {
+		if err := a.recordLoss(ctx, tx, s); err != nil {
 			return err
 		}
 	}
-	s.Seq, s.changed, s.heard = e.Seq, true, a.received
+	s.Seq, s.changed, s.changedAt = e.Seq, true, a.received
 	if s.began > 0 {
 		s.last = max(s.last, e.At)
 	}
@@ -188,8 +188,8 @@ func (a *Arrivals) readStreams(ctx context.Context, tx kit.Tx, dialect *sqldb.Di
 	for _, r := range reports {
 		for i := range r.events {
 			key := streamKey{r.agent, r.events[i].Stream}
-			if a.known[key] == nil {
-				a.known[key] = &Stream{}
+			if a.streams[key] == nil {
+				a.streams[key] = &Stream{}
 				keys = append(keys, key)
 			}
 		}
@@ -202,7 +202,7 @@ func (a *Arrivals) readStreams(ctx context.Context, tx kit.Tx, dialect *sqldb.Di
 		var place int
 		s, err := scanStream(r, &place)
 		if err == nil {
-			a.known[keys[place]] = s
+			a.streams[keys[place]] = s
 		}
 		return err
 	}, selectStreams+`, j.key FROM names(?) j CROSS JOIN event_streams s ON s.agent = j.a AND s.stream = j.b`,
@@ -212,7 +212,7 @@ func (a *Arrivals) readStreams(ctx context.Context, tx kit.Tx, dialect *sqldb.Di
 // StreamOf returns what is known of a stream of the agent.
 func (a *Arrivals) StreamOf(ctx context.Context, tx kit.Tx, name string) (*Stream, error) {
 	key := streamKey{a.Agent, name}
-	if s, ok := a.known[key]; ok {
+	if s, ok := a.streams[key]; ok {
 		return s, nil
 	}
 	s, err := kit.One(ctx, tx.Query, func(r *sql.Rows) (*Stream, error) { return scanStream(r) },
@@ -220,7 +220,7 @@ func (a *Arrivals) StreamOf(ctx context.Context, tx kit.Tx, name string) (*Strea
 	if errors.Is(err, store.ErrNotFound) {
 		s, err = &Stream{}, nil
 	}
-	a.known[key] = s
+	a.streams[key] = s
 	return s, err
 }
 
@@ -244,9 +244,9 @@ func (db *Events) LastEvents(ctx context.Context, agent string, runs int) (map[s
 // store stores what was added.
 func (a *Arrivals) store(ctx context.Context, tx kit.Tx) error {
 	var streams []any
-	for key, s := range a.known {
+	for key, s := range a.streams {
 		if s.changed {
-			streams = append(streams, key.agent, key.stream, int64(s.Seq), kit.Nanos(s.heard), //nolint:gosec // at most maxSeq
+			streams = append(streams, key.agent, key.stream, int64(s.Seq), kit.Nanos(s.changedAt), //nolint:gosec // at most maxSeq
 				s.began, s.last, s.build)
 		}
 	}

@@ -49,8 +49,8 @@ func (a *Arrivals) addState(ctx context.Context, tx kit.Tx, e *store.NewEvent) e
 	return nil
 }
 
-// lost notes that numbers of a run are missing. If these are its first ones, they are later than the run before.
-func (a *Arrivals) lost(ctx context.Context, tx kit.Tx, of *Stream) error {
+// recordLoss notes that numbers of a run are missing. If these are its first ones, they are later than the run before.
+func (a *Arrivals) recordLoss(ctx context.Context, tx kit.Tx, of *Stream) error {
 	s := &a.states
 	if err := s.begin(ctx, tx); err != nil {
 		return err

@@ -141,7 +141,7 @@ func putAgent(ctx context.Context, tx kit.Tx, a store.Agent) error {
 		created = excluded.created, token = excluded.token, labels = excluded.labels, business = excluded.business,
 		name = excluded.name, place = excluded.place, host = excluded.host, sealing = excluded.sealing`,
 		a.Key, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, kit.Nanos(a.Created), a.Token, c.labels, a.Business, a.Name,
-		a.Place, c.host, c.set, a.Sealing, a.Told)
+		a.Place, c.host, c.set, a.Sealing, a.SyncedIncarnation)
 }
 
 // agentColumns are the columns of an agent that hold JSON.
@@ -190,8 +190,8 @@ func (db *Fleet) ChangeAgent(ctx context.Context, a store.Agent, at time.Time) e
 	return nil
 }
 
-// AgentTold notes to which incarnation an agent has told all.
-func (db *Fleet) AgentTold(ctx context.Context, key, incarnation string) error {
+// SetSyncedIncarnation notes to which incarnation an agent has told all.
+func (db *Fleet) SetSyncedIncarnation(ctx context.Context, key, incarnation string) error {
 	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		return kit.Affected(tx.Affect(ctx, `UPDATE agents SET told = ? WHERE key = ?`, incarnation, key))
 	})
@@ -244,7 +244,7 @@ func scanAgent(rows *sql.Rows) (store.Agent, error) {
 	var created int64
 	var labels, host, set sql.RawBytes
 	err := rows.Scan(&a.Key, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &a.Build, &created, &a.Token, &labels, &a.Business,
-		&a.Name, &a.Place, &host, &set, &a.Sealing, &a.Told)
+		&a.Name, &a.Place, &host, &set, &a.Sealing, &a.SyncedIncarnation)
 	a.Created = kit.Moment(created)
 	if err != nil {
 		return a, err

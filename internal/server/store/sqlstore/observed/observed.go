@@ -435,9 +435,9 @@ func (db *Observed) admit(ctx context.Context, tx kit.Tx, reports []observedRepo
 		before := last[from.Agent]
 		same := before.Session == from.Session
 		// A later report may have reached the store without its answer; then the agent does not know what is stored.
-		reports[i].known = same && from.Told != 0 && from.Told == before.Number
+		reports[i].known = same && from.LastStates != 0 && from.LastStates == before.Number
 		switch {
-		case same && from.Told > before.Number && !from.Hello: // the database has lost what the agent told before
+		case same && from.LastStates > before.Number && !from.Hello: // the database has lost what the agent told before
 			return store.ErrOtherSession
 		case from.Session == "":
 			continue

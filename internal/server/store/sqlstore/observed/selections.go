@@ -10,7 +10,7 @@ import (
 )
 
 // HoldSelection stores a selection, and deletes the oldest of its owner.
-func (db *Observed) HoldSelection(ctx context.Context, s store.HeldSelection, most int, ofApp bool) error {
+func (db *Observed) HoldSelection(ctx context.Context, s store.CallerSelection, most int, ofApp bool) error {
 	owner, args := `app = ?1 AND "user" = ?3`, []any{s.App, most, s.User}
 	if ofApp {
 		owner, args = `app = ?1`, args[:2]
@@ -40,8 +40,8 @@ func (db *Observed) PruneSelections(ctx context.Context, before time.Time, limit
 // FindSelection returns a selection of its owner.
 func (db *Observed) FindSelection(
 	ctx context.Context, id, app, user string, now time.Time,
-) (store.HeldSelection, error) {
-	s, err := kit.One(ctx, db.Query, func(r *sql.Rows) (s store.HeldSelection, err error) {
+) (store.CallerSelection, error) {
+	s, err := kit.One(ctx, db.Query, func(r *sql.Rows) (s store.CallerSelection, err error) {
 		var until int64
 		var targets string
 		err = r.Scan(&s.ID, &s.App, &s.User, &until, &s.Filter, &targets)

@@ -38,7 +38,7 @@ func (db *People) insertToken(ctx context.Context, tx kit.Tx, t store.Token) err
 	return kit.Inserted(tx.Affect(ctx,
 		`INSERT INTO tokens (id, kind, "user", hash, note, created, seen, proved, expires, via)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		t.ID, t.Kind, t.User, t.Hash, t.Note, kit.Nanos(t.Created), kit.Nanos(t.Seen), kit.Nanos(t.Proved),
+		t.ID, t.Kind, t.User, t.Hash, t.Note, kit.Nanos(t.Created), kit.Nanos(t.LastUse), kit.Nanos(t.Proved),
 		kit.Nanos(t.Expires),
 		viaText(t.Via)))
 }
@@ -67,7 +67,7 @@ func (r *tokenRow) columns() []any {
 
 func (r *tokenRow) token() store.Token {
 	t := r.Token
-	t.Created, t.Seen = kit.Moment(r.created), kit.Moment(r.seen)
+	t.Created, t.LastUse = kit.Moment(r.created), kit.Moment(r.seen)
 	t.Proved, t.Expires = kit.Moment(r.proved), kit.Moment(r.expires)
 	if r.via != "" {
 		t.Via = strings.Fields(r.via)
@@ -107,7 +107,7 @@ func (db *People) TakeToken(ctx context.Context, hash string, next *store.Token)
 		// An update, because a concurrent DeleteToken then finds the new token, too.
 		return kit.Affected(tx.Affect(ctx, `UPDATE tokens SET id = ?, kind = ?, hash = ?, note = ?, created = ?, seen = ?,
 			proved = ?, expires = ? WHERE hash = ?`, next.ID, next.Kind, next.Hash, next.Note, kit.Nanos(next.Created),
-			kit.Nanos(next.Seen), kit.Nanos(next.Proved), kit.Nanos(next.Expires), hash))
+			kit.Nanos(next.LastUse), kit.Nanos(next.Proved), kit.Nanos(next.Expires), hash))
 	})
 	if err != nil {
 		return store.Token{}, fmt.Errorf("cannot take token: %w", err)

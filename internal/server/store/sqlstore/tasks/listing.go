@@ -50,8 +50,8 @@ func failedItem() string {
 		WHEN 'not-running' THEN ` + failedUnless(`('stop', 'kill')`) + ` ELSE i.fault END`
 }
 
-// counted returns a query that counts the results of the tasks that another query finds.
-func counted(tasks string) string {
+// withCounts returns a query that counts the results of the tasks that another query finds.
+func withCounts(tasks string) string {
 	return `WITH found AS (` + tasks + `), counts AS (
 		SELECT f.num, count(i.num) AS keys, count(CASE WHEN i.state < 4 THEN 1 END) AS open,
 			count(` + failedItem() + `) AS failed
@@ -106,7 +106,7 @@ func (db *Tasks) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 	w.Whether(f.Done, "num NOT IN (SELECT task FROM items WHERE state < 4)")
 	w.Whether(f.Failed, `EXISTS (SELECT 1 FROM items i WHERE i.num >= first_item AND i.num < end_item
 		AND i.rank IS NOT NULL AND `+failedItem()+` IS NOT NULL)`)
-	tasks, err := kit.All(ctx, db.Query, scanTask, counted(`SELECT num, first_item, end_item FROM tasks WHERE `+
+	tasks, err := kit.All(ctx, db.Query, scanTask, withCounts(`SELECT num, first_item, end_item FROM tasks WHERE `+
 		w.All()+` ORDER BY num DESC LIMIT ?`)+
 		selectTasks+`WHERE t.num IN (SELECT num FROM found) ORDER BY t.num DESC`, append(w.Args, max(limit, 0))...)
 	if err != nil {
@@ -126,7 +126,7 @@ func (db *Tasks) TaskOn(ctx context.Context, number int64, agents []string) (boo
 // GetTask returns one task.
 func (db *Tasks) GetTask(ctx context.Context, id, app string) (store.TaskSummary, error) {
 	t, err := kit.One(ctx, db.Query, scanTask,
-		counted(`SELECT num, first_item, end_item FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`)+
+		withCounts(`SELECT num, first_item, end_item FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`)+
 			selectTasks+`WHERE t.num IN (SELECT num FROM found)`, id, app)
 	if err != nil {
 		return store.TaskSummary{}, fmt.Errorf("cannot read task %s: %w", id, err)
@@ -145,8 +145,8 @@ func scanTask(rows *sql.Rows) (store.TaskSummary, error) {
 	return t, err
 }
 
-// ListWaiting returns unfinished items, oldest first.
-func (db *Tasks) ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error) {
+// ListOpenItems returns unfinished items, oldest first.
+func (db *Tasks) ListOpenItems(ctx context.Context, f store.OpenItemFilter, limit int) ([]store.OpenItem, error) {
 	w := kit.Where{Dialect: db.Dialect, Text: []string{
 		"i.state < 4", "i.twin IS NULL",
 		"r.op NOT IN ('query', 'set-groups')",
@@ -156,7 +156,7 @@ func (db *Tasks) ListWaiting(ctx context.Context, f store.WaitingFilter, limit i
 		w.Name("r.name", f.Process.Name, f.Copies)
 	}
 	w.When(!f.Before.IsZero(), "t.created < ?", kit.Nanos(f.Before))
-	waiting, err := kit.All(ctx, db.Query, func(r *sql.Rows) (i store.Waiting, err error) {
+	waiting, err := kit.All(ctx, db.Query, func(r *sql.Rows) (i store.OpenItem, err error) {
 		var created int64
 		err = r.Scan(&i.Task, &i.App, &i.User, &created, &i.Agent, &i.Process.Namespace, &i.Process.Name, &i.Op,
 			&i.State)

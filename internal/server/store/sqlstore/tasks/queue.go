@@ -104,8 +104,8 @@ func (db *Tasks) MarkAccepted(ctx context.Context, ids []string, until time.Time
 // acceptUntil sets the columns of an accepted item. The second parameter is the earliest deadline.
 const acceptUntil = `state = 2, due = NULL, deadline = CASE WHEN deadline < ?2 THEN ?2 ELSE deadline END`
 
-// Wanted records which items an agent has, and returns the items that have ended.
-func (db *Tasks) Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error) {
+// AcceptItems records which items an agent has, and returns the items that have ended.
+func (db *Tasks) AcceptItems(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error) {
 	open := map[string]bool{}
 	err = db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
 		clear(open)
@@ -166,8 +166,8 @@ func (db *Tasks) Pass(ctx context.Context) (waits bool, err error) {
 const waiting = `items.state < 2 AND items.due IS NULL AND items.state = 0 AND items.attempts = 0
 	AND items.twin IS NULL AND items.cancel IS NULL`
 
-// Waiting returns the agents of items that wait.
-func (db *Tasks) Waiting(ctx context.Context) ([]string, error) {
+// WaitingAgents returns the agents of items that wait.
+func (db *Tasks) WaitingAgents(ctx context.Context) ([]string, error) {
 	agents, err := kit.All(ctx, db.Query, kit.Column[string], `SELECT DISTINCT agent FROM items WHERE `+waiting)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read which items wait: %w", err)
@@ -220,10 +220,10 @@ const heard = math.MaxInt64
 
 // CancelTask ends the items that nobody has sent, and marks the others that have not begun. An item that was never
 // leased has no due time, or the due time of its creation or of its release by an older item.
-func (db *Tasks) CancelTask(ctx context.Context, id, app string, now time.Time) (c store.Cancelled, err error) {
+func (db *Tasks) CancelTask(ctx context.Context, id, app string, now time.Time) (c store.CancelCounts, err error) {
 	var ended []finishedItem
 	err = db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
-		c, ended = store.Cancelled{}, nil
+		c, ended = store.CancelCounts{}, nil
 		if err := db.lockLanes(ctx, tx, func(yield func(string) bool) { yield("") }); err != nil {
 			return err
 		}
@@ -269,7 +269,7 @@ func (db *Tasks) CancelTask(ctx context.Context, id, app string, now time.Time) 
 		return wakeLanes(ctx, tx, sqldb.Array(lanes))
 	})
 	if err != nil {
-		return store.Cancelled{}, fmt.Errorf("cannot cancel task %s: %w", id, err)
+		return store.CancelCounts{}, fmt.Errorf("cannot cancel task %s: %w", id, err)
 	}
 	db.tell(ended)
 	return c, nil

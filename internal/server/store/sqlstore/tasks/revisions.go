@@ -369,12 +369,12 @@ func digestOf(text string) string {
 // the transaction calls it again.
 func (db *Tasks) revise(ctx context.Context, tx kit.Tx, t *store.Task, l *layout) error {
 	parts := revisionsOf(t, l)
-	if known := t.Known; known != nil && parts[known.Namespace] == nil {
+	if known := t.ExpectedRevision; known != nil && parts[known.Namespace] == nil {
 		parts[known.Namespace] = &revision{namespace: known.Namespace}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(parts)) { // in the same order for all writers, against deadlocks
 		part := parts[namespace]
-		depends := t.Known != nil && t.Known.Namespace == namespace
+		depends := t.ExpectedRevision != nil && t.ExpectedRevision.Namespace == namespace
 		// Most calls bring the specs that are in force already. They need not wait for each other.
 		if db.Dialect.Locked != "" && !depends && !store.IsUndo(t.Through) {
 			if err := part.read(ctx, tx, db.Dialect); err != nil {
@@ -388,7 +388,7 @@ func (db *Tasks) revise(ctx context.Context, tx kit.Tx, t *store.Task, l *layout
 		switch {
 		case err != nil:
 			return err
-		case depends && latest != t.Known.Number:
+		case depends && latest != t.ExpectedRevision.Number:
 			return store.ErrRevised
 		}
 		if err := part.read(ctx, tx, db.Dialect); err != nil {

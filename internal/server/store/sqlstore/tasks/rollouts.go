@@ -54,7 +54,7 @@ func (db *Tasks) createRollout(ctx context.Context, tx kit.Tx, r *store.Rollout,
 	if err := db.checkRollouts(ctx, tx, r.ID, r.Processes(), r.Agents()); err != nil {
 		return err
 	}
-	if k := r.Known; k != nil {
+	if k := r.ExpectedRevision; k != nil {
 		if latest, err := db.lockNamespace(ctx, tx, k.Namespace); err != nil {
 			return err
 		} else if latest != k.Number {

@@ -38,7 +38,7 @@ func scanSchedule(rows *sql.Rows) (s store.Schedule, err error) {
 	var created, looked, paused int64
 	var request string
 	err = rows.Scan(&s.Name, &s.App, &s.User, &created, &s.Cron, &s.Zone, &s.Message, &request, &paused, &looked,
-		&s.Missed, &s.Failing.Agent, &s.Failing.Process.Namespace, &s.Failing.Process.Name)
+		&s.MissedRuns, &s.Failing.Agent, &s.Failing.Process.Namespace, &s.Failing.Process.Name)
 	s.Created, s.Looked, s.Paused, s.Request = kit.Moment(created), kit.Moment(looked), paused != 0, []byte(request)
 	return s, err
 }
@@ -178,7 +178,7 @@ func putRun(ctx context.Context, tx kit.Tx, r *store.ScheduleRun) error {
 // EndRun stores the result of a run with what it tells.
 func (db *Tasks) EndRun(ctx context.Context, end store.RunEnd) error {
 	r, err := end.Run, error(nil)
-	if end.Told == nil {
+	if end.AlarmEvent == nil {
 		err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error { return endRun(ctx, tx, &end) })
 	} else {
 		_, err = db.events.WriteEvents(ctx, r.Ended, func(
@@ -188,7 +188,7 @@ func (db *Tasks) EndRun(ctx context.Context, end store.RunEnd) error {
 				return err
 			}
 			events.Agent = end.Agent
-			return events.Add(ctx, tx, end.Told)
+			return events.Add(ctx, tx, end.AlarmEvent)
 		})
 	}
 	return kit.Wrapped(err, fmt.Sprintf("cannot store the result of a run of schedule %q", r.Schedule))

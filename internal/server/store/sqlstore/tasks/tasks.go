@@ -156,7 +156,7 @@ func insertRequests(ctx context.Context, tx kit.Tx, t *store.Task, l layout, bas
 	args := make([]any, 0, 11*len(t.Requests))
 	for i := range t.Requests {
 		r, laid := &t.Requests[i], &l.specs[i]
-		spec := cmp.Or(r.Spec, r.Stored, none)
+		spec := cmp.Or(r.Spec, r.ReportedSpec, none)
 		text := kit.Optional(laid.text.String, laid.text.Valid && laid.of == i)
 		args = append(args, base.request+int64(i), string(r.Op), r.Process.Namespace, r.Process.Name,
 			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text,
@@ -188,7 +188,7 @@ func insertItems(ctx context.Context, tx kit.Tx, t *store.Task, l layout, base i
 	for i, it := range l.items {
 		row := [...]any{
 			base.item + int64(i), base.request + int64(it.request), kit.Optional(int64(it.rank), it.rank != hidden),
-			it.target.Key, it.target.Asked, it.target.Agent, kit.Hash(it.target.Agent), lanes[it.request],
+			it.target.Key, it.target.Spelling, it.target.Agent, kit.Hash(it.target.Agent), lanes[it.request],
 		}
 		o := it.target.Outcome
 		if o == nil {

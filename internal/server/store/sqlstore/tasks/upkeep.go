@@ -16,7 +16,7 @@ import (
 
 // PutSelections changes selections without a task.
 func (db *Tasks) PutSelections(ctx context.Context, c store.SelectionChange, by store.Revision,
-	known *store.KnownRevision, row store.AuditRow,
+	known *store.ExpectedRevision, row store.AuditRow,
 ) error {
 	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		latest, err := db.lockNamespace(ctx, tx, c.Namespace)

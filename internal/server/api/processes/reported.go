@@ -10,13 +10,13 @@ import (
 	"drover/internal/server/store"
 )
 
-// Known returns the processes of a namespace that the caller may query.
-func (h *Handler) Known(ctx context.Context, c *call.Call, namespace string) (all []plan.Known, err error) {
+// Reported returns the processes of a namespace that the caller may query.
+func (h *Handler) Reported(ctx context.Context, c *call.Call, namespace string) (all []plan.Known, err error) {
 	reach, err := call.MayRead(c, namespace)
 	if err != nil {
 		return nil, err
 	}
-	was := h.HeardNow()
+	was := h.SnapshotAgents()
 	err = h.EachObserved(ctx, store.ObservedFilter{Namespace: namespace, Spec: true}, func(o *store.Observed) {
 		agent, found := h.Directory.ByKey(o.Agent)
 		if found && o.Spec != nil && o.Process.Namespace == namespace && reach.Covers(gate.Host(agent)) {

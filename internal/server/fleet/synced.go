@@ -63,20 +63,21 @@ func (d *Directory) reintroduce() {
 	}
 }
 
-// Told notes that an agent has told an incarnation all that it has. It returns store.ErrNotFound for an unknown agent.
-func (d *Directory) Told(ctx context.Context, key, incarnation string) error {
+// RecordSynced notes that an agent has told an incarnation all that it has. It returns store.ErrNotFound for an unknown
+// agent.
+func (d *Directory) RecordSynced(ctx context.Context, key, incarnation string) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
-	if a, known := d.ByKey(key); !known || a.Told == incarnation {
+	if a, known := d.ByKey(key); !known || a.SyncedIncarnation == incarnation {
 		return nil
 	}
-	if err := d.agents.AgentTold(ctx, key, incarnation); err != nil {
+	if err := d.agents.SetSyncedIncarnation(ctx, key, incarnation); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	a, known := d.byKey[key]
 	if known {
-		a.Told = incarnation
+		a.SyncedIncarnation = incarnation
 		d.byKey[key] = a
 	}
 	d.mu.Unlock()
@@ -84,30 +85,30 @@ func (d *Directory) Told(ctx context.Context, key, incarnation string) error {
 	return nil
 }
 
-// Untold returns the agents that have not told the database all that they have.
-func (d *Directory) Untold() (keys []string) {
+// UnsyncedAgents returns the agents that have not told the database all that they have.
+func (d *Directory) UnsyncedAgents() (keys []string) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for key := range d.byKey {
-		if d.untold(key) {
+		if d.unsynced(key) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
 }
 
-// untold reports whether the database lacks a part of what an agent has; the caller holds the lock.
-func (d *Directory) untold(key string) bool {
-	return d.byKey[key].Told != d.incarnation && d.incarnation != ""
+// unsynced reports whether the database lacks a part of what an agent has; the caller holds the lock.
+func (d *Directory) unsynced(key string) bool {
+	return d.byKey[key].SyncedIncarnation != d.incarnation && d.incarnation != ""
 }
 
-// told returns the incarnation to which an agent has told all: the present one for a new agent, of which the database
-// says nothing.
-func (d *Directory) told(key string) string {
+// syncedIncarnation returns the incarnation to which an agent has told all: the present one for a new agent, of which
+// the database says nothing.
+func (d *Directory) syncedIncarnation(key string) string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if a, known := d.byKey[key]; known {
-		return a.Told
+		return a.SyncedIncarnation
 	}
 	return d.incarnation
 }

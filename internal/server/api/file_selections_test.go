@@ -119,8 +119,8 @@ func TestSelectionsOfAFile(t *testing.T) {
 	same(t, "after a file that prunes", "", r.standing())
 }
 
-// TestDrift: a difference of a spec, what a person did, and what a host says of its running process, as far as the caller
-// may query it.
+// TestDrift: a difference of a spec, what a person did, and what a host says of its running process, as far as the
+// caller may query it.
 func TestDrift(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
@@ -278,8 +278,8 @@ func TestWhoStaysAMember(t *testing.T) {
 	same(t, "without the host that only the former selection has", []string{gone, web}, members())
 }
 
-// TestGoneWhereNoFileWantsIt: a process that somebody has removed from a host, which its selection no longer matches, is
-// no difference.
+// TestGoneWhereNoFileWantsIt: a process that somebody has removed from a host, which its selection no longer matches,
+// is no difference.
 func TestGoneWhereNoFileWantsIt(t *testing.T) {
 	r := labelled(t)
 	r.want(202, r.call("admin", "PUT", "/namespaces/a",
