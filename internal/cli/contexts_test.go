@@ -31,13 +31,13 @@ func newPerson(t *testing.T, current string, names ...string) *person {
 	p.status.Store(http.StatusNoContent)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.tokens <- r.Header.Get("X-Bkapi-Authorization")
-		if strings.HasSuffix(r.URL.Path, "/agents") {
-			_, _ = io.WriteString(w, `{"agents":[]}`)
+		if strings.HasSuffix(r.URL.Path, "/hosts") {
+			_, _ = io.WriteString(w, `{"hosts":[]}`)
 			return
 		}
 		if answer := map[string]string{
-			"/api/v1/operations/op-1": `{"id":"op-1","op":"stop","state":"done","counts":{"targets":2,"ok":1,"failed":1}}`,
-			"/api/v1/operations/op-1/results": `{"items":[{"namespace":"a","name":"b","host":"c","op":"stop","outcome":"failed"},` +
+			"/api/v1/tasks/op-1": `{"id":"op-1","op":"stop","state":"done","counts":{"targets":2,"ok":1,"failed":1}}`,
+			"/api/v1/tasks/op-1/results": `{"items":[{"namespace":"a","name":"b","host":"c","op":"stop","outcome":"failed"},` +
 				`{"namespace":"a","name":"b","host":"d","op":"stop","outcome":"ok"}]}`,
 		}[r.URL.Path]; answer != "" {
 			_, _ = io.WriteString(w, answer)

@@ -87,7 +87,7 @@ func TestEventsInATable(t *testing.T) {
 		t.Errorf("printed\n%s, want\n%s", out, want)
 	}
 	// The server knows no host of that name any more, but events of it.
-	want = "/api/v1/agents?host=web-1&limit=1000 ?host=web-1&limit=1 " +
+	want = "/api/v1/hosts?host=web-1&limit=1000 ?host=web-1&limit=1 " +
 		"?host=web-1&kind=exited&kind=started&limit=9&name=ngi%2A&namespace=web"
 	if got := strings.Join(asked, " "); got != want {
 		t.Errorf("asked for %s", got)

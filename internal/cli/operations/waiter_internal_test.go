@@ -35,7 +35,7 @@ func TestFailuresOfMany(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
-		if r.URL.Path != "/api/v1/operations/op-1/results" || r.URL.Query().Get("outcome") != "failed" {
+		if r.URL.Path != "/api/v1/tasks/op-1/results" || r.URL.Query().Get("outcome") != "failed" {
 			t.Errorf("asked for %s", r.URL)
 		}
 		w.Header().Set("Content-Type", "application/json")
