@@ -64,8 +64,8 @@ type PID struct {
 type ApplyOptions struct {
 	// NoRestart leaves running processes as they are: changes that need a restart take effect at the next start.
 	NoRestart bool
-	// TakeOver makes a copy of a process that drover does not watch the process, as it runs: TakeOverCopy, or
-	// TakeOverOnly, which starts nothing. Beside starts all the same. Without both a start beside a copy fails, and
+	// TakeOver makes an unwatched copy of a process the process, as it runs: TakeOverCopy, or TakeOverOnly, which
+	// starts nothing. Beside starts the process all the same. Without both, a start beside an unwatched copy fails, and
 	// names the copy. At most one is set.
 	TakeOver string
 	Beside   bool

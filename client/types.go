@@ -57,7 +57,7 @@ type (
 	// Answer is the last answer of a health or version command.
 	Answer = v1.Answer
 	// Drift is a configuration file whose MD5 differs from the MD5 in the spec.
-	Drift = v1.Drift
+	Drift = v1.ConfigDrift
 	// Usage is the resource use of a process with its whole tree, in percent of the whole machine.
 	Usage = v1.Usage
 	// UsageHistory is what a process has used on one host.

@@ -68,8 +68,8 @@ type Request struct {
 	// ScopeTree.
 	Signal string `json:"signal,omitempty"`
 	Scope  string `json:"scope,omitempty"`
-	// TakeOver is for OpStart: a copy of the process that drover does not watch becomes the process, as it runs. Beside
-	// starts all the same. Without both a start beside a copy fails, and names the copy.
+	// TakeOver is for OpStart: an unwatched copy of the process becomes the process, as it runs. Beside starts the
+	// process all the same. Without both, a start beside an unwatched copy fails, and names the copy.
 	TakeOver bool `json:"take_over,omitempty"`
 	Beside   bool `json:"beside,omitempty"`
 	// Force is for OpRestart and OpReload: they go past the preflight.

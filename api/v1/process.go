@@ -63,8 +63,8 @@ type ProcessDetail struct {
 	Health  *Answer `json:"health,omitempty"`
 	Version *Answer `json:"version,omitempty"`
 	// Config lists the configuration files that differ from the spec.
-	Config []Drift `json:"config,omitempty"`
-	Usage  *Usage  `json:"usage,omitempty"`
+	Config []ConfigDrift `json:"config,omitempty"`
+	Usage  *Usage        `json:"usage,omitempty"`
 	// NextRun is the next time of a periodic process; Runs are its last runs, newest first.
 	NextRun *time.Time `json:"next_run,omitempty"`
 	Runs    []Run      `json:"runs,omitempty"`
@@ -82,9 +82,9 @@ type Answer struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// Drift is a configuration file whose MD5 differs from the MD5 in the spec. Have is empty if the agent cannot read the
-// file.
-type Drift struct {
+// ConfigDrift is a configuration file whose MD5 differs from the MD5 in the spec. Have is empty if the agent cannot
+// read the file.
+type ConfigDrift struct {
 	Path    string     `json:"path"`
 	Want    string     `json:"want"`
 	Have    string     `json:"have,omitempty"`

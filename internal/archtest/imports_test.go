@@ -231,7 +231,7 @@ func mayImport() map[string][]string {
 			"internal/agent/instance", "internal/agent/liveness", "internal/agent/ready", "internal/clip",
 			"internal/idle", "internal/process",
 		},
-		"internal/agent/drift": {
+		"internal/agent/configdrift": {
 			"internal/agent/record", "internal/agent/trail", "internal/process",
 		},
 		"internal/agent/ready":    {"internal/agent/trail", "internal/pattern", "internal/process"},
@@ -246,7 +246,7 @@ func mayImport() map[string][]string {
 			"internal/process",
 		},
 		"internal/agent/supervisor": {
-			"internal/agent/budget", "internal/agent/drift", "internal/agent/instance", "internal/agent/lifecycle",
+			"internal/agent/budget", "internal/agent/configdrift", "internal/agent/instance", "internal/agent/lifecycle",
 			"internal/agent/limit", "internal/agent/liveness", "internal/agent/notify", "internal/agent/operation",
 			"internal/agent/probe", "internal/agent/ready", "internal/agent/record", "internal/agent/specstore",
 			"internal/agent/story", "internal/agent/timetable", "internal/process",

@@ -286,7 +286,7 @@ func (b *both) reloadAt(e *engine.Engine, id string, took time.Duration) {
 	}
 	request := store.Request{
 		Op: process.Reload, Process: process.ID{Namespace: "ns", Name: "a"}, Spec: spec,
-		Targets: []store.Target{{Key: "k", Spelling: "0:10.0.0.1", Agent: b.agent}},
+		Targets: []store.Target{{ItemKey: "k", Spelling: "0:10.0.0.1", Agent: b.agent}},
 	}
 	if err := e.Submit(b.t.Context(), &store.Task{ID: id, Created: time.Now(), Requests: []store.Request{request}},
 		store.AuditRow{At: time.Now()}); err != nil {

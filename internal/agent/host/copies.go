@@ -62,7 +62,7 @@ type outsider struct {
 }
 
 // Copies implements operation.Trees.
-func (h *Host) Copies(spec *process.Spec, pid int, kept func(run string) bool) []instance.Copy {
+func (h *Host) Copies(spec *process.Spec, pid int, kept func(run string) bool) []instance.UnwatchedCopy {
 	account, err := h.names.account(spec.Identity.User)
 	if err != nil {
 		return nil // the start says so
@@ -139,7 +139,7 @@ func (h *Host) alike(like *likeness, pid int, kept func(run string) bool) (alike
 }
 
 // copies returns the processes that no drover keeps, without their children.
-func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string) bool) (all []instance.Copy) {
+func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string) bool) (all []instance.UnwatchedCopy) {
 	parents := map[int]bool{}
 	var found []outsider
 	for _, info := range alike {
@@ -159,7 +159,7 @@ func (h *Host) copies(alike []procfs.Info, like *likeness, kept func(run string)
 		if err != nil {
 			continue
 		}
-		all = append(all, instance.Copy{
+		all = append(all, instance.UnwatchedCopy{
 			ID: s.id, Run: s.run, Cmdline: printable(s.Args), SameLine: like.line(s.Info), Since: since,
 		})
 	}

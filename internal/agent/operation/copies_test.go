@@ -100,9 +100,9 @@ func TestStartBesideCopies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
-				var copies []instance.Copy
+				var copies []instance.UnwatchedCopy
 				for i := range c.alike + c.same {
-					copies = append(copies, instance.Copy{
+					copies = append(copies, instance.UnwatchedCopy{
 						ID: w.Spawn("api", "", ""), Cmdline: "./api --port 1", SameLine: i >= c.alike,
 						Since: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), Run: c.run,
 					})
@@ -195,7 +195,7 @@ func TestNameIsNoProof(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				copied := w.Spawn("uniqd", "", "")
-				w.SetCopies(instance.Copy{ID: copied, Cmdline: "/x1/uniqd", Since: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)})
+				w.SetCopies(instance.UnwatchedCopy{ID: copied, Cmdline: "/x1/uniqd", Since: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)})
 				time.Sleep(time.Minute)
 				w.Script("uniqd &", operationtest.Script{Takes: time.Second, End: func(run string) {
 					if c.outside {
@@ -262,7 +262,7 @@ func TestTakeOverOfAnEarlierAgent(t *testing.T) {
 		over := false
 		bubble(t, func(t *testing.T, w *world) {
 			id := w.Spawn("api", "", "")
-			w.SetCopies(instance.Copy{ID: id, SameLine: true})
+			w.SetCopies(instance.UnwatchedCopy{ID: id, SameLine: true})
 			s := foreground()
 			s.Beside = process.TakeOver
 			e := entry(process.Start, s)
@@ -299,9 +299,9 @@ func TestTakeOverOfCopies(t *testing.T) {
 		"beside another":     {alike: 1, copies: []int{1, 2}, want: []int{101, 102}},
 	} {
 		bubble(t, func(t *testing.T, w *world) {
-			var copies []instance.Copy
+			var copies []instance.UnwatchedCopy
 			for i := range 3 + c.alike {
-				copies = append([]instance.Copy{{ID: w.Spawn("api", "", ""), SameLine: i >= c.alike}}, copies...)
+				copies = append([]instance.UnwatchedCopy{{ID: w.Spawn("api", "", ""), SameLine: i >= c.alike}}, copies...)
 			}
 			w.SetCopies(copies...)
 			s := foreground()
@@ -333,7 +333,7 @@ func TestTakeOverOfCopies(t *testing.T) {
 func TestTakeOverOfAPid(t *testing.T) {
 	for _, late := range []uint64{0, 1} {
 		bubble(t, func(t *testing.T, w *world) {
-			c := instance.Copy{ID: w.Spawn("api", "", "")}
+			c := instance.UnwatchedCopy{ID: w.Spawn("api", "", "")}
 			w.SetCopies(c)
 			s := foreground()
 			s.Beside = process.Adopt.WithPID(c.ID.PID, c.ID.StartTicks-late)
@@ -350,7 +350,7 @@ func TestTakeOverOfAPid(t *testing.T) {
 func TestStopOfADroversOwn(t *testing.T) {
 	for run, want := range map[string]bool{"": true, "0123456789ab-1": false} {
 		bubble(t, func(t *testing.T, w *world) {
-			w.SetCopies(instance.Copy{ID: w.Spawn("api", "", ""), SameLine: true, Run: run})
+			w.SetCopies(instance.UnwatchedCopy{ID: w.Spawn("api", "", ""), SameLine: true, Run: run})
 			s := foreground()
 			s.Beside = process.TakeOver
 			r, _ := w.operate(t, process.Start, s, record.Runtime{})

@@ -153,7 +153,7 @@ func refused(why *process.Error, fate string) error {
 
 // mayAdopt fails if drover could not start an instance again that it is to take over: its first restart would take it
 // down.
-func (n *session) mayAdopt(c *instance.Copy) error {
+func (n *session) mayAdopt(c *instance.UnwatchedCopy) error {
 	err := n.couldStart(true)
 	if known, ok := errors.AsType[*process.Error](err); ok {
 		return refused(known, fmt.Sprintf("nothing was taken over: pid %d runs on as before", c.ID.PID))

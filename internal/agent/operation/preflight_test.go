@@ -103,7 +103,7 @@ func TestFateOfTheFormer(t *testing.T) {
 func TestAdoptionLooksFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.refusing()
-		w.SetCopies(instance.Copy{ID: w.Spawn("api", "", ""), SameLine: true})
+		w.SetCopies(instance.UnwatchedCopy{ID: w.Spawn("api", "", ""), SameLine: true})
 		s := foreground()
 		s.Beside = process.Adopt
 		e := entry(process.Start, s)

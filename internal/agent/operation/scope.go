@@ -33,7 +33,7 @@ type Trees interface {
 	// Copies returns the processes that may be the process of the spec, by ascending pid. They were born in no run of a
 	// drover, or in a run of this drover that is not kept. If pid is not 0, it returns the process with
 	// that pid or none, or the children of -pid: their command lines and directories do not count.
-	Copies(spec *process.Spec, pid int, kept func(run string) bool) []instance.Copy
+	Copies(spec *process.Spec, pid int, kept func(run string) bool) []instance.UnwatchedCopy
 }
 
 // runPrefix is the start of the run ids of a process.

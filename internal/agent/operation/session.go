@@ -30,7 +30,7 @@ type session struct {
 	wire    bool
 	subject Subject
 	runtime record.Runtime
-	// wish is what a start does beside a copy that drover does not watch. copyPID is that of the copy to take over; 0
+	// wish is what a start does beside an unwatched copy. copyPID is the pid of the copy to take over; 0
 	// if the order does not name it. copyBegan is when that copy began, in clock ticks since boot.
 	wish      process.Beside
 	copyPID   int
@@ -159,7 +159,7 @@ func (o *Operator) Look(id process.ID, spec *process.Spec, rt record.Runtime) in
 // Unrecorded finds the latest run of a foreground process that is not on record, as after the disk was restored from an
 // older copy. It began later than the last start on record. It returns nil if there is none, if no control groups tell,
 // or if the policy of the host forbids the look.
-func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt record.Runtime) (latest *instance.Copy) {
+func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt record.Runtime) (latest *instance.UnwatchedCopy) {
 	if !spec.Foreground() || spec.Policy.Kind == process.Periodic ||
 		o.Policy != nil && o.Policy.MayLook(id, spec) != nil {
 		return nil
@@ -180,7 +180,7 @@ func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt record.Runti
 		}
 		since := time.Now().Add(oldest.StartedAfterBoot() - o.Clock())
 		if _, _, known := o.peers.Owner(id, *oldest); !known && !since.Before(after) {
-			latest, after = &instance.Copy{ID: *oldest, Run: run, Since: since}, since
+			latest, after = &instance.UnwatchedCopy{ID: *oldest, Run: run, Since: since}, since
 		}
 	}
 	return latest

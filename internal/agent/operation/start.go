@@ -67,21 +67,21 @@ func (n *session) keptRunning(err error) (Result, error) {
 
 // beside looks for copies of a process that does not run as drover knows it. Beside a copy the operation fails, unless
 // the order says otherwise; one of GSE or JOB never looks. It returns the copy to take over.
-func (n *session) beside() (*instance.Copy, error) {
+func (n *session) beside() (*instance.UnwatchedCopy, error) {
 	if n.wire || n.spec.Stop == nil || n.wish == process.StartBeside || n.progress.Checked {
 		return nil, nil //nolint:nilnil // there is nothing to take over
 	}
 	if seen := n.findAndRecord(); seen.Alive() || seen.Unsure() || seen.Doubt != "" && n.copyPID == 0 {
 		return nil, nil //nolint:nilnil // the pre-check decides
 	}
-	running := slices.DeleteFunc(n.Trees.Copies(n.spec, n.copyPID, n.runOwnerKnown()), func(c instance.Copy) bool {
+	running := slices.DeleteFunc(n.Trees.Copies(n.spec, n.copyPID, n.runOwnerKnown()), func(c instance.UnwatchedCopy) bool {
 		return n.copyPID != 0 && c.ID.StartTicks != n.copyBegan // the pid has been reused
 	})
-	all := slices.DeleteFunc(slices.Clone(running), func(c instance.Copy) bool {
+	all := slices.DeleteFunc(slices.Clone(running), func(c instance.UnwatchedCopy) bool {
 		_, _, known := n.peers.Owner(n.id, c.ID)
 		return known
 	})
-	likely := slices.DeleteFunc(slices.Clone(all), func(c instance.Copy) bool { return !c.SameLine })
+	likely := slices.DeleteFunc(slices.Clone(all), func(c instance.UnwatchedCopy) bool { return !c.SameLine })
 	if len(likely) == 0 {
 		likely = all
 	}
@@ -100,7 +100,7 @@ func (n *session) beside() (*instance.Copy, error) {
 }
 
 // certain reports whether a take-over can tell which of the instances that fit is the process.
-func (n *session) certain(likely []instance.Copy) bool {
+func (n *session) certain(likely []instance.UnwatchedCopy) bool {
 	if _, number := n.spec.CopyOf(n.id); number == 0 {
 		return len(likely) == 1
 	}
@@ -151,12 +151,12 @@ func (r *reservations) release(id process.ID) {
 
 // mine returns the instance to take over out of those that fit; nil if it is not certain. Copies of a process are
 // equal, so each takes one, in the order of the pids: copy 2 takes the second one that runs.
-func (n *session) mine(likely, running []instance.Copy) *instance.Copy {
+func (n *session) mine(likely, running []instance.UnwatchedCopy) *instance.UnwatchedCopy {
 	if !n.certain(likely) {
 		return nil
 	}
 	if _, number := n.spec.CopyOf(n.id); number > 0 && number <= len(running) {
-		own := slices.IndexFunc(likely, func(c instance.Copy) bool { return c.ID == running[number-1].ID })
+		own := slices.IndexFunc(likely, func(c instance.UnwatchedCopy) bool { return c.ID == running[number-1].ID })
 		if own >= 0 && n.Reserve(n.id, likely[own].ID) {
 			return &likely[own]
 		}
@@ -170,7 +170,7 @@ func (n *session) mine(likely, running []instance.Copy) *instance.Copy {
 }
 
 // takeOver makes a copy the process.
-func (n *session) takeOver(c *instance.Copy) (Result, error) {
+func (n *session) takeOver(c *instance.UnwatchedCopy) (Result, error) {
 	if err := n.mayHost(""); err != nil {
 		return Result{}, err
 	}

@@ -45,7 +45,7 @@ func (n *session) notRunning(verb, name string) error {
 }
 
 // besideCopies rejects a start beside the instances that fit the process and that drover does not watch.
-func (n *session) besideCopies(fit []instance.Copy) error {
+func (n *session) besideCopies(fit []instance.UnwatchedCopy) error {
 	const most = 5
 	var names []string
 	for _, c := range fit[:min(len(fit), most)] {

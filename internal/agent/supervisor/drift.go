@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"drover/internal/agent/drift"
+	"drover/internal/agent/configdrift"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/process"
 )
@@ -13,7 +13,7 @@ import (
 // comparison is the result of a look at the configuration files of a process.
 type comparison struct {
 	files   []process.ConfigFile
-	state   drift.State
+	state   configdrift.State
 	drifted []process.Drift
 }
 
@@ -25,10 +25,10 @@ func (r *runner) compare(ctx context.Context) {
 		return
 	}
 	r.comparing = make(chan struct{})
-	before, spec := drift.State{Files: r.proc.Runtime.Config}, r.proc.Record.Spec
+	before, spec := configdrift.State{Files: r.proc.Runtime.Config}, r.proc.Record.Spec
 	r.sup.goroutines.spawn(func() {
 		c := comparison{files: files}
-		c.state, c.drifted = drift.Check(ctx, before, files, r.sup.operator.Visitor(&spec))
+		c.state, c.drifted = configdrift.Check(ctx, before, files, r.sup.operator.Visitor(&spec))
 		r.post(func(ctx context.Context, r *runner) { r.compared(ctx, &c) })
 	})
 }

@@ -124,7 +124,7 @@ func TestFirstStartInVainBesideACopy(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		bubble(t, func(_ *testing.T, r *rig) {
 			begin := func() {
-				r.SetCopies(instance.Copy{ID: r.Spawn("web", file("web"), ""), SameLine: true})
+				r.SetCopies(instance.UnwatchedCopy{ID: r.Spawn("web", file("web"), ""), SameLine: true})
 			}
 			if !late {
 				begin()

@@ -35,7 +35,7 @@ func kept(t *testing.T, fn func(t *testing.T, r *rig, s *operationtest.Superviso
 // child starts a child of supervisord; sameLine says that its command line is that of the spec.
 func (r *rig) child(s *operationtest.Supervisord, sameLine bool) instance.Identity {
 	id := r.Fork(s.ID, "a")
-	r.SetCopies(instance.Copy{ID: id, SameLine: sameLine, Since: time.Now()})
+	r.SetCopies(instance.UnwatchedCopy{ID: id, SameLine: sameLine, Since: time.Now()})
 	return id
 }
 

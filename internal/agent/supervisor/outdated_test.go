@@ -34,7 +34,7 @@ func TestCauseEndsWithItsCopy(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.do(process.Register, "web", r.copy("web", 0))
 		other := r.Spawn("web", "", "")
-		r.SetCopies(instance.Copy{ID: other, SameLine: true})
+		r.SetCopies(instance.UnwatchedCopy{ID: other, SameLine: true})
 		r.ordered(process.Start, nil, "web")
 		r.pass(time.Minute)
 		r.cause("web", process.CauseCopy)

@@ -257,7 +257,7 @@ func (a *authority) accountClaims() (*jwt.AccountClaims, error) {
 	return claims, nil
 }
 
-// accountToken returns the account's JWT, signed by the operator of external brokers.
+// accountToken returns the account's JWT, signed by the root key of external brokers.
 func (a *authority) accountToken() (string, error) {
 	claims, err := a.accountClaims()
 	if err != nil {

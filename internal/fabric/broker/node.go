@@ -43,7 +43,7 @@ func ConfigureNode(out io.Writer, keys ExternalConfig, n Node) error {
 	}
 	var operators []string
 	for _, signer := range append([]nkeys.KeyPair{a.servers.Load().key}, keys.Operators...) {
-		operator, err := operatorToken(signer, a.system)
+		operator, err := rootKeyToken(signer, a.system)
 		if err != nil {
 			return fmt.Errorf("cannot configure broker: %w", err)
 		}

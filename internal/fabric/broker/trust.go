@@ -13,9 +13,9 @@ import (
 )
 
 // A broker of drover verifies users by the account of the fleet, which reaches it by a sealed message or from its own
-// process. NATS also wants an operator who has signed the account. That operator is a key of the broker itself, which
-// it makes at each start. External brokers know the operator from their configuration instead.
-type trust struct{ operator nkeys.KeyPair }
+// process. NATS also wants a root key, called operator there, that has signed the account. The broker makes its own
+// root key at each start. External brokers know the root key from their configuration instead.
+type trust struct{ rootKey nkeys.KeyPair }
 
 func newTrust() (trust, error) {
 	operator, err := nkeys.CreateOperator()
@@ -60,16 +60,16 @@ func SameUser(a, b string) bool {
 
 // options returns the part of a server's options that configures trust.
 func (t trust) options(account *jwt.AccountClaims) (*server.Options, error) {
-	id, err := t.operator.PublicKey()
+	id, err := t.rootKey.PublicKey()
 	if err != nil {
 		return nil, err
 	}
 	operator := jwt.NewOperatorClaims(id)
 	operator.Name = "drover"
-	if _, err := operator.Encode(t.operator); err != nil {
+	if _, err := operator.Encode(t.rootKey); err != nil {
 		return nil, fmt.Errorf("cannot sign operator: %w", err)
 	}
-	token, err := account.Encode(t.operator)
+	token, err := account.Encode(t.rootKey)
 	if err != nil {
 		return nil, fmt.Errorf("cannot sign account: %w", err)
 	}
@@ -83,7 +83,7 @@ func (t trust) options(account *jwt.AccountClaims) (*server.Options, error) {
 // apply applies a changed account to a running server: clients that it no longer accepts are disconnected before
 // apply returns.
 func (t trust) apply(account *jwt.AccountClaims, srv *server.Server) error {
-	token, err := account.Encode(t.operator) // it also sets the issuer of account
+	token, err := account.Encode(t.rootKey) // it also sets the issuer of account
 	if err != nil {
 		return fmt.Errorf("cannot sign account: %w", err)
 	}
@@ -98,8 +98,8 @@ func (t trust) apply(account *jwt.AccountClaims, srv *server.Server) error {
 	return nil
 }
 
-// operatorOf returns the operator of external brokers: the servers' signer in the form that NATS wants for an operator.
-func operatorOf(signer nkeys.KeyPair) (nkeys.KeyPair, error) {
+// rootKeyOf returns the root key of external brokers: the key of the signer in the form of an operator of NATS.
+func rootKeyOf(signer nkeys.KeyPair) (nkeys.KeyPair, error) {
 	seed, err := signer.Seed()
 	if err != nil {
 		return nil, fmt.Errorf("cannot read key of operator: %w", err)
@@ -112,9 +112,9 @@ func operatorOf(signer nkeys.KeyPair) (nkeys.KeyPair, error) {
 	return nkeys.FromRawSeed(nkeys.PrefixByteOperator, raw)
 }
 
-// signedBy returns the JWT of an account for external brokers, by the operator of a signer.
+// signedBy returns the JWT of an account for external brokers, by the root key of a signer.
 func signedBy(signer nkeys.KeyPair, account *jwt.AccountClaims) (string, error) {
-	operator, err := operatorOf(signer)
+	operator, err := rootKeyOf(signer)
 	if err != nil {
 		return "", err
 	}
@@ -125,9 +125,9 @@ func signedBy(signer nkeys.KeyPair, account *jwt.AccountClaims) (string, error) 
 	return token, nil
 }
 
-// operatorToken returns the JWT of a signer's operator.
-func operatorToken(signer nkeys.KeyPair, system string) (string, error) {
-	operator, err := operatorOf(signer)
+// rootKeyToken returns the JWT of a signer's root key.
+func rootKeyToken(signer nkeys.KeyPair, system string) (string, error) {
+	operator, err := rootKeyOf(signer)
 	if err != nil {
 		return "", err
 	}

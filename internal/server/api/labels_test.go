@@ -195,7 +195,7 @@ func TestOperationBySelector(t *testing.T) {
 	same(t, "selector", any("role=web"), a.body["selector"])
 	same(t, "requests", []store.Request{{
 		Op: process.Restart, Process: process.ID{Namespace: "a", Name: "x"},
-		Targets: []store.Target{{Key: "a/x@web-1", Spelling: "web-1", Agent: web}},
+		Targets: []store.Target{{ItemKey: "a/x@web-1", Spelling: "web-1", Agent: web}},
 	}}, r.engine.last.Requests)
 	// What is labelled later does not join a task, and a list shows the expression.
 	r.must(r.fleet.Label(t.Context(), []string{plain}, map[string]string{"role": "web"}, nil))

@@ -33,10 +33,10 @@ func TestOperationIsSubmitted(t *testing.T) {
 		a.body["counts"].(map[string]any))
 	same(t, "requests", []store.Request{
 		{Op: process.Restart, Process: process.ID{Namespace: "a", Name: "x"}, Targets: []store.Target{
-			{Key: "a/x@0:10.0.0.2", Spelling: "0:10.0.0.2", Agent: plain}, {Key: "a/x@web-1", Spelling: "web-1", Agent: web},
+			{ItemKey: "a/x@0:10.0.0.2", Spelling: "0:10.0.0.2", Agent: plain}, {ItemKey: "a/x@web-1", Spelling: "web-1", Agent: web},
 		}},
 		{Op: process.Restart, Process: process.ID{Namespace: "b", Name: "n@w/"}, Targets: []store.Target{
-			{Key: "b/n%40w%2F@3:10.0.0.3", Spelling: "3:10.0.0.3", Agent: gone},
+			{ItemKey: "b/n%40w%2F@3:10.0.0.3", Spelling: "3:10.0.0.3", Agent: gone},
 		}},
 	}, r.engine.last.Requests)
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 10})

@@ -76,8 +76,8 @@ func TestUndo(t *testing.T) {
 	r.want(422, r.call("admin", "POST", "/rollouts/"+restart+"/undo", nil))
 }
 
-// TestUndoByItself: a rollout whose plan says so is undone with the rights of its person, and ends with that. What keeps
-// it from being undone is said.
+// TestUndoByItself: a rollout whose plan says so is undone with the rights of its person, and ends with that. What
+// keeps it from being undone is said.
 func TestUndoByItself(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
@@ -142,8 +142,8 @@ func TestUndoLeavesWhatWasLeft(t *testing.T) {
 	same(t, "undo", "web-1 in 0: restart x<2>1", r.steps(back.body["id"].(string)))
 }
 
-// TestUndoOfHostsThatMissedIt: by the revision of their batch hosts that were away should have the new specs, so the undo
-// takes that back. So do hosts whose steps were cancelled.
+// TestUndoOfHostsThatMissedIt: by the revision of their batch hosts that were away should have the new specs, so the
+// undo takes that back. So do hosts whose steps were cancelled.
 func TestUndoOfHostsThatMissedIt(t *testing.T) {
 	for _, fault := range []process.Fault{process.AgentUnavailable, process.Cancelled} {
 		t.Run(string(fault), func(t *testing.T) { undoOfMissed(t, fault) })
@@ -182,7 +182,7 @@ func TestUndoOfWhatIsGone(t *testing.T) {
 		_, err := r.store.CreateTask(t.Context(), &store.Task{
 			ID: through, App: "admin", Created: now, Through: through, Requests: []store.Request{{
 				Op: op, Process: process.ID{Namespace: "a", Name: "y"}, Spec: &process.Spec{}, Removes: outcome != nil,
-				Targets: []store.Target{{Key: "y", Agent: web, Outcome: outcome}},
+				Targets: []store.Target{{ItemKey: "y", Agent: web, Outcome: outcome}},
 			}},
 		}, store.AuditRow{At: now}, now, 10)
 		r.must(err)

@@ -34,7 +34,7 @@ func (r *rig) asked(where string, op process.Op, ago time.Duration) {
 		ID: fmt.Sprintf("op-%s-%s-%s", op, namespace, name), App: "other", User: "bob", Created: time.Now().Add(-ago),
 		Requests: []store.Request{{
 			Op: op, Process: process.ID{Namespace: namespace, Name: name},
-			Targets: []store.Target{{Key: where, Agent: key}},
+			Targets: []store.Target{{ItemKey: where, Agent: key}},
 		}},
 	}, store.AuditRow{At: time.Now()}))
 }

@@ -53,7 +53,7 @@ func BenchmarkAbsent(b *testing.B) {
 	joins.Wait()
 	for i := range many {
 		name := fmt.Sprintf("agent-%d", i)
-		request.Targets = append(request.Targets, store.Target{Key: name, Spelling: name, Agent: name})
+		request.Targets = append(request.Targets, store.Target{ItemKey: name, Spelling: name, Agent: name})
 	}
 	directory := fleet.New(db, time.Now().Add(-time.Hour))
 	if err := directory.Load(b.Context()); err != nil {

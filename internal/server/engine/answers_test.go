@@ -89,7 +89,7 @@ func TestAnswersToWhatWasNotAsked(t *testing.T) {
 		})
 		request := store.Request{
 			Op: process.Query, Process: process.ID{Namespace: "ns", Name: "other"}, Spec: &process.Spec{},
-			Targets: []store.Target{{Key: "a", Spelling: "a", Agent: "agent-0"}},
+			Targets: []store.Target{{ItemKey: "a", Spelling: "a", Agent: "agent-0"}},
 		}
 		if err := r.Submit(t.Context(), &store.Task{ID: "t", Requests: []store.Request{request}},
 			store.AuditRow{}); err != nil {

@@ -171,7 +171,7 @@ func faultyRun(t *testing.T, r *rig, seed uint64) {
 		}
 		err := r.db.TaskItems(t.Context(), string(op), "", func(v store.ItemView) error {
 			if v.Outcome.Text != string(op) {
-				t.Errorf("%s of %s ended with %q", op, v.Key, v.Outcome.Text)
+				t.Errorf("%s of %s ended with %q", op, v.ItemKey, v.Outcome.Text)
 			}
 			return nil
 		})

@@ -263,7 +263,7 @@ func TestTooLarge(t *testing.T) {
 		}
 		request := store.Request{
 			Op: process.Start, Spec: &process.Spec{Labels: labels},
-			Targets: []store.Target{{Key: "large", Agent: "agent-0"}},
+			Targets: []store.Target{{ItemKey: "large", Agent: "agent-0"}},
 		}
 		err = r.Submit(t.Context(), &store.Task{ID: "t", Created: time.Now(), Requests: []store.Request{request}},
 			store.AuditRow{})

@@ -54,7 +54,7 @@ func (e *Engine) restore(ctx context.Context, agent string, has map[string]strin
 		}
 		t.Requests = append(t.Requests, store.Request{
 			Op: process.SetGroups, Process: process.ID{Namespace: namespace},
-			Targets: []store.Target{{Key: agent + ":" + namespace, Spelling: agent, Agent: agent}},
+			Targets: []store.Target{{ItemKey: agent + ":" + namespace, Spelling: agent, Agent: agent}},
 		})
 	}
 	if len(t.Requests) == 0 {

@@ -86,7 +86,7 @@ func TestGroupsAreReadWhenTheyAreSent(t *testing.T) {
 		r.leave()
 		request := store.Request{
 			Op: process.SetGroups, Process: process.ID{Namespace: "ns"},
-			Targets: []store.Target{{Key: "k", Spelling: "agent-0", Agent: "agent-0"}},
+			Targets: []store.Target{{ItemKey: "k", Spelling: "agent-0", Agent: "agent-0"}},
 		}
 		if err := r.Submit(t.Context(), &store.Task{ID: "t", Requests: []store.Request{request}},
 			store.AuditRow{}); err != nil {

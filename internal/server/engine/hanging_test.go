@@ -169,7 +169,7 @@ func TestNoOrderBeginsAfterItsEnd(t *testing.T) {
 					Spec: &process.Spec{},
 				}
 				for _, a := range []string{"agent-0", "agent-1"} {
-					request.Targets = append(request.Targets, store.Target{Key: a, Spelling: a, Agent: a})
+					request.Targets = append(request.Targets, store.Target{ItemKey: a, Spelling: a, Agent: a})
 				}
 				asked := time.Now()
 				if err := r.Submit(t.Context(), &store.Task{
@@ -224,7 +224,7 @@ func TestHostTimeoutOfWhatWasTaken(t *testing.T) {
 		r.pass(time.Hour)
 		request := store.Request{
 			Op: process.Start, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &process.Spec{},
-			Targets: []store.Target{{Key: "agent-0", Spelling: "agent-0", Agent: "agent-0"}},
+			Targets: []store.Target{{ItemKey: "agent-0", Spelling: "agent-0", Agent: "agent-0"}},
 		}
 		if err := r.Submit(t.Context(), &store.Task{
 			ID: "t", Requests: []store.Request{request},
@@ -244,7 +244,7 @@ func TestHostTimeoutOfWhatWasTaken(t *testing.T) {
 func (r *rig) open(id, key string) (open bool) {
 	r.t.Helper()
 	err := r.db.TaskItems(r.t.Context(), id, "", func(v store.ItemView) error {
-		if v.Key == key {
+		if v.ItemKey == key {
 			open = !v.Done
 		}
 		return nil

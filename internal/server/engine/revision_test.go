@@ -18,7 +18,7 @@ func (r *rig) revise(id string, spec process.Spec) {
 	r.t.Helper()
 	err := r.Submit(r.t.Context(), &store.Task{ID: id, Requests: []store.Request{{
 		Op: process.Update, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &spec,
-		Targets: []store.Target{{Key: "k", Spelling: "a", Agent: "agent-0"}},
+		Targets: []store.Target{{ItemKey: "k", Spelling: "a", Agent: "agent-0"}},
 	}}}, store.AuditRow{})
 	if err != nil {
 		r.t.Fatal(err)

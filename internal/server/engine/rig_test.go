@@ -221,7 +221,7 @@ func (r *rig) submit(id string, op process.Op, agents ...string) {
 	r.t.Helper()
 	request := store.Request{Op: op, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &process.Spec{}}
 	for _, a := range agents {
-		request.Targets = append(request.Targets, store.Target{Key: a, Spelling: a, Agent: a})
+		request.Targets = append(request.Targets, store.Target{ItemKey: a, Spelling: a, Agent: a})
 	}
 	err := r.Submit(r.t.Context(), &store.Task{
 		ID: id, User: "anna", Reason: "rollout ro-1", Created: time.Now(), Requests: []store.Request{request},

@@ -84,7 +84,7 @@ func TestALeaseOfTheDead(t *testing.T) {
 		dead := r.join() // it never runs
 		err := dead.Submit(t.Context(), &store.Task{ID: "t", Requests: []store.Request{{
 			Op: process.Start, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &process.Spec{},
-			Targets: []store.Target{{Key: "agent-0", Spelling: "agent-0", Agent: "agent-0"}},
+			Targets: []store.Target{{ItemKey: "agent-0", Spelling: "agent-0", Agent: "agent-0"}},
 		}}}, store.AuditRow{At: time.Now()})
 		if err != nil {
 			t.Fatal(err)

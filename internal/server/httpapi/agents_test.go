@@ -219,7 +219,7 @@ func TestGroups(t *testing.T) {
 	}
 	want := []store.Request{{
 		Op: process.SetGroups, Process: process.ID{Namespace: "gse"},
-		Targets: []store.Target{{Key: "1:2:10.0.0.1:gse", Spelling: "1:10.0.0.1", Agent: "UAGENT1"}},
+		Targets: []store.Target{{ItemKey: "1:2:10.0.0.1:gse", Spelling: "1:10.0.0.1", Agent: "UAGENT1"}},
 	}}
 	if diff := cmp.Diff(want, w.onlyTask().Requests); diff != "" {
 		t.Errorf("sent (-want +got): %s", diff)

@@ -139,7 +139,7 @@ func (w *world) Submit(_ context.Context, t *store.Task, row store.AuditRow) err
 				out = w.answer(r, target)
 			}
 			if out != nil {
-				w.outcomes[t.ID+target.Key] = *out
+				w.outcomes[t.ID+target.ItemKey] = *out
 			}
 		}
 	}
@@ -186,7 +186,7 @@ func (w *world) TaskItems(_ context.Context, id, app string, fn func(store.ItemV
 	shown := 0
 	for _, r := range t.Requests {
 		for _, target := range r.Targets {
-			v := store.ItemView{Key: target.Key, Spelling: target.Spelling, Op: r.Op, Process: r.Process}
+			v := store.ItemView{ItemKey: target.ItemKey, Spelling: target.Spelling, Op: r.Op, Process: r.Process}
 			if agent, ok := w.ByKey(target.Agent); ok {
 				v.Cloud, v.IP, v.AgentID = agent.Cloud, agent.IP, agent.ID
 			}
@@ -194,7 +194,7 @@ func (w *world) TaskItems(_ context.Context, id, app string, fn func(store.ItemV
 				v.ProcName, v.SetupPath = spec.Identity.ProcName, spec.Identity.SetupPath
 				v.FuncID, v.InstanceID = spec.FuncID, spec.InstanceID
 			}
-			if out, ok := w.outcomes[id+target.Key]; ok {
+			if out, ok := w.outcomes[id+target.ItemKey]; ok {
 				v.Done, v.Outcome = true, &out
 			}
 			if w.breakAfter > 0 && shown == w.breakAfter {

@@ -45,7 +45,7 @@ func TestJobDocumentsOwnExamples(t *testing.T) {
 			Policy:  root,
 			Contact: "root",
 		},
-		Targets: []store.Target{{Key: "/usr/local/xxx/gseagent:0:10.0.0.1", Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
+		Targets: []store.Target{{ItemKey: "/usr/local/xxx/gseagent:0:10.0.0.1", Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
 	}
 	manage := store.Request{
 		Op:      process.Host,
@@ -67,7 +67,7 @@ func TestJobDocumentsOwnExamples(t *testing.T) {
 			},
 			Contact: "root",
 		},
-		Targets: []store.Target{{Key: "key_test:0:10.0.0.1", Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
+		Targets: []store.Target{{ItemKey: "key_test:0:10.0.0.1", Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
 	}
 	for _, tt := range []struct {
 		name, path, body string
@@ -250,9 +250,9 @@ func TestJobDefaults(t *testing.T) {
 			paths + `, "value_key": "K:1"`:                             "K:1",
 		} {
 			r := submit(t, operate, info)
-			if r.Process != (process.ID{Namespace: "job:biz_set:7", Name: want}) || r.Targets[0].Key != want+
+			if r.Process != (process.ID{Namespace: "job:biz_set:7", Name: want}) || r.Targets[0].ItemKey != want+
 				":0:10.0.0.1" {
-				t.Errorf("%s: process %v, key %q", info, r.Process, r.Targets[0].Key)
+				t.Errorf("%s: process %v, key %q", info, r.Process, r.Targets[0].ItemKey)
 			}
 		}
 	})

@@ -54,7 +54,7 @@ func TestOperateIsATask(t *testing.T) {
 			},
 			Labels: json.RawMessage(`{"proc_name": "proc-test"}`),
 		},
-		Targets: []store.Target{{Key: exampleKey, Spelling: "1:10.0.0.1", Agent: "UAGENT1"}},
+		Targets: []store.Target{{ItemKey: exampleKey, Spelling: "1:10.0.0.1", Agent: "UAGENT1"}},
 	}
 	got := w.onlyTask()
 	if diff := cmp.Diff([]store.Request{want}, got.Requests); diff != "" {

@@ -130,7 +130,7 @@ func memberWriter(c *call, w *jsonWriter, entry func(gse.Item) gse.Entry) func(v
 		if v.Done {
 			it.Outcome = v.Outcome
 		}
-		return seq.member(v.Key, entry(it))
+		return seq.member(v.ItemKey, entry(it))
 	}
 }
 

@@ -235,7 +235,7 @@ func TestEveryCallNeedsARight(t *testing.T) {
 		w.grant()
 		w.tasks["TASK"] = &store.Task{ID: "TASK", App: "limited", Requests: []store.Request{{
 			Op: process.Start, Process: process.ID{Namespace: "ns", Name: "p"},
-			Targets: []store.Target{{Key: "k", Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
+			Targets: []store.Target{{ItemKey: "k", Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
 		}}}
 		body := meant + `}`
 		if strings.Contains(path, "multi") {
@@ -303,7 +303,7 @@ func TestAPollReadsItsTaskOnce(t *testing.T) {
 					r.Process.Namespace = "other"
 				}
 				key := fmt.Sprintf("0:10.0.0.1:ns:p%d", i)
-				r.Targets = []store.Target{{Key: key, Spelling: "0:10.0.0.1", Agent: "UAGENT2"}}
+				r.Targets = []store.Target{{ItemKey: key, Spelling: "0:10.0.0.1", Agent: "UAGENT2"}}
 				task.Requests = append(task.Requests, r)
 				w.outcomes["t"+key] = process.Outcome{Fault: process.Failed, Text: tt.text}
 			}

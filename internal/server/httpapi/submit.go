@@ -98,7 +98,7 @@ func (s *server) request(o *gse.Operation, may *permissionCheck) store.Request {
 		if !reach.Everywhere() {
 			may.missing.Check(reach, o.ID.String(), rightsHost(t, agent, found))
 		}
-		r.Targets[i] = store.Target{Key: t.Key, Spelling: t.Asked(), Agent: agent.Key, Outcome: known}
+		r.Targets[i] = store.Target{ItemKey: t.Key, Spelling: t.Asked(), Agent: agent.Key, Outcome: known}
 		if known == nil && !found {
 			r.Targets[i].Outcome = nobody
 		}

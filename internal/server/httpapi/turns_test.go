@@ -37,7 +37,7 @@ func TestUnreadPollsKeepNoTurn(t *testing.T) {
 			key := "0:10.0.0.1:ns:p"
 			w.tasks["t"] = &store.Task{ID: "t", App: app[0], Requests: []store.Request{{
 				Op: process.Start, Process: process.ID{Namespace: "ns", Name: "p"},
-				Targets: []store.Target{{Key: key, Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
+				Targets: []store.Target{{ItemKey: key, Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
 			}}}
 			w.outcomes["t"+key] = process.Outcome{Fault: process.Failed, Text: strings.Repeat("x", 200<<10)}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -309,7 +309,7 @@ func (d *Driver) submit(ctx context.Context, r *store.Rollout, batch int) error 
 		s := &steps[at]
 		place := map[process.Op]int{}
 		for _, h := range byStep[at] {
-			target := store.Target{Key: store.ResultKey(s.Process, h.Name), Spelling: h.Name, Agent: h.Agent}
+			target := store.Target{ItemKey: store.ItemKey(s.Process, h.Name), Spelling: h.Name, Agent: h.Agent}
 			op := s.Op
 			if known != nil {
 				op = plan.Now(op, s.Removes, s.Former != nil,
@@ -366,7 +366,7 @@ func (d *Driver) unregister(ctx context.Context, r *store.Rollout) error {
 			if status := known[store.ObservedKey{Agent: h.Agent, Process: s.Process}]; s.Removes && status != nil &&
 				slices.Contains(h.Steps, at) && plan.Now(s.Op, true, true, status) == process.Unregister {
 				request.Targets = append(request.Targets, store.Target{
-					Key: store.ResultKey(s.Process, h.Name), Spelling: h.Name, Agent: h.Agent,
+					ItemKey: store.ItemKey(s.Process, h.Name), Spelling: h.Name, Agent: h.Agent,
 				})
 			}
 		}

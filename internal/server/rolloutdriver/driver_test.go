@@ -471,7 +471,7 @@ func TestApplyLeavesWhatWasChanged(t *testing.T) {
 			_, err := r.CreateTask(t.Context(), &store.Task{
 				ID: "op", App: "shop", User: "ben", Created: r.now, Through: c.through,
 				Requests: []store.Request{{Op: process.Update, Process: nginx, Spec: c.spec, Targets: []store.Target{
-					{Key: "b", Spelling: "b", Agent: "b", Outcome: nil},
+					{ItemKey: "b", Spelling: "b", Agent: "b", Outcome: nil},
 				}}},
 			}, store.AuditRow{}, r.now, 0)
 			r.must(err)
@@ -512,7 +512,7 @@ func TestRevisionBesideABatch(t *testing.T) {
 			ID: "op", App: "shop", User: "ben", Created: r.now, Through: v1.ThroughOperation,
 			Requests: []store.Request{{
 				Op: process.Update, Process: nginx, Spec: &process.Spec{Contact: "by hand"},
-				Targets: []store.Target{{Key: "a", Spelling: "a", Agent: "a"}},
+				Targets: []store.Target{{ItemKey: "a", Spelling: "a", Agent: "a"}},
 			}},
 		}, store.AuditRow{}, r.now, 0)
 		r.must(err)

@@ -113,7 +113,7 @@ func (r *rig) BeginRun(ctx context.Context, who access.Principal, s *store.Sched
 		ID: run.Task, App: who.App, User: who.User, Created: r.now, Run: &run, Reason: "schedule " + s.Name,
 		Requests: []store.Request{{
 			Op: process.Restart, Process: process.ID{Namespace: "shop", Name: "web"}, Spec: &process.Spec{},
-			Targets: []store.Target{{Key: "k", Spelling: "web-1", Agent: "key of web-1"}},
+			Targets: []store.Target{{ItemKey: "k", Spelling: "web-1", Agent: "key of web-1"}},
 		}},
 	}, store.AuditRow{})
 	if err == nil {

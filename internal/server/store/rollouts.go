@@ -109,9 +109,9 @@ func RolloutOf(task string) string {
 	return ""
 }
 
-// ResultKey returns the key of a result of drover's own API. Its separators do not occur in its parts, so two targets
+// ItemKey returns the key of a result of drover's own API. Its separators do not occur in its parts, so two targets
 // never share a key.
-func ResultKey(id process.ID, host string) string {
+func ItemKey(id process.ID, host string) string {
 	part := func(s string) string { return strings.ReplaceAll(url.PathEscape(s), "@", "%40") }
 	return part(id.Namespace) + "/" + part(id.Name) + "@" + host
 }

@@ -154,10 +154,10 @@ type Request struct {
 
 // Target is one agent as the caller named it.
 type Target struct {
-	// Key is the result key in the form that callers see. Several targets of a task may share a key: the last target
-	// counts. If a target equals the previous target of its agent and process (the same operation and spec; a Query
-	// with any spec), both are one operation. drover executes it once, and each key gets the outcome.
-	Key string
+	// ItemKey is the result key in the form that callers see. Several targets of a task may share a key: the last
+	// target counts. If a target equals the previous target of its agent and process (the same operation and spec; a
+	// Query with any spec), both are one operation. drover executes it once, and each key gets the outcome.
+	ItemKey string
 	// Spelling is the agent in the caller's spelling, such as "0:10.0.0.1".
 	Spelling string
 	// Agent is the agent's nkey; empty if no agent has that name.
@@ -206,7 +206,7 @@ type Repeats interface {
 
 // ItemView is an item as a poll shows it.
 type ItemView struct {
-	Key      string
+	ItemKey  string
 	Spelling string
 	Cloud    int
 	IP       string

@@ -177,7 +177,7 @@ func (r *rig) apply(s *process.Spec) {
 	for _, a := range r.hosts {
 		if a.Labels["role"] == "web" {
 			change.Members = append(change.Members, store.ObservedKey{Agent: a.Key, Process: web})
-			request.Targets = append(request.Targets, store.Target{Key: a.Key, Spelling: a.ID, Agent: a.Key})
+			request.Targets = append(request.Targets, store.Target{ItemKey: a.Key, Spelling: a.ID, Agent: a.Key})
 		}
 	}
 	t := &store.Task{
@@ -196,7 +196,7 @@ func (r *rig) operate(op process.Op, host string) {
 	t := &store.Task{
 		ID: fmt.Sprint("op-", r.applies), App: "shop", User: "ben", Through: "operation", Created: r.now,
 		Requests: []store.Request{{Op: op, Process: web, Targets: []store.Target{
-			{Key: host, Spelling: host, Agent: "key-" + host},
+			{ItemKey: host, Spelling: host, Agent: "key-" + host},
 		}}},
 	}
 	_, err := r.CreateTask(r.t.Context(), t, store.AuditRow{}, r.now, 0)

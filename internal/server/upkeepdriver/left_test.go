@@ -16,7 +16,7 @@ func (r *rig) prune(task string, op process.Op, hosts ...string) {
 	r.t.Helper()
 	request := store.Request{Op: op, Process: web, Removes: true}
 	for _, host := range hosts {
-		request.Targets = append(request.Targets, store.Target{Key: host, Spelling: host, Agent: "key-" + host})
+		request.Targets = append(request.Targets, store.Target{ItemKey: host, Spelling: host, Agent: "key-" + host})
 	}
 	_, err := r.CreateTask(r.t.Context(), &store.Task{
 		ID: task, App: "shop", User: "anna", Through: "apply", Created: r.now, Ordered: true,
@@ -32,7 +32,7 @@ func (r *rig) give(hosts ...string) {
 	request := store.Request{Op: process.Start, Process: web, Spec: spec("one", "")}
 	for _, host := range hosts {
 		r.label(host, "")
-		request.Targets = append(request.Targets, store.Target{Key: host, Spelling: host, Agent: "key-" + host})
+		request.Targets = append(request.Targets, store.Target{ItemKey: host, Spelling: host, Agent: "key-" + host})
 	}
 	r.applies++
 	_, err := r.CreateTask(r.t.Context(), &store.Task{
@@ -57,7 +57,7 @@ func TestMissedRemoval(t *testing.T) {
 	_, err := r.CreateTask(t.Context(), &store.Task{
 		ID: "hand", App: "shop", User: "ben", Through: "operation", Created: r.now, Requests: []store.Request{{
 			Op: process.Register, Process: web, Spec: spec("hand", ""),
-			Targets: []store.Target{{Key: "c", Spelling: "c", Agent: "key-c"}},
+			Targets: []store.Target{{ItemKey: "c", Spelling: "c", Agent: "key-c"}},
 		}},
 	}, store.AuditRow{}, r.now, 0)
 	r.must(err)

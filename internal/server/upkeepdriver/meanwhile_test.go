@@ -22,7 +22,7 @@ func TestAbortedRollout(t *testing.T) {
 		_, err := r.CreateTask(t.Context(), &store.Task{
 			ID: ro.BatchTask(0), App: "shop", Through: v1.ThroughApply, Created: r.now, Ordered: true,
 			Requests: []store.Request{{Op: process.Restart, Process: web, Spec: spec("two", ""), Targets: []store.Target{
-				{Key: "a", Spelling: "a", Agent: "key-a"},
+				{ItemKey: "a", Spelling: "a", Agent: "key-a"},
 			}}},
 		}, store.AuditRow{}, r.now, 0)
 		r.must(err)

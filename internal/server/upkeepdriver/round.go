@@ -497,7 +497,7 @@ func reason(p *place, d upkeep.Decision) string {
 // add adds an order to a task. Hosts with the same order share a request.
 func add(t *store.Task, p *place, d upkeep.Decision, spec *process.Spec) {
 	name := fleet.NameOf(p.host)
-	target := store.Target{Key: store.ResultKey(p.key.Process, name), Spelling: name, Agent: p.key.Agent}
+	target := store.Target{ItemKey: store.ItemKey(p.key.Process, name), Spelling: name, Agent: p.key.Agent}
 	for i := range t.Requests {
 		r := &t.Requests[i]
 		if r.Op == d.Op && r.Process == p.key.Process && r.Removes == d.Removes &&

@@ -197,11 +197,11 @@ func TestResultsOfATask(t *testing.T) {
 	_, err := r.store.CreateTask(t.Context(), &store.Task{
 		ID: "op-1", App: "person:anna", User: "anna", Created: r.now, Requests: []store.Request{
 			{Op: process.Restart, Process: api, Targets: []store.Target{
-				{Key: "a", Spelling: "0:10.0.0.1", Agent: host},
-				{Key: "b", Spelling: "0:10.0.0.2", Outcome: refused},
-				{Key: "c", Spelling: "0:10.0.0.3", Outcome: &process.Outcome{}},
+				{ItemKey: "a", Spelling: "0:10.0.0.1", Agent: host},
+				{ItemKey: "b", Spelling: "0:10.0.0.2", Outcome: refused},
+				{ItemKey: "c", Spelling: "0:10.0.0.3", Outcome: &process.Outcome{}},
 			}},
-			{Op: process.Restart, Process: db, Targets: []store.Target{{Key: "d", Spelling: "0:10.0.0.2", Outcome: refused}}},
+			{Op: process.Restart, Process: db, Targets: []store.Target{{ItemKey: "d", Spelling: "0:10.0.0.2", Outcome: refused}}},
 		},
 	}, store.AuditRow{At: r.now}, time.Time{}, 0)
 	r.must(err)

@@ -227,7 +227,7 @@ func TestFiltersOfLists(t *testing.T) {
 		_, err := r.store.CreateTask(t.Context(), &store.Task{
 			ID: id, App: "app-" + id, User: "user-" + id, Created: r.now.Add(-time.Duration(i+1) * time.Hour), Requests: []store.Request{{
 				Op: []process.Op{process.Start, process.Stop}[i], Process: process.ID{Namespace: "ns-" + id, Name: "p"},
-				Targets: []store.Target{{Key: "k", Spelling: "0:10.0.0.1", Agent: host}},
+				Targets: []store.Target{{ItemKey: "k", Spelling: "0:10.0.0.1", Agent: host}},
 			}},
 		}, store.AuditRow{At: r.now}, time.Time{}, 0)
 		r.must(err)

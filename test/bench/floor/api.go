@@ -70,7 +70,7 @@ func task(id string, n int) *store.Task {
 	r := store.Request{Op: process.Start, Process: proc(), Spec: spec()}
 	for i := range n {
 		r.Targets = append(r.Targets, store.Target{
-			Key: host(i) + ":" + lab.Namespace + ":nginx", Spelling: host(i),
+			ItemKey: host(i) + ":" + lab.Namespace + ":nginx", Spelling: host(i),
 			Agent: agentKey(i),
 		})
 	}

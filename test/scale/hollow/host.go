@@ -304,7 +304,7 @@ func (h *Host) RunOf(instance.Identity) string { return "" }
 func (h *Host) RunsOf(string) []string { return nil }
 
 // Copies implements operation.Trees: no other program starts processes here.
-func (h *Host) Copies(*process.Spec, int, func(string) bool) []instance.Copy { return nil }
+func (h *Host) Copies(*process.Spec, int, func(string) bool) []instance.UnwatchedCopy { return nil }
 
 // Run implements agent.Machinery.
 func (h *Host) Run(ctx context.Context) error {

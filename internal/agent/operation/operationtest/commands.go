@@ -290,20 +290,20 @@ func (w *World) members(s instance.Scope) (ids []instance.Identity) {
 }
 
 // Copies implements operation.Trees: those of SetCopies that live.
-func (w *World) Copies(_ *process.Spec, pid int, kept func(run string) bool) []instance.Copy {
+func (w *World) Copies(_ *process.Spec, pid int, kept func(run string) bool) []instance.UnwatchedCopy {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.copies), func(c instance.Copy) bool {
+	return slices.DeleteFunc(slices.Clone(w.copies), func(c instance.UnwatchedCopy) bool {
 		p := w.procs[c.ID]
 		return p == nil || c.Run != "" && kept(c.Run) || pid > 0 && c.ID.PID != pid || pid < 0 && p.parent.PID != -pid
 	})
 }
 
 // SetCopies sets the copies that Copies returns while they live.
-func (w *World) SetCopies(all ...instance.Copy) {
+func (w *World) SetCopies(all ...instance.UnwatchedCopy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.copies = slices.SortedFunc(slices.Values(all), func(a, b instance.Copy) int { return a.ID.PID - b.ID.PID })
+	w.copies = slices.SortedFunc(slices.Values(all), func(a, b instance.UnwatchedCopy) int { return a.ID.PID - b.ID.PID })
 }
 
 // RunsOf implements operation.Trees.

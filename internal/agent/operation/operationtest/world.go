@@ -69,7 +69,7 @@ type World struct {
 	ends     []End
 	discards []string
 	logs     map[string]string
-	copies   []instance.Copy
+	copies   []instance.UnwatchedCopy
 }
 
 // proc is a live process.

@@ -398,7 +398,7 @@ func peersOf(c *call.Call) (map[process.ID]bool, error) {
 	return peers, nil
 }
 
-// besideOf reads what a start does beside a copy that drover does not watch.
+// besideOf reads what a start does beside an unwatched copy.
 func besideOf(c *call.Call) (process.Beside, error) {
 	wish := map[string]process.Beside{
 		"true": process.TakeOver, "only": process.Adopt,

@@ -126,7 +126,7 @@ func (h *Handler) resolveOf(ctx context.Context, who, whole *access.Principal, r
 			}
 			r := requests.of(requestKind{id, stored})
 			name := hosts.NameOf(a)
-			r.Targets = append(r.Targets, store.Target{Key: store.ResultKey(id, name), Spelling: name, Agent: a.Key})
+			r.Targets = append(r.Targets, store.Target{ItemKey: store.ItemKey(id, name), Spelling: name, Agent: a.Key})
 		}
 		if len(seen) > call.MaxItems {
 			return nil, 0, call.Invalid("targets", "make more than %d operations in all", call.MaxItems)

@@ -38,7 +38,7 @@ func RequestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]in
 			list = append(list, store.Request{Op: s.Op, Process: s.Process, Spec: s.Spec, Removes: s.Removes})
 		}
 		list[i].Targets = append(list[i].Targets, store.Target{
-			Key: store.ResultKey(s.Process, s.Host), Spelling: s.Host, Agent: s.Agent,
+			ItemKey: store.ItemKey(s.Process, s.Host), Spelling: s.Host, Agent: s.Agent,
 		})
 		ops[s.Op]++
 	}

@@ -54,7 +54,7 @@ func viewDetail(s *process.Status) v1.ProcessDetail {
 	}
 	v.Further = events.ViewCauses(s.Further)
 	for _, d := range s.Config {
-		v.Config = append(v.Config, v1.Drift{
+		v.Config = append(v.Config, v1.ConfigDrift{
 			Path: d.Path, Want: d.Want, Have: d.Have, Problem: d.Problem,
 			Since: call.MilliTime(d.Since),
 		})

@@ -27,7 +27,7 @@ func pair(t *testing.T) []*postgres.DB {
 func taskFor(id, name string, agents ...string) *store.Task {
 	r := store.Request{Op: process.Start, Process: process.ID{Namespace: "ns", Name: name}, Spec: &process.Spec{}}
 	for _, a := range agents {
-		r.Targets = append(r.Targets, store.Target{Key: a + ":" + name, Spelling: a, Agent: a})
+		r.Targets = append(r.Targets, store.Target{ItemKey: a + ":" + name, Spelling: a, Agent: a})
 	}
 	return &store.Task{ID: id, App: "app", Created: time.Now(), Requests: []store.Request{r}}
 }

@@ -106,7 +106,7 @@ func queries(id string, n int) *store.Task {
 				Commands: process.Commands{Start: fmt.Sprintf("/opt/worker/run %d", i)},
 				Policy:   process.Policy{}.Defaulted(),
 			},
-			Targets: []store.Target{{Key: "0:10.0.0.1:ns:" + p.Name, Spelling: "0:10.0.0.1", Agent: "agent"}},
+			Targets: []store.Target{{ItemKey: "0:10.0.0.1:ns:" + p.Name, Spelling: "0:10.0.0.1", Agent: "agent"}},
 		})
 	}
 	return t
@@ -243,7 +243,7 @@ func bareRows(targets []store.Target) []any {
 	var args []any
 	for i := range targets {
 		t := &targets[i]
-		args = append(args, t.Key, t.Spelling, t.Agent, "start", "ns", "nginx", 0, int64(1)<<60, "success")
+		args = append(args, t.ItemKey, t.Spelling, t.Agent, "start", "ns", "nginx", 0, int64(1)<<60, "success")
 	}
 	return args
 }

@@ -28,7 +28,7 @@ func TestRequestsShareASpec(t *testing.T) {
 			name := fmt.Sprintf("%s-%d", id, i)
 			task.Requests = append(task.Requests, store.Request{
 				Op: process.Query, Process: process.ID{Namespace: "ns", Name: name}, Spec: s,
-				Targets: []store.Target{{Key: name, Spelling: "x", Agent: "x"}},
+				Targets: []store.Target{{ItemKey: name, Spelling: "x", Agent: "x"}},
 			})
 		}
 		if err := storetest.Create(t.Context(), db, task, store.AuditRow{At: time.Now()}); err != nil {

@@ -51,7 +51,7 @@ func newTask(id string, targets int) *store.Task {
 	for i := range targets {
 		host := fmt.Sprintf("0:10.%d.%d.%d", i>>16, i>>8&255, i&255)
 		agent := fmt.Sprintf("UA%054d", i)
-		r.Targets = append(r.Targets, store.Target{Key: host + ":ns:nginx", Spelling: host, Agent: agent})
+		r.Targets = append(r.Targets, store.Target{ItemKey: host + ":ns:nginx", Spelling: host, Agent: agent})
 	}
 	return &store.Task{ID: id, App: "app", Created: time.Now(), Requests: []store.Request{r}}
 }

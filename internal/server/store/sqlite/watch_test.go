@@ -73,8 +73,8 @@ func TestWatch(t *testing.T) {
 	task := &store.Task{ID: "t", Created: time.Now().Add(-time.Hour), Requests: []store.Request{{
 		Op: process.Stop, Process: process.ID{Namespace: "n", Name: "p"},
 		Targets: []store.Target{
-			{Key: "a", Agent: "a"},
-			{Key: "b", Outcome: &process.Outcome{Fault: process.AgentUnavailable}},
+			{ItemKey: "a", Agent: "a"},
+			{ItemKey: "b", Outcome: &process.Outcome{Fault: process.AgentUnavailable}},
 		},
 	}}}
 	must(t, storetest.Create(t.Context(), db, task, store.AuditRow{At: time.Now()}))

@@ -86,7 +86,7 @@ func bigTask(id string) *store.Task {
 	for i := range 2000 {
 		task.Requests = append(task.Requests, store.Request{
 			Op: process.Start, Process: process.ID{Name: fmt.Sprint(id, i)},
-			Targets: []store.Target{{Key: fmt.Sprint(i), Agent: "x"}},
+			Targets: []store.Target{{ItemKey: fmt.Sprint(i), Agent: "x"}},
 		})
 	}
 	return task

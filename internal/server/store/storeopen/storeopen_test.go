@@ -56,7 +56,7 @@ func fill(t *testing.T, s store.Store) {
 	request := store.Request{Op: process.Start, Process: process.ID{Namespace: "ns", Name: odd}, Spec: spec}
 	for i := range 300 {
 		a := fmt.Sprint("agent", i)
-		request.Targets = append(request.Targets, store.Target{Key: a + odd, Spelling: a, Agent: a})
+		request.Targets = append(request.Targets, store.Target{ItemKey: a + odd, Spelling: a, Agent: a})
 	}
 	_, events := s.PutEvents(t.Context(), "agent0", time.Now(),
 		storetest.NewEvents(process.Event{Stream: "more", Seq: 1, Kind: process.EventExited}))
@@ -209,7 +209,7 @@ func TestCopy(t *testing.T) {
 	}
 	request := store.Request{
 		Op: process.Stop, Process: process.ID{Namespace: "ns", Name: odd},
-		Targets: []store.Target{{Key: "k", Agent: "agent0"}, {Key: "l", Agent: "new"}},
+		Targets: []store.Target{{ItemKey: "k", Agent: "agent0"}, {ItemKey: "l", Agent: "new"}},
 	}
 	err = errors.Join(
 		storetest.Create(t.Context(), to, &store.Task{ID: "new", Created: time.Now(), Requests: []store.Request{request}},

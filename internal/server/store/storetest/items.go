@@ -111,7 +111,7 @@ func leaseAcrossTasks(t *testing.T, s store.Store) {
 	first := request(process.Start, "a", "x")
 	create(t, s, "1", first)
 	second := request(process.Stop, "a", "x", "y")
-	second.Targets[0].Key = "another spelling of x"
+	second.Targets[0].ItemKey = "another spelling of x"
 	create(t, s, "2", second)
 	create(t, s, "3", request(process.Restart, "a", "x"))
 	create(t, s, "4", request(process.Start, "b", "x")) // another process

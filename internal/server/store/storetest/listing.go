@@ -315,9 +315,9 @@ func figures(t *testing.T, s store.Store) {
 		Requests: []store.Request{{
 			Op: process.Stop, Process: process.ID{Namespace: "ns", Name: "a"},
 			Targets: []store.Target{
-				{Key: "x", Agent: "x"},
-				{Key: "y", Agent: "y"},
-				{Key: "z", Outcome: &process.Outcome{Fault: process.AgentUnavailable}},
+				{ItemKey: "x", Agent: "x"},
+				{ItemKey: "y", Agent: "y"},
+				{ItemKey: "z", Outcome: &process.Outcome{Fault: process.AgentUnavailable}},
 			},
 		}},
 	}, store.AuditRow{At: epoch}))

@@ -21,7 +21,7 @@ func asked(op process.Op, name, text string, agents ...string) store.Request {
 		r.Spec = &process.Spec{Contact: text}
 	}
 	for _, a := range agents {
-		r.Targets = append(r.Targets, store.Target{Key: a + ":" + name, Spelling: a, Agent: a})
+		r.Targets = append(r.Targets, store.Target{ItemKey: a + ":" + name, Spelling: a, Agent: a})
 	}
 	return r
 }

@@ -206,7 +206,7 @@ func request(op process.Op, name string, agents ...string) store.Request {
 	id, spec := nginx(name)
 	r := store.Request{Op: op, Process: id, Spec: spec}
 	for _, a := range agents {
-		r.Targets = append(r.Targets, store.Target{Key: a + ":" + name, Spelling: a, Agent: a})
+		r.Targets = append(r.Targets, store.Target{ItemKey: a + ":" + name, Spelling: a, Agent: a})
 	}
 	return r
 }

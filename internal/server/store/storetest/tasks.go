@@ -32,7 +32,7 @@ func manyTargets(t *testing.T, s store.Store) {
 	}
 	for i, v := range got {
 		same(t, "view", store.ItemView{
-			Key: agents[i] + ":a", Spelling: agents[i], Op: process.Start, Process: process.ID{Namespace: "ns", Name: "a"},
+			ItemKey: agents[i] + ":a", Spelling: agents[i], Op: process.Start, Process: process.ID{Namespace: "ns", Name: "a"},
 			ProcName: "nginx", SetupPath: "/srv/a", FuncID: "f-a", InstanceID: "i-a",
 		}, v)
 	}
@@ -118,11 +118,11 @@ func knownOutcomes(t *testing.T, s store.Store) {
 		Status: &process.Status{Known: true, State: "up", Instance: process.Instance{PID: 7, CPU: 1.5}},
 	}
 	r := request(process.Start, "a", "x", "", "y")
-	r.Targets[1] = store.Target{Key: "nobody:a", Spelling: "nobody", Outcome: unknown}
+	r.Targets[1] = store.Target{ItemKey: "nobody:a", Spelling: "nobody", Outcome: unknown}
 	r.Targets[2].Outcome = illegal
 	empty := store.Request{
 		Op: process.Query, Process: process.ID{Namespace: "n", Name: "q"},
-		Targets: []store.Target{{Key: "q", Spelling: "q", Outcome: unknown}},
+		Targets: []store.Target{{ItemKey: "q", Spelling: "q", Outcome: unknown}},
 	}
 	create(t, s, "t", r, empty)
 	got := views(t, s, "t")
@@ -130,9 +130,9 @@ func knownOutcomes(t *testing.T, s store.Store) {
 		t.Fatalf("got %d keys", len(got))
 	}
 	for i, want := range []*process.Outcome{nil, unknown, illegal, unknown} {
-		same(t, got[i].Key, want, got[i].Outcome)
+		same(t, got[i].ItemKey, want, got[i].Outcome)
 		if got[i].Done != (want != nil) {
-			t.Errorf("%s: done is %v", got[i].Key, got[i].Done)
+			t.Errorf("%s: done is %v", got[i].ItemKey, got[i].Done)
 		}
 	}
 	same(t, "due", []string{"start x:a"}, brief(lease(t, s, at(time.Hour), 10)))
@@ -155,7 +155,7 @@ func repeatedKeys(t *testing.T, s store.Store) {
 	)
 	var keys []string
 	for _, v := range views(t, s, "t") {
-		keys = append(keys, v.Key)
+		keys = append(keys, v.ItemKey)
 	}
 	same(t, "keys", []string{"x:a", "y:a", "z:b", "x:c"}, keys)
 
@@ -188,7 +188,7 @@ func twins(t *testing.T, s store.Store) {
 	spelt := func(r store.Request, keys ...string) store.Request {
 		r.Targets = nil
 		for _, key := range keys {
-			r.Targets = append(r.Targets, store.Target{Key: key, Spelling: key, Agent: "x"})
+			r.Targets = append(r.Targets, store.Target{ItemKey: key, Spelling: key, Agent: "x"})
 		}
 		return r
 	}
@@ -215,9 +215,9 @@ func twins(t *testing.T, s store.Store) {
 	same(t, "tasks", []string{"t"}, finish(t, s, items[0], outcome))
 	var keys []string
 	for _, v := range views(t, s, "t") {
-		keys = append(keys, v.Key)
-		if v.Done != (v.Key != "y:a") || v.Done && (v.Spelling != v.Key || cmp.Diff(&outcome, v.Outcome) != "") {
-			t.Errorf("%s: %+v", v.Key, v.Outcome)
+		keys = append(keys, v.ItemKey)
+		if v.Done != (v.ItemKey != "y:a") || v.Done && (v.Spelling != v.ItemKey || cmp.Diff(&outcome, v.Outcome) != "") {
+			t.Errorf("%s: %+v", v.ItemKey, v.Outcome)
 		}
 	}
 	same(t, "keys", []string{"id", "ip", "y:a"}, keys)
@@ -235,7 +235,7 @@ func twins(t *testing.T, s store.Store) {
 	same(t, "runs", []string{"start x:a", "stop x:a", "start x:a"}, ran)
 	for _, v := range views(t, s, "u") {
 		if !v.Done || v.Outcome.Text != "3" {
-			t.Errorf("%s shows %+v", v.Key, v.Outcome)
+			t.Errorf("%s shows %+v", v.ItemKey, v.Outcome)
 		}
 	}
 	if open, err := s.TaskOpen(t.Context(), "u"); open || err != nil || len(lease(t, s, at(time.Hour), 100)) > 0 {
@@ -288,7 +288,7 @@ func oddTexts(t *testing.T, s store.Store) {
 	r := request(process.Start, odd, "x")
 	r.Process.Namespace = odd
 	r.Spec.Labels = []byte(`{"n": 9007199254740993}`)
-	r.Targets[0].Key, r.Targets[0].Spelling = odd, odd
+	r.Targets[0].ItemKey, r.Targets[0].Spelling = odd, odd
 	create(t, s, odd, r)
 	it := leaseOne(t, s, epoch)
 	same(t, "process", r.Process, it.Process)
@@ -302,7 +302,7 @@ func oddTexts(t *testing.T, s store.Store) {
 	}
 	finish(t, s, it, process.Outcome{Fault: process.Failed, Text: odd})
 	v := views(t, s, odd)[0]
-	same(t, "view", []string{odd, odd, odd, odd}, []string{v.Key, v.Spelling, v.Process.Namespace, v.Outcome.Text})
+	same(t, "view", []string{odd, odd, odd, odd}, []string{v.ItemKey, v.Spelling, v.Process.Namespace, v.Outcome.Text})
 }
 
 func viewOfAgent(t *testing.T, s store.Store) {
@@ -566,7 +566,7 @@ func rolloutsApart(t *testing.T, s store.Store) {
 			ID: id, App: "app", Created: time.Unix(1_800_000_000, 0), Exclusive: exclusive,
 			Requests: []store.Request{{
 				Op: process.Restart, Process: process.ID{Namespace: "shop", Name: name},
-				Targets: []store.Target{{Key: "key", Spelling: "host", Agent: "agent"}},
+				Targets: []store.Target{{ItemKey: "key", Spelling: "host", Agent: "agent"}},
 			}},
 		}, store.AuditRow{})
 	}

@@ -26,7 +26,7 @@ func useRevisions(t *testing.T, db store.Store, now time.Time) {
 			ID: fmt.Sprint("revision ", n), Created: now, ExpectedRevision: &store.ExpectedRevision{Namespace: "revised", Number: int64(n)},
 			Requests: []store.Request{{
 				Op: process.Register, Process: process.ID{Namespace: "revised", Name: fmt.Sprint(n)},
-				Spec: &process.Spec{Contact: fmt.Sprint(n)}, Targets: []store.Target{{Key: "k", Agent: "a"}},
+				Spec: &process.Spec{Contact: fmt.Sprint(n)}, Targets: []store.Target{{ItemKey: "k", Agent: "a"}},
 			}},
 		}, store.AuditRow{At: now}))
 	}
@@ -89,11 +89,11 @@ func Use(t *testing.T, db store.Store) {
 	}
 	for _, id := range []string{"1", "2"} {
 		do(Create(ctx, db, &store.Task{ID: id, Created: now, Requests: []store.Request{
-			{Op: process.Start, Spec: &process.Spec{}, Targets: []store.Target{{Key: "k", Agent: "a"}}},
+			{Op: process.Start, Spec: &process.Spec{}, Targets: []store.Target{{ItemKey: "k", Agent: "a"}}},
 		}}, store.AuditRow{At: now}))
 	}
 	do(Create(ctx, db, &store.Task{ID: "3", Created: now, Requests: []store.Request{
-		{Op: process.Query, Targets: []store.Target{{Key: "k", Agent: "a"}}},
+		{Op: process.Query, Targets: []store.Target{{ItemKey: "k", Agent: "a"}}},
 	}}, store.AuditRow{At: now}))
 	_, err := db.WaitingAgents(ctx)
 	do(err)

@@ -230,10 +230,10 @@ func layOut(t *store.Task) (layout, error) {
 		for n := range request.Targets {
 			target := &request.Targets[n]
 			if target.Agent == "" && target.Outcome == nil {
-				return layout{}, fmt.Errorf("target %q has neither an agent nor an outcome", target.Key)
+				return layout{}, fmt.Errorf("target %q has neither an agent nor an outcome", target.ItemKey)
 			}
 			it := itemRow{request: r, target: target, twin: single}
-			same, again := shown[target.Key]
+			same, again := shown[target.ItemKey]
 			if target.Outcome == nil {
 				where := lane{target.Agent, request.Process}
 				before, busy := lanes[where]
@@ -254,7 +254,7 @@ func layOut(t *store.Task) (layout, error) {
 				l.items[same].rank = hidden
 				l.shuffled = true
 			}
-			shown[target.Key] = len(l.items)
+			shown[target.ItemKey] = len(l.items)
 			l.items = append(l.items, it)
 		}
 	}

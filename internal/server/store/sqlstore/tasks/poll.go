@@ -172,7 +172,7 @@ func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemVie
 		return store.ItemView{}, fmt.Errorf("item %q has no request", key)
 	}
 	v := requests.views[place]
-	v.Key, v.Spelling = key, asked
+	v.ItemKey, v.Spelling = key, asked
 	if s.cloud.Valid { // a known agent
 		v.Cloud, v.IP, v.AgentID = int(s.cloud.Int64), s.ip.String, s.id.String
 		if v.AgentID == "" {

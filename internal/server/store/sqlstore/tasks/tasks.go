@@ -188,7 +188,7 @@ func insertItems(ctx context.Context, tx kit.Tx, t *store.Task, l layout, base i
 	for i, it := range l.items {
 		row := [...]any{
 			base.item + int64(i), base.request + int64(it.request), kit.Optional(int64(it.rank), it.rank != hidden),
-			it.target.Key, it.target.Spelling, it.target.Agent, kit.Hash(it.target.Agent), lanes[it.request],
+			it.target.ItemKey, it.target.Spelling, it.target.Agent, kit.Hash(it.target.Agent), lanes[it.request],
 		}
 		o := it.target.Outcome
 		if o == nil {

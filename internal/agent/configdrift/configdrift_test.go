@@ -1,4 +1,4 @@
-package drift_test
+package configdrift_test
 
 import (
 	"crypto/md5"
@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
-	"drover/internal/agent/drift"
+	"drover/internal/agent/configdrift"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
@@ -80,7 +80,7 @@ func TestWhatDrifts(t *testing.T) {
 		{name: "a file of the kernel", path: "/proc/self/mem", md5: sum("good"), problem: "input/output error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			state, got := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: c.path, MD5: c.md5}},
+			state, got := configdrift.Check(t.Context(), configdrift.State{}, []process.ConfigFile{{Path: c.path, MD5: c.md5}},
 				trail.Plain)
 			var expected []process.Drift
 			if c.have != "" || c.problem != "" {
@@ -93,7 +93,7 @@ func TestWhatDrifts(t *testing.T) {
 				t.Errorf("it drifts since %d", got[0].Since)
 			}
 			// The next look says the same, of the same beginning.
-			if _, again := drift.Check(t.Context(), state, []process.ConfigFile{{Path: c.path, MD5: c.md5}},
+			if _, again := configdrift.Check(t.Context(), state, []process.ConfigFile{{Path: c.path, MD5: c.md5}},
 				trail.Plain); cmp.Diff(got, again) != "" {
 				t.Errorf("then %v", again)
 			}
@@ -102,7 +102,7 @@ func TestWhatDrifts(t *testing.T) {
 }
 
 func TestAnEntryWithoutChecksumIsNotLookedAt(t *testing.T) {
-	if state, got := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: "/no/such/file"}},
+	if state, got := configdrift.Check(t.Context(), configdrift.State{}, []process.ConfigFile{{Path: "/no/such/file"}},
 		trail.Plain); got != nil || state.Files != nil {
 		t.Errorf("drifts %v, state %v", got, state)
 	}
@@ -112,7 +112,7 @@ func TestAnEntryWithoutChecksumIsNotLookedAt(t *testing.T) {
 func TestDriftAndReturn(t *testing.T) {
 	path := file(t, "good")
 	spec := want(path, "good")
-	state, got := drift.Check(t.Context(), drift.State{}, spec, trail.Plain)
+	state, got := configdrift.Check(t.Context(), configdrift.State{}, spec, trail.Plain)
 	if got != nil {
 		t.Fatalf("at first %v", got)
 	}
@@ -124,7 +124,7 @@ func TestDriftAndReturn(t *testing.T) {
 	if err := os.Chtimes(path, time.Time{}, before.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	state, got = drift.Check(t.Context(), state, spec, trail.Plain)
+	state, got = configdrift.Check(t.Context(), state, spec, trail.Plain)
 	if len(got) != 1 || got[0].Have != sum("evil") {
 		t.Fatalf("after a change %v", got)
 	}
@@ -132,16 +132,16 @@ func TestDriftAndReturn(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	state, got = drift.Check(t.Context(), state, spec, trail.Plain)
+	state, got = configdrift.Check(t.Context(), state, spec, trail.Plain)
 	if len(got) != 1 || got[0].Have != "" || got[0].Problem == "" || got[0].Since != since {
 		t.Fatalf("after its removal %v", got)
 	}
 	write(t, path, "good")
-	if state, got = drift.Check(t.Context(), state, spec, trail.Plain); got != nil {
+	if state, got = configdrift.Check(t.Context(), state, spec, trail.Plain); got != nil {
 		t.Fatalf("after its return %v", got)
 	}
 	// Another checksum is another drift.
-	if _, got = drift.Check(t.Context(), state, want(path, "better"), trail.Plain); len(got) != 1 ||
+	if _, got = configdrift.Check(t.Context(), state, want(path, "better"), trail.Plain); len(got) != 1 ||
 		got[0].Have != sum("good") {
 		t.Errorf("with a new spec %v", got)
 	}
@@ -154,7 +154,7 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 		if err != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		state, _ := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: candidate, MD5: sum("x")}},
+		state, _ := configdrift.Check(t.Context(), configdrift.State{}, []process.ConfigFile{{Path: candidate, MD5: sum("x")}},
 			trail.Plain)
 		if state.Files[0].Mark == "" {
 			continue
@@ -163,12 +163,12 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var kept drift.State
+		var kept configdrift.State
 		if err := json.Unmarshal(data, &kept); err != nil {
 			t.Fatal(err)
 		}
 		kept.Files[0].Have = sum("believed")
-		_, got := drift.Check(t.Context(), kept, []process.ConfigFile{{Path: candidate, MD5: sum("believed")}},
+		_, got := configdrift.Check(t.Context(), kept, []process.ConfigFile{{Path: candidate, MD5: sum("believed")}},
 			trail.Plain)
 		if got != nil {
 			t.Errorf("%s was read again: %v", candidate, got)
@@ -181,7 +181,7 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 // TestWhatWasJustWrittenIsReadAgain: the next change could bear the same times.
 func TestWhatWasJustWrittenIsReadAgain(t *testing.T) {
 	path := file(t, "good")
-	state, _ := drift.Check(t.Context(), drift.State{}, want(path, "good"), trail.Plain)
+	state, _ := configdrift.Check(t.Context(), configdrift.State{}, want(path, "good"), trail.Plain)
 	if mark := state.Files[0].Mark; mark != "" {
 		t.Errorf("a file of this moment has the mark %s", mark)
 	}
@@ -189,8 +189,8 @@ func TestWhatWasJustWrittenIsReadAgain(t *testing.T) {
 
 func BenchmarkUnchanged(b *testing.B) {
 	files := []process.ConfigFile{{Path: "/etc/passwd", MD5: sum("x")}}
-	state, _ := drift.Check(b.Context(), drift.State{}, files, trail.Plain)
+	state, _ := configdrift.Check(b.Context(), configdrift.State{}, files, trail.Plain)
 	for b.Loop() {
-		state, _ = drift.Check(b.Context(), state, files, trail.Plain)
+		state, _ = configdrift.Check(b.Context(), state, files, trail.Plain)
 	}
 }

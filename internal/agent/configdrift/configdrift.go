@@ -1,6 +1,6 @@
-// Package drift compares configuration files with the checksums in a spec. It owns how to compare cheaply, without
-// being blocked by a file that is not regular. It keeps nothing itself and does not decide when to compare.
-package drift
+// Package configdrift compares configuration files with the checksums in a spec. It owns how to compare cheaply,
+// without being blocked by a file that is not regular. It keeps nothing itself and does not decide when to compare.
+package configdrift
 
 import (
 	"cmp"

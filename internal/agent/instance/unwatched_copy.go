@@ -2,9 +2,9 @@ package instance
 
 import "time"
 
-// Copy is a running process that may be the process of a spec, and that no drover keeps: it has the account, the
-// executable, and the command line or the working directory of the spec.
-type Copy struct {
+// UnwatchedCopy is a running process that no drover watches and that may be the process of a spec. It has the account,
+// the executable, and the command line or the working directory of the spec.
+type UnwatchedCopy struct {
 	ID Identity
 	// Run is the run of a drover that it was born in; empty if it was born in none.
 	Run string
