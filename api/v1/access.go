@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// App is a caller's account.
+// App is the account of a program that calls the API.
 type App struct {
 	Code         string  `json:"code"`
 	Note         string  `json:"note,omitempty"`
@@ -40,7 +40,7 @@ type Grant struct {
 	MaxTargets int `json:"max_targets,omitempty"`
 }
 
-// Rates limit the calls of an app; zero means no limit.
+// Rates limit the calls of an app. In each field, zero means no limit.
 type Rates struct {
 	// Rate is the number of calls per second, Burst the number at once after a pause, and Concurrent the number at the
 	// same time.
@@ -87,15 +87,15 @@ type User struct {
 	CreatedAt time.Time       `json:"created_at"`
 }
 
-// ProviderRights are the rights that the configuration of the server gives to groups of the identity provider. They are
-// the groups of the last sign-in.
+// ProviderRights are the rights that the configuration of the server gives to the groups of a user at the identity
+// provider. Groups are the groups at the last sign-in of the user.
 type ProviderRights struct {
 	Groups []string `json:"groups"`
 	Admin  bool     `json:"admin"`
 	Grants []Grant  `json:"grants"`
 }
 
-// RightCheck says whether somebody may do an operation.
+// RightCheck says whether a user or an app may do an operation.
 type RightCheck struct {
 	// User is the user who calls without an app, or the app that asks about itself.
 	User    string `json:"user,omitempty"`
@@ -105,9 +105,9 @@ type RightCheck struct {
 	// every right.
 	Disabled bool `json:"disabled,omitempty"`
 	Admin    bool `json:"admin,omitempty"`
-	// Grants are the rights that give the operation, each alone.
+	// Grants are the rights that allow the operation. Each of them suffices.
 	Grants []Grant `json:"grants"`
-	// Short are the rights that give the operation on other hosts only, or for fewer targets.
+	// Short are the rights that allow the operation only on other hosts, or only for fewer targets.
 	Short []Grant `json:"short"`
 }
 
@@ -122,7 +122,8 @@ type UserChange struct {
 	Grants *[]Grant `json:"grants,omitempty"`
 }
 
-// The kinds of tokens: for API calls, of a browser, of a sign-in that has not happened yet, and of a command line.
+// The kinds of tokens. TokenAPI is for API calls, TokenSession for a browser, TokenLink for a sign-in that has not
+// happened yet, and TokenCLI for a command line.
 const (
 	TokenAPI     = "token"
 	TokenSession = "session"
@@ -158,7 +159,7 @@ type Device struct {
 	// Token is shown only this once. It proves nothing before the person has signed the command line in.
 	Token     string    `json:"token"`
 	ExpiresAt time.Time `json:"expires_at"`
-	// Interval is the least time between two questions for the state, in seconds.
+	// Interval is the shortest time between two requests for the state, in seconds.
 	Interval int `json:"interval_seconds"`
 }
 
@@ -171,7 +172,7 @@ type DeviceStateRequest struct {
 type DeviceState struct {
 	// State is DevicePending or DeviceSignedIn.
 	State string `json:"state"`
-	// User and ExpiresAt are set once it is signed in. ExpiresAt is the end of the token.
+	// User and ExpiresAt are set once the command line is signed in. ExpiresAt is the end of its token.
 	User      string     `json:"user,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
@@ -219,7 +220,8 @@ type AuditRow struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message,omitempty"`
 	Detail  json.RawMessage `json:"detail,omitempty"`
-	// Via is one of the constants below. Reason is what a person has written in the console.
+	// Via is one of the constants below, such as ViaConsole. Reason is the text that a person has written in the
+	// console.
 	Via    string `json:"via"`
 	Reason string `json:"reason,omitempty"`
 }

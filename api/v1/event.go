@@ -4,9 +4,9 @@ import "time"
 
 // Event is a change of a process, or of its host.
 type Event struct {
-	// Cursor is its place in the order of arrival at the server.
+	// Cursor is the place of the event in the order in which events arrive at the server.
 	Cursor int64 `json:"cursor"`
-	// At is its time by the clock of the host.
+	// At is the time of the event by the clock of the host.
 	At         time.Time `json:"at"`
 	ReceivedAt time.Time `json:"received_at"`
 	Host       Host      `json:"host"`
@@ -29,13 +29,13 @@ type EventDetail struct {
 	Exit *Exit `json:"exit,omitempty"`
 	// RunSeconds is the run time of the instance, or of the command; 0 if nobody saw its end.
 	RunSeconds float64 `json:"run_seconds,omitempty"`
-	// Output is the end of the output.
+	// Output is the end of what the command wrote.
 	Output string `json:"output,omitempty"`
 	// Attempt counts the relaunches since the retries were last full; in "events-lost" it is the number of lost events.
 	Attempt int     `json:"attempt,omitempty"`
 	Breach  *Breach `json:"breach,omitempty"`
-	// Revision is the revision of the spec, or that of the instance that has ended. Fields are the paths of the fields
-	// that changed in the spec.
+	// Revision is the revision of the spec; for an end, the revision that the instance ran with. Fields are the paths
+	// of the fields that changed in the spec.
 	Revision int64    `json:"revision,omitempty"`
 	Fields   []string `json:"fields,omitempty"`
 }
@@ -54,7 +54,7 @@ type Actor struct {
 	App       string `json:"app,omitempty"`
 	User      string `json:"user,omitempty"`
 	Operation string `json:"operation,omitempty"`
-	// Reason is that of the operation (Operation.Reason).
+	// Reason is the Reason of the task (Task.Reason).
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -7,12 +7,12 @@ type JoinToken struct {
 	ID string `json:"id"`
 	// State is one of the constants below, such as TokenOpen.
 	State string `json:"state"`
-	// Role is the kind of program that joins with it: agent or proxy.
+	// Role is the kind of program that joins with the token: agent or proxy.
 	Role     string            `json:"role"`
 	Cloud    int               `json:"cloud"`
 	Labels   map[string]string `json:"labels"`
 	Business int64             `json:"business,omitempty"`
-	// Replaces is the host whose place the host takes that joins with the token; empty for new hosts.
+	// Replaces is the former host whose place the joining host takes; empty for new hosts.
 	Replaces  string     `json:"replaces,omitempty"`
 	Note      string     `json:"note,omitempty"`
 	Uses      int        `json:"uses"`
@@ -34,7 +34,7 @@ const (
 
 // JoinTokenRequest asks for a new join token.
 type JoinTokenRequest struct {
-	// Role is the kind of program that joins with it: agent (the default) or proxy.
+	// Role is the kind of program that joins with the token: agent (the default) or proxy.
 	Role string `json:"role,omitempty"`
 	// Cloud is the area that hosts join; every host that joins gets Labels and Business.
 	Cloud    int               `json:"cloud"`
@@ -45,9 +45,9 @@ type JoinTokenRequest struct {
 	// Uses is 1 then.
 	Replaces string `json:"replaces,omitempty"`
 	Note     string `json:"note,omitempty"`
-	// Uses is the number of hosts that may join with it, 1 to 100,000.
+	// Uses is the number of hosts that may join with the token, 1 to 100,000.
 	Uses int `json:"uses"`
-	// TTLSeconds is its lifetime, at most 366 days.
+	// TTLSeconds is the lifetime of the token in seconds, at most 366 days.
 	TTLSeconds int64 `json:"ttl_seconds"`
 }
 
@@ -85,12 +85,12 @@ type Key struct {
 // Keys holds all keys and their use.
 type Keys struct {
 	Keys []Key `json:"keys"`
-	// Online is the number of online hosts, and Reached the number of these that trust these keys, as far as this
-	// server knows.
+	// Online is the number of online hosts, and Reached the number of online hosts that trust these keys, as far as
+	// this server knows.
 	Online  int `json:"online"`
 	Reached int `json:"reached"`
 	// StoppedServers are the servers of the last 7 days that do not run, and lack present or next keys. A server that
-	// starts without them rejects the messages of hosts and servers that use them.
+	// starts without these keys rejects the messages of hosts and servers that use them.
 	StoppedServers []StoppedServer `json:"stopped_servers,omitempty"`
 }
 
@@ -118,15 +118,15 @@ type Package struct {
 	// Size is in bytes. SHA256 is the sum of the program in hexadecimal.
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
-	// Key is the public key that has signed it. Hosts take it only if they pin that key.
+	// Key is the public key that has signed the package. A host accepts the package only if it pins that key.
 	Key      string    `json:"key"`
 	SignedAt time.Time `json:"signed_at"`
-	// Downgrade tells that hosts with a later version take it, too.
+	// Downgrade tells that hosts with a later version accept the package, too.
 	Downgrade bool      `json:"downgrade,omitempty"`
 	AddedBy   string    `json:"added_by"`
 	AddedAt   time.Time `json:"added_at"`
-	// Missing are the numbers of the pieces, from 0, that the server does not have yet. Hosts cannot take the package
-	// before it has all of them. Each piece but the last has PieceSize bytes.
+	// Missing are the numbers of the pieces, from 0, that the server does not have yet. Hosts cannot fetch the package
+	// before the server has all pieces. Each piece but the last has PieceSize bytes.
 	Missing []int `json:"missing,omitempty"`
 }
 
@@ -147,7 +147,7 @@ type PackagePiece struct {
 // UpgradeRequest has the agents of hosts run a version, as a rollout.
 type UpgradeRequest struct {
 	Version string `json:"version"`
-	// Hosts are ids, cloud:ip or patterns; Select is an expression about labels and facts. One of them is needed.
+	// Hosts are ids, cloud:ip or patterns; Select is an expression about labels and facts. One of the two is required.
 	Hosts  []string `json:"hosts,omitempty"`
 	Select string   `json:"select,omitempty"`
 	// Rollout spreads the upgrade over the hosts; without it all hosts are one batch. At is as in Request.
@@ -166,17 +166,17 @@ type Server struct {
 	Servers     int `json:"servers"`
 	Hosts       int `json:"hosts"`
 	HostsOnline int `json:"hosts_online"`
-	// Certificates are those that the server presents, and their authorities; none without TLS.
+	// Certificates are the certificates that the server presents, and their authorities; none without TLS.
 	Certificates []Certificate `json:"certificates"`
 	// Disk is the file system of the data directory; nil if it cannot be read.
 	Disk *Space `json:"disk,omitempty"`
-	// UnknownHosts are those whose reports this server has rejected in the last minutes because its database does not
-	// know them, as after a restore: the first 100. They have to join again.
+	// UnknownHosts are the hosts that the database does not know, as after a restore, and whose reports this server has
+	// rejected in the last minutes: the first 100. They have to join again.
 	UnknownHosts []UnknownHost `json:"unknown_hosts,omitempty"`
 }
 
-// UnknownHost is a host that the database does not know. Address is that of its connection to the server; it is empty
-// if the host is connected to a proxy, or to another broker.
+// UnknownHost is a host that the database does not know. Address is the address of its connection to the server; it is
+// empty if the host is connected to a proxy, or to another broker.
 type UnknownHost struct {
 	Key         string    `json:"key"`
 	Cloud       int       `json:"cloud"`
@@ -185,13 +185,14 @@ type UnknownHost struct {
 	LastSeenAt  time.Time `json:"last_seen_at"`
 }
 
-// Certificate is when a certificate ends.
+// Certificate is a certificate of the server, and the time at which it ends.
 type Certificate struct {
 	Name   string    `json:"name"`
 	EndsAt time.Time `json:"ends_at"`
 }
 
-// Space is the room of a file system, in bytes. Free is what programs without special rights can use.
+// Space is the size of a file system and its free space, in bytes. Free is the space that programs without special
+// rights can use.
 type Space struct {
 	Free int64 `json:"free_bytes"`
 	Size int64 `json:"size_bytes"`

@@ -136,8 +136,8 @@ type Task struct {
 	// State is TaskRunning, or TaskDone if every target has its outcome.
 	State  string `json:"state"`
 	Counts Counts `json:"counts"`
-	// LeftOut counts the processes that match the filter of the selection now and did not when it was made. The
-	// operation leaves them out. Only the answer to the request has it.
+	// LeftOut counts the processes that match the filter of the selection now and did not when the selection was made.
+	// The operation leaves these processes out. Only the answer to the request has LeftOut.
 	LeftOut int `json:"left_out,omitempty"`
 }
 
@@ -149,12 +149,13 @@ type SelectionRequest struct {
 	// list of Targets that is not nil, so that a program that has found nothing does not select everything.
 	Targets []Target `json:"targets,omitzero"`
 	Except  []Target `json:"except,omitempty"`
-	// Hosts are ids, cloud:ip or ip, without patterns, in place of the hosts of the filter. An empty list is as one of
-	// Targets.
+	// Hosts are ids, cloud:ip or ip, without patterns, in place of the hosts of the filter. The server rejects an empty
+	// list that is not nil here, too.
 	Hosts []string `json:"hosts,omitzero"`
 }
 
-// Selection is the exact processes that a caller has chosen. The server holds it for 15 minutes, for this caller only.
+// Selection is the exact processes that a caller has chosen. The server keeps a selection for 15 minutes, for this
+// caller only.
 type Selection struct {
 	ID        string    `json:"id"`
 	ExpiresAt time.Time `json:"expires_at"`
@@ -172,8 +173,7 @@ type Selection struct {
 	DeniedCount int               `json:"denied_count"`
 	// KnownHosts counts the hosts that Hosts of the request name.
 	KnownHosts int `json:"known_hosts,omitempty"`
-	// UnknownHosts are those of the Hosts of the request that the server does not know, or that the caller may not
-	// read.
+	// UnknownHosts are the Hosts of the request that the server does not know, or that the caller may not read.
 	UnknownHosts []string `json:"unknown_hosts,omitempty"`
 }
 
@@ -193,7 +193,7 @@ type Cancellation struct {
 	Asked int `json:"asked"`
 	// Begun targets go on.
 	Begun int `json:"begun"`
-	// Operation is the operation after that.
+	// Operation is the task after the cancellation.
 	Operation Task `json:"operation"`
 }
 

@@ -7,8 +7,8 @@ type Process struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Host      Host   `json:"host"`
-	// State is one of the constants below, such as StateRunning. Stale tells that the host is away, so that this is the
-	// last known state.
+	// State is one of the constants below, such as StateRunning. Stale tells that the host is away, so that State is
+	// the last known state.
 	State   string `json:"state"`
 	Stale   bool   `json:"stale"`
 	Message string `json:"message,omitempty"`
@@ -107,8 +107,8 @@ type UsageHistory struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Host      Host   `json:"host"`
-	// Step is the length of the steps in seconds. Start is when the oldest step begins. End is when the newest one
-	// ends, which may go on. Both are nil if there is a Problem.
+	// Step is the length of each step in seconds. Start is the time at which the oldest step begins, and End the time
+	// at which the newest step ends; that step may go on. Both are nil if there is a Problem.
 	Step  int        `json:"step_seconds"`
 	Start *time.Time `json:"start,omitempty"`
 	End   *time.Time `json:"end,omitempty"`
@@ -171,16 +171,18 @@ type ProcessCounts struct {
 	Total  int            `json:"total"`
 }
 
-// ProcessGroup is the processes with one value of a grouping. Its States leave out the stale ones.
+// ProcessGroup counts the processes that share a value of a grouping. Its States leave out stale processes.
 type ProcessGroup struct {
-	// Key is that value, such as "shop/api" or the name of a host; empty if the processes have none.
+	// Key is the value that the processes share, such as "shop/api" or the name of a host; empty for processes without
+	// a value.
 	Key string `json:"key"`
 	ProcessCounts
 	Hosts int `json:"hosts"`
-	// Hosted and Wrong count the processes that drover watches, and those that are not as they should be.
+	// Hosted counts the processes that drover watches. Wrong counts the processes that are not as they should be.
 	Hosted int `json:"hosted"`
 	Wrong  int `json:"wrong"`
-	// ChangedAt is when a process of the group last came to its cause, or was last started; nil if nobody knows.
+	// ChangedAt is the last time at which a process of the group got its cause or was started; nil if that time is
+	// unknown.
 	ChangedAt *time.Time `json:"changed_at,omitempty"`
 }
 
@@ -198,9 +200,9 @@ type Overview struct {
 type CauseGroup struct {
 	CauseCount
 	Hosts int `json:"hosts"`
-	// Since is when the first of the processes came to the cause; nil if nobody knows.
+	// Since is the time at which the first of the processes got the cause; nil if that time is unknown.
 	Since *time.Time `json:"since,omitempty"`
-	// Processes are the ten with the most hosts.
+	// Processes are the ten processes with the most hosts.
 	Processes []ProcessCount `json:"processes"`
 	// Trend tells how many of the processes already had the cause at the end of each of the last TrendSteps steps of 5
 	// minutes, the oldest step first. The last number is Count.
@@ -254,8 +256,8 @@ type Instance struct {
 	Threads int     `json:"threads,omitempty"`
 	Version string  `json:"version,omitempty"`
 	Health  string  `json:"health,omitempty"`
-	// Revision is the revision of the spec that it runs with; 0 if it is unknown. It is that of the stored spec
-	// unless a change waits for the next start.
+	// Revision is the revision of the spec that the instance runs with; 0 if it is unknown. The instance runs with the
+	// stored spec unless a change waits for the next start.
 	Revision int64 `json:"revision,omitempty"`
 }
 
@@ -334,7 +336,8 @@ type LabelRequest struct {
 type HostTotals struct {
 	Hosts  int `json:"hosts"`
 	Online int `json:"online"`
-	// Groups are the hosts by the values of a label or a fact, in the order of the values, if the caller asked for it.
+	// Groups are the hosts by the values of a label or a fact, in the order of the values; nil unless the caller asked
+	// for groups.
 	Groups []HostGroup `json:"groups,omitempty"`
 }
 
@@ -348,7 +351,7 @@ type HostGroup struct {
 // Labelled names the hosts whose labels were set, or would be.
 type Labelled struct {
 	Hosts []string `json:"hosts"`
-	// Unchanged counts those of the hosts that had these labels already.
+	// Unchanged counts the hosts that had these labels already.
 	Unchanged int `json:"unchanged,omitempty"`
 	// Reselected are the changed hosts of selections in process files, by the expression.
 	Reselected []Reselected `json:"reselected,omitempty"`
@@ -361,7 +364,7 @@ type Reselected struct {
 	Processes []string `json:"processes"`
 	Come      int      `json:"come"`
 	Cease     int      `json:"cease"`
-	// Ends counts those of Cease on which drover stops a process, as its file says (leave: stop).
+	// Ends counts the hosts of Cease on which drover stops a process because its file says leave: stop.
 	Ends int `json:"ends,omitempty"`
 }
 

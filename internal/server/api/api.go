@@ -25,7 +25,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// Owns reports whether a path is one of this API.
+// Owns reports whether a path belongs to this API.
 func Owns(path string) bool { return path == v1.Prefix || strings.HasPrefix(path, v1.Prefix+"/") }
 
 // Config holds the parts and settings of the API. All fields except Now and CursorSecret are required.
@@ -40,7 +40,7 @@ type Config struct {
 	Schedules store.Schedules
 	Listing   store.Listing
 	Picture   processes.Picture
-	// SharedFor is how long callers with the same rights share an overview; 0 means that they do not.
+	// SharedFor is how long callers with the same rights share an overview; 0 means that each caller gets its own.
 	SharedFor        time.Duration
 	CallerSelections store.CallerSelections
 	Revisions        store.Revisions
@@ -149,7 +149,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.kernel.S
 // route is one row of the table.
 type route call.Route
 
-// What a caller must be.
+// The kinds of callers that a route admits.
 const (
 	noApp, anyone, admin = call.NoApp, call.Anyone, call.Admin
 )
@@ -266,7 +266,7 @@ func (h *Handler) table() []route {
 	}
 }
 
-// reads are the actions of calls that change nothing.
+// reads returns the actions of the audit log for calls that change nothing.
 func (h *Handler) reads() []string {
 	list := slices.Concat(h.OtherReads, []string{"selections.create", "sign-ins.devices.state"})
 	for _, r := range h.table() {

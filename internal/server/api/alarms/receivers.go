@@ -32,7 +32,7 @@ type Receivers struct {
 	Sender   Sender
 }
 
-// Sender delivers alarms. Test delivers a made-up one at once.
+// Sender delivers alarms. Test delivers a made-up alarm at once.
 type Sender interface {
 	Test(ctx context.Context, w store.Receiver) error
 	Latest(s store.Subscription) store.Delivery
@@ -141,7 +141,7 @@ func checkSelector(field string, text *string) error {
 	return nil
 }
 
-// asTyped returns texts as words.
+// asTyped converts texts to a named string type.
 func asTyped[T ~string](texts []string) []T {
 	words := make([]T, len(texts))
 	for i, t := range texts {
@@ -159,8 +159,8 @@ func receiverKind(given string) (store.ReceiverKind, error) {
 	return kind, nil
 }
 
-// receiverRecord returns the form of a request for the audit log. It has no secret, and only the host of an address,
-// because the rest may hold a token.
+// receiverRecord returns a request for the audit log, without its secret. Of an address it keeps only the host, because
+// the rest may hold a token.
 func receiverRecord(r v1.ReceiverChange) json.RawMessage {
 	if r.URL != nil {
 		host := ""
@@ -199,8 +199,8 @@ func checkReceiverSecret(secret string) error {
 	return nil
 }
 
-// secretOf returns the given secret, or a new one for a webhook. Another receiver needs no secret, and knows its own:
-// it may have any length.
+// secretOf returns the given secret, or a new secret for a webhook. A receiver of another kind needs no secret. Its own
+// secret may have any length.
 func secretOf(kind store.ReceiverKind, given *string) (string, error) {
 	switch {
 	case kind == store.KindWebhook && given == nil:
@@ -357,7 +357,7 @@ func (h *Handler) ChangeReceiver(ctx context.Context, c *call.Call) (call.Reply,
 	return h.receiverReply(ctx, http.StatusOK, s, "")
 }
 
-// sameServer reports whether two URLs are of one server.
+// sameServer reports whether two URLs have the same scheme, host and port.
 func sameServer(a, b string) bool { return origin(a) == origin(b) }
 
 // origin is the scheme and the host of a URL, with its port.

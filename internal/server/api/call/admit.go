@@ -101,7 +101,8 @@ func (k *Kernel) Authenticate(ctx context.Context, c *Call) error {
 	return Problemf(http.StatusUnauthorized, "%s", denial(refusal.Reason))
 }
 
-// denial returns the reason for a rejected authentication. A wrong secret has the same answer as an unknown app.
+// denial returns the text for a caller whose authentication was rejected. A wrong secret has the same answer as an
+// unknown app.
 func denial(r gate.Reason) string {
 	switch r {
 	case gate.NoAppCode:

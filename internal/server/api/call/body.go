@@ -42,7 +42,8 @@ func (c *Call) Body(ctx context.Context) ([]byte, error) {
 }
 
 // Decode reads the body of a call without parameters into v. It rejects an unknown field, which may be misspelt, and a
-// repeated field, together with the faults that the checks find then. The caller checks what decode accepts.
+// repeated field, together with the faults that the checks find. Decode runs the checks only on such a rejection: the
+// caller repeats them on a body that Decode accepts.
 func (c *Call) Decode(ctx context.Context, v any, checks ...func() error) error {
 	if err := c.Params.Done(); err != nil {
 		return err

@@ -21,7 +21,7 @@ type Route struct {
 	Serve Endpoint
 }
 
-// Need is what a caller must be.
+// Need is the kind of caller that a route admits.
 type Need uint8
 
 const (
@@ -62,8 +62,8 @@ type Reply struct {
 	Weight int
 }
 
-// heavy is the weight from which a reply is heavy. An app may have mostHeavy heavy replies at a time, because each
-// stays in memory until the caller has read it.
+// heavy is the weight in bytes from which a reply is heavy. An app may have mostHeavy heavy replies at a time, because
+// each reply stays in memory until the caller has read it.
 const (
 	heavy     = 1 << 20
 	mostHeavy = 8
@@ -78,7 +78,7 @@ func OK(body any) (Reply, error) { return Reply{Status: http.StatusOK, Body: bod
 // DryRun ends the action of a call that only shows what it would do.
 const DryRun = ".dry-run"
 
-// action is what the audit log says that a call does.
+// action returns the action of the audit log for a call of the route, which ends in DryRun for a dry run.
 func (r *Route) action(query url.Values) string {
 	if query.Get("dry_run") == "true" {
 		return r.Name + DryRun

@@ -40,7 +40,7 @@ func (c *cursors) seal(list string, place any) string {
 	return base64.RawURLEncoding.EncodeToString(c.aead.Seal(nil, nil, text, []byte(list)))
 }
 
-// open reads a cursor of a list into the place.
+// open reads a cursor of a list into the place, and fails if the cursor belongs to another list.
 func (c *cursors) open(list, cursor string, place any) error {
 	data, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err == nil {

@@ -16,7 +16,8 @@ const (
 	MaxPage     = 1000
 )
 
-// Behind returns the part of an ordered list after a place. The list need not have an element at that place.
+// Behind returns the elements of an ordered list that lie behind a place. before reports whether the place lies before
+// an element.
 func Behind[T any](list []T, before func(T) bool) []T {
 	if i := slices.IndexFunc(list, before); i >= 0 {
 		return list[i:]
@@ -24,7 +25,8 @@ func Behind[T any](list []T, before func(T) bool) []T {
 	return nil
 }
 
-// PageOf returns a page. last is the place of its end; nil if nothing follows.
+// PageOf returns a page of a list. last is the place of the last item, for the cursor of the next page; nil if no page
+// follows.
 func PageOf[T any](c *Call, items []T, last any) v1.Page[T] {
 	if items == nil {
 		items = []T{}

@@ -11,7 +11,7 @@ import (
 	"drover/internal/wildcard"
 )
 
-// Number returns a whole number, 0 if it is missing.
+// Number returns the whole number of a parameter, which must be between least and most; 0 if the parameter is missing.
 func (p *Params) Number(name string, least, most int) int {
 	v := p.Text(name)
 	if v == "" {
@@ -31,7 +31,7 @@ const (
 	MostPatterns = 32
 )
 
-// Params reads the query of a call. It records the parameters that the endpoint reads, so that done can reject a
+// Params reads the query of a call. It records the parameters that the endpoint reads, so that Done can reject a
 // misspelt filter.
 type Params struct {
 	Values url.Values
@@ -63,7 +63,7 @@ func (p *Params) List(name string) []string {
 	return p.Values[name]
 }
 
-// Text returns the value of a parameter, or nothing.
+// Text returns the value of a parameter; empty if the parameter is missing.
 func (p *Params) Text(name string) string {
 	values := p.List(name)
 	if len(values) == 0 {
@@ -75,7 +75,7 @@ func (p *Params) Text(name string) string {
 	return values[0]
 }
 
-// Choice returns a value that is one of a few.
+// Choice returns the value of a parameter that must be one of the given words; empty if the parameter is missing.
 func (p *Params) Choice(name string, of ...string) string {
 	v := p.Text(name)
 	if v != "" && !slices.Contains(of, v) {
@@ -84,7 +84,7 @@ func (p *Params) Choice(name string, of ...string) string {
 	return v
 }
 
-// Flag returns a boolean, nil if it is missing.
+// Flag returns the boolean of a parameter; nil if the parameter is missing.
 func (p *Params) Flag(name string) *bool {
 	v := p.Choice(name, "true", "false")
 	if v == "" {
@@ -121,7 +121,7 @@ func (p *Params) Wait() time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// Time returns a time in RFC 3339, the zero time if it is missing.
+// Time returns the time of a parameter in RFC 3339; the zero time if the parameter is missing.
 func (p *Params) Time(name string) time.Time {
 	v := p.Text(name)
 	if v == "" {
@@ -167,7 +167,7 @@ func (p *Params) Done() error {
 	return p.Fault
 }
 
-// Selector reads an expression; the zero selector if the parameter is missing.
+// Selector returns the expression of a parameter; the zero selector if the parameter is missing.
 func (p *Params) Selector(name string) selector.Selector {
 	text := p.Text(name)
 	if !p.Values.Has(name) {

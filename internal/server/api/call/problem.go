@@ -14,7 +14,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// Busy is the problem of an app that exceeds its limits, with the time to retry in seconds.
+// Busy is the problem of an app that exceeds its limits. The app may retry after so many seconds, at least one.
 func Busy(reason string, after int) error {
 	p := Problemf(http.StatusTooManyRequests, "%s", reason)
 	p.RetryAfter = max(after, 1)
@@ -26,7 +26,7 @@ type Problem struct {
 	v1.Problem
 	// Cause is for the log; it is set if the fault is the server's.
 	Cause error
-	// Nothing tells that a pattern or an expression has found nothing.
+	// Nothing tells that a pattern or an expression of the request matches nothing.
 	Nothing bool
 	// Broad tells that a request is for more hosts than one person may change at once.
 	Broad bool
@@ -89,7 +89,7 @@ func Failure(what string, cause error) *Problem {
 	return p
 }
 
-// ProblemOf returns the problem in an error.
+// ProblemOf returns the problem in an error; an error without a problem is a fault of the server.
 func ProblemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
@@ -138,7 +138,7 @@ func write(w http.ResponseWriter, status int, contentType string, v any) {
 	_ = e.Encode(v) // the peer is gone; there is no one to report to
 }
 
-// InvalidPart makes a problem of an error of package process, which begins with a field.
+// InvalidPart makes a problem of an error of package process. The text of that error begins with the name of a field.
 func InvalidPart(before, cut string, err error) error {
 	field, detail, _ := strings.Cut(strings.TrimPrefix(err.Error(), cut), " ")
 	return Invalid(before+field, "%s", detail)
@@ -160,7 +160,7 @@ func InvalidFile(at string, err error) error {
 	return p
 }
 
-// Faulty is InvalidFile for a list that may be empty.
+// Faulty is InvalidFile for a list of faults; nil for an empty list.
 func Faulty(faults processfile.Faults) error {
 	if len(faults) == 0 {
 		return nil

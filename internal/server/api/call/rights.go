@@ -6,7 +6,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// Supported returns the operations that a caller can submit. Query is not one, because the list of processes answers
+// Supported returns the operations that a caller can submit. A query is missing, because the list of processes answers
 // it.
 func Supported() (list []string) {
 	for _, row := range process.Ops() {
@@ -25,8 +25,8 @@ func (c *Call) App() string {
 	return c.Principal.App
 }
 
-// Sight is what the caller sees of tasks and rollouts by their namespaces: an app its own, and a person also those of
-// others whose processes the person may query. seer has the rest of the answer.
+// Sight returns the filter of tasks and rollouts by app and namespace. An app sees its own tasks. A person also sees
+// the tasks of others in namespaces where the person may query processes; package operations checks the hosts (Seer).
 func (c *Call) Sight() store.Sight {
 	s := store.Sight{App: c.App()}
 	if s.App != "" && c.Principal.Proven {
@@ -37,7 +37,7 @@ func (c *Call) Sight() store.Sight {
 	return s
 }
 
-// MayRead returns the hosts of whose processes in a namespace the caller may read something.
+// MayRead returns the hosts on which the caller may query processes of a namespace. It fails if there are none.
 func MayRead(c *Call, namespace string) (access.Reach, error) {
 	query := access.OperationOf(process.Query)
 	reach := c.Principal.On(query, namespace)

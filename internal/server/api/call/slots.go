@@ -20,7 +20,7 @@ type Slots struct {
 	byApp map[string]int
 }
 
-// Enter adds one, unless the app has reached the limit.
+// Enter takes a slot of an app, unless the app has reached the limit; leave gives the slot back.
 func (s *Slots) Enter(app string, most int) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

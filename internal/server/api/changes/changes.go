@@ -25,7 +25,8 @@ import (
 	"drover/internal/wildcard"
 )
 
-// latest returns the last ones of a list, newest first, in the order of time.
+// latest returns the newest entries of a list, as many as the limit allows. The list is newest first, and the result
+// oldest first.
 func latest[T any](q *changesQuery, name string, list []T) []T {
 	if len(list) > q.limit {
 		q.incomplete(name)
@@ -35,16 +36,17 @@ func latest[T any](q *changesQuery, name string, list []T) []T {
 	return list
 }
 
-// changesQuery compares two moments.
+// changesQuery is the comparison of two moments for a caller.
 type changesQuery struct {
 	h *Handler
 	events.Reader
 	c        *call.Call
 	from, to time.Time
-	// patterns are patterns of NAMESPACE/NAME; empty matches all. agents are the chosen ones; nil means all.
+	// patterns are patterns of NAMESPACE/NAME; empty matches all. agents are the keys of the chosen hosts; nil means
+	// all hosts.
 	patterns []string
 	agents   map[string]bool
-	// rolled are the rollouts that began after from: their tasks are not listed besides.
+	// rolled are the rollouts that began after from. The list of tasks leaves out the tasks of these rollouts.
 	rolled map[string]bool
 	filter store.ObservedFilter
 	limit  int
@@ -63,7 +65,8 @@ type changeGroup struct {
 // mostGroups bounds the groups, because causes come from agents.
 const mostGroups = 1000
 
-// comparedAtOnce is how many processes one read compares, mostExamined how many other rows are read for one answer.
+// comparedAtOnce is the number of processes that one read compares. mostExamined is the largest number of other rows
+// that one answer reads.
 const (
 	comparedAtOnce = 2000
 	mostExamined   = 5000
@@ -171,7 +174,7 @@ func (q *changesQuery) compare(ctx context.Context) error {
 	}
 }
 
-// add adds a process, unless it is as before.
+// add adds a process to its group, unless its state is the same at both moments.
 func (q *changesQuery) add(r *store.RecordedState, agent store.FormerAgent, a, b past.State) {
 	key := v1.ChangeGroup{From: processes.WordOf(&a), To: processes.WordOf(&b)}
 	if key.From == key.To && (!a.Exists || !a.Known || a.Shown.Same(b.Shown)) {
@@ -224,7 +227,7 @@ func (q *changesQuery) add(r *store.RecordedState, agent store.FormerAgent, a, b
 	}
 }
 
-// urgency orders states: those that need attention come first.
+// urgency returns the place of a state in the order of groups: states that need attention come first.
 func urgency(state string) int {
 	order := []string{
 		process.StateGivenUp, process.StateFlapping, process.StateBackoff, process.StateUnhealthy,
@@ -270,7 +273,7 @@ func (q *changesQuery) incomplete(list string) {
 func (q *changesQuery) between(t time.Time) bool { return t.After(q.from) && !t.After(q.to) }
 
 // revisions lists the revisions of specs that the caller may see: the latest ones, in the order of time. The batches of
-// a rollout are one, that of the last batch.
+// a rollout are one entry, under the number of the last batch.
 func (q *changesQuery) revisions(ctx context.Context) error {
 	q.out.Revisions = []v1.NamespaceRevision{}
 	found, err := q.h.Timeline.RevisedBetween(ctx, q.from, q.to, mostExamined)
@@ -319,7 +322,7 @@ func (q *changesQuery) revisions(ctx context.Context) error {
 	return nil
 }
 
-// nowhere reports whether the caller has chosen hosts of which there is none.
+// nowhere reports whether the caller has chosen hosts and none of them exists.
 func (q *changesQuery) nowhere() bool { return q.agents != nil && len(q.agents) == 0 }
 
 // reaches reports whether a rollout has one of the chosen hosts.
@@ -382,7 +385,7 @@ func (q *changesQuery) rollouts(ctx context.Context) error {
 	return nil
 }
 
-// operations lists the tasks that the caller may see, without questions and without the batches of rollouts.
+// operations lists the tasks that the caller may see. It leaves out queries and the batches of rollouts.
 func (q *changesQuery) operations(ctx context.Context) error {
 	q.out.Operations = []v1.Task{}
 	if q.nowhere() {
@@ -474,7 +477,7 @@ func (q *changesQuery) hosts(ctx context.Context) error {
 	return nil
 }
 
-// renamed tells the new names of hosts to add.
+// renamed calls add for each host that got another name between the moments.
 func (q *changesQuery) renamed(add func(key string, at time.Time, kind, text string)) {
 	next := map[string]store.Agent{} // the later names of an agent
 	for i := range q.Names {
@@ -494,7 +497,7 @@ func (q *changesQuery) renamed(add func(key string, at time.Time, kind, text str
 	}
 }
 
-// runs tells the runs of agents to add.
+// runs calls add for each restart and each upgrade of an agent between the moments.
 func (q *changesQuery) runs(ctx context.Context, add func(key string, at time.Time, kind, text string)) error {
 	runs, err := q.h.Timeline.RunsBetween(ctx, q.from, q.to, mostExamined)
 	if err != nil {
@@ -535,7 +538,7 @@ func (q *changesQuery) runs(ctx context.Context, add func(key string, at time.Ti
 	return nil
 }
 
-// stays returns the stays that ended with a removal: of the agents that are gone, and earlier ones of the others.
+// stays returns the times of hosts in the fleet that ended with a removal, also of hosts that have joined again.
 func (q *changesQuery) stays(ctx context.Context) ([]store.Stay, error) {
 	all, err := q.h.Timeline.StaysBetween(ctx, q.from, q.to, mostExamined)
 	if err != nil {
@@ -550,7 +553,7 @@ func (q *changesQuery) stays(ctx context.Context) ([]store.Stay, error) {
 	return all, nil
 }
 
-// addChanges adds the changes of an earlier batch to a revision: equal ones are one, on more hosts.
+// addChanges adds the changes of an earlier batch to a revision. It merges equal changes and joins their hosts.
 func addChanges(to *v1.Revision, changes []v1.RevisionChange) {
 	for _, c := range changes {
 		same := func(o v1.RevisionChange) bool {

@@ -116,8 +116,7 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 	return call.Reply{Status: http.StatusOK, Body: body, Weight: weight}, nil
 }
 
-// hasCopies reports whether the selected process has copies: without them the events of one process are found by an
-// index.
+// hasCopies reports whether the selected process has copies. If it has none, an index finds its events.
 func (h *Handler) hasCopies(ctx context.Context, f store.EventFilter) (bool, error) {
 	if len(f.Namespaces) != 1 || f.Name == "" || wildcard.IsPattern(f.Namespaces[0]+f.Name) {
 		return true, nil
@@ -142,7 +141,8 @@ func eventWeight(v *v1.Event) int {
 	return n
 }
 
-// filterOf reads the parameters that select events, except their end. hosts are those that the caller chose.
+// filterOf reads the parameters that select events, except the end of the list. choice has the hosts that the caller
+// chose.
 func filterOf(p *call.Params) (f store.EventFilter, choice hosts.Choice) {
 	f = store.EventFilter{Namespaces: p.List("namespace"), Name: p.Text("name"), From: p.Time("since")}
 	kinds := process.EventKinds()

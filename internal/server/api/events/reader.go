@@ -14,8 +14,8 @@ import (
 	"drover/internal/wildcard"
 )
 
-// Reader shows a caller the events that it may see. It looks up the caller's rights once for each namespace, and
-// reads the removed agents and the earlier names of agents once, if there is a question about them.
+// Reader selects the events that a caller may see. It looks up the caller's rights once for each namespace. It reads
+// the removed agents and the earlier names of agents once, when they are needed.
 type Reader struct {
 	h      *Handler
 	Who    *access.Principal
@@ -25,10 +25,10 @@ type Reader struct {
 	Names []store.FormerName
 }
 
-// Reader returns what reads events for a caller.
+// Reader returns a reader of events for a caller.
 func (h *Handler) Reader(who *access.Principal) Reader { return Reader{h: h, Who: who} }
 
-// views returns the events that the caller may see, for it.
+// views shows the events that the caller may see, and leaves out the others.
 func (r *Reader) views(ctx context.Context, events []store.StoredEvent) (views []v1.Event, err error) {
 	for i := range events {
 		agent, err := r.AgentOf(ctx, events[i].Agent)
@@ -43,7 +43,7 @@ func (r *Reader) views(ctx context.Context, events []store.StoredEvent) (views [
 	return views, nil
 }
 
-// mostFormer is how many removed agents, and how many earlier names of agents, drover still knows.
+// mostFormer is the largest number of removed agents, and of earlier names of agents, that a reader reads.
 const mostFormer = 10_000
 
 // ReadFormer reads the removed agents and the earlier names of agents.
@@ -65,8 +65,8 @@ func (r *Reader) ReadFormer(ctx context.Context) error {
 	return nil
 }
 
-// AgentOf returns an agent. Removed is zero if the agent is still there. An agent that nobody knows any more is zero: a
-// caller needs the rights to all hosts.
+// AgentOf returns an agent, which may have been removed. Removed is zero for a present agent. The result is zero for an
+// agent without a record, so that only a caller with rights to all hosts sees its events.
 func (r *Reader) AgentOf(ctx context.Context, key string) (store.FormerAgent, error) {
 	if _, joined := r.h.Directory.ByKey(key); !joined {
 		if err := r.ReadFormer(ctx); err != nil {
@@ -76,7 +76,7 @@ func (r *Reader) AgentOf(ctx context.Context, key string) (store.FormerAgent, er
 	return r.Ever(key), nil
 }
 
-// Ever is AgentOf after ReadFormer.
+// Ever returns the same as AgentOf. Call it after ReadFormer.
 func (r *Reader) Ever(key string) store.FormerAgent {
 	if a, joined := r.h.Directory.ByKey(key); joined {
 		return store.FormerAgent{Agent: a}
@@ -84,8 +84,8 @@ func (r *Reader) Ever(key string) store.FormerAgent {
 	return r.Former[key]
 }
 
-// ChosenEver returns what hosts.Handler.Chosen returns, the removed agents that a choice matches, and the agents that
-// it matches by an earlier name.
+// ChosenEver returns the keys of the agents that a choice matches now, as hosts.Handler.KeysOf. It adds removed agents,
+// and agents that the choice matches by an earlier name.
 func (r *Reader) ChosenEver(ctx context.Context, s hosts.Choice) ([]string, error) {
 	keys := r.h.hosts.KeysOf(s)
 	if keys == nil {
@@ -110,8 +110,8 @@ func (r *Reader) ChosenEver(ctx context.Context, s hosts.Choice) ([]string, erro
 	return keys, nil
 }
 
-// Within returns the namespaces of which the caller may see something, so that the store does not even read hidden
-// rows. It is nil if the filter names exactly one namespace.
+// Within returns the patterns of namespaces in which the caller may query processes, so that the store does not read
+// other rows. It is nil if the filter names exactly one namespace.
 func (r *Reader) Within(named ...string) []string {
 	if len(named) == 1 && named[0] != "" && !wildcard.IsPattern(named[0]) {
 		return nil
@@ -119,7 +119,8 @@ func (r *Reader) Within(named ...string) []string {
 	return r.Who.Namespaces(access.OperationOf(process.Query))
 }
 
-// eventsWithin is Within for events, because some events are about a host and have no namespace.
+// eventsWithin returns the same as Within for events. If the caller may read hosts, it adds the empty namespace of
+// events about hosts.
 func (r *Reader) eventsWithin(named []string) []string {
 	patterns := r.Within(named...)
 	if patterns != nil && !r.Who.OnHosts(access.ReadAgents).Nowhere() {

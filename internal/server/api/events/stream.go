@@ -16,20 +16,20 @@ import (
 	"drover/internal/server/store"
 )
 
-// streamLife is how long a stream lasts; then its reader reconnects and is authenticated again.
+// streamLife is how long a stream lasts. Then the reader reconnects, and the server authenticates the reader again.
 const streamLife = 15 * time.Minute
 
 // streamWrite is how long a reader may take to receive one write.
 const streamWrite = 30 * time.Second
 
-// streamBatch is how many events are read, and held in memory, at once.
+// streamBatch is how many events a stream reads and keeps in memory at once.
 const streamBatch = 100
 
 // streamPause is the minimum time between two reads of new events, so that a burst of events needs few reads.
 const streamPause = 50 * time.Millisecond
 
-// Stream sends events as they arrive, as server-sent events. It ends when the caller hangs up, after streamLife,
-// or when the server stops. A reader that reconnects with the id of the last event that it has read misses nothing.
+// Stream sends events as they arrive, as server-sent events. It ends when the caller hangs up, after streamLife, or
+// when the server stops. A reader that reconnects with the id of its last event misses nothing.
 func (h *Handler) Stream(ctx context.Context, c *call.Call) (call.Reply, error) {
 	p := &c.Params
 	f, hosts := filterOf(p)
@@ -91,7 +91,7 @@ type stream struct {
 	c      *call.Call
 	filter store.EventFilter
 	reader Reader
-	// at is the cursor up to which the stream has read, and looked the time of that read.
+	// at is the cursor up to which the stream has read events, and looked the time of that read.
 	at     int64
 	looked time.Time
 	// checked is the time at which the reader's rights were read.

@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// mostCompared is how many processes on hosts a call compares with their files.
+	// mostCompared is the largest number of processes on hosts that one call compares with their files.
 	mostCompared = 20_000
-	// hostsPerRead is how many hosts one read of the database is about.
+	// hostsPerRead is the number of hosts for which one read of the database returns rows.
 	hostsPerRead = 500
 	// liveAbreast is how many hosts are asked at the same time, and liveTime how long all of them may take.
 	liveAbreast = 64
@@ -90,7 +90,7 @@ func (h *Handler) ListDrift(ctx context.Context, c *call.Call) (call.Reply, erro
 	return call.OK(answer)
 }
 
-// at returns the case of a process on a host; nil if the caller does not ask for it or may not query it.
+// at returns the case of a process on a host; nil if the caller does not ask for the process or may not query it.
 func (q *driftQuery) at(key store.ObservedKey) *drift.Case {
 	if found := q.cases[key]; found != nil {
 		return found
@@ -105,13 +105,13 @@ func (q *driftQuery) at(key store.ObservedKey) *drift.Case {
 	return q.cases[key]
 }
 
-// names reports whether the caller asks for a process.
+// names reports whether the filter of the caller has a process.
 func (q *driftQuery) names(id process.ID) bool {
 	return (q.namespace == "" || wildcard.Match(q.namespace, id.Namespace)) &&
 		(q.name == "" || wildcard.Match(q.name, id.Name) || wildcard.Match(q.name, processes.BaseOf(id.Name)))
 }
 
-// read collects what the database has.
+// read reads from the database what is compared: specs, files, placements and selections.
 func (q *driftQuery) read(ctx context.Context) error {
 	f := store.ObservedFilter{
 		Namespace: q.namespace, Name: q.name, Copies: true, Agents: q.agents, Within: q.Within(q.namespace), Spec: true,
@@ -164,7 +164,7 @@ func (q *driftQuery) read(ctx context.Context) error {
 	return q.readUnhosted(ctx)
 }
 
-// readUnhosted reads who has unhosted processes. For lack of time it leaves the others without that.
+// readUnhosted reads who has unhosted processes. When SearchTime is over, the remaining cases stay without that event.
 func (q *driftQuery) readUnhosted(ctx context.Context) error {
 	begun := time.Now()
 	for key, found := range q.cases {
@@ -289,8 +289,8 @@ func (q *driftQuery) readFiled(ctx context.Context) error {
 	return nil
 }
 
-// readStarted reads with which spec a process was started, if it has got another one since. A database that was
-// restored from a copy may know nothing of that spec, which may have the higher number.
+// readStarted reads the spec that a running process was started with, if the process has got another spec since. A
+// database that was restored from a backup may not know the former spec, whose revision may even be higher.
 func (q *driftQuery) readStarted(ctx context.Context, key store.ObservedKey, found *drift.Case) error {
 	if found.Filed == nil && found.Selected == nil || found.Have == nil || found.Have.Spec == nil {
 		return nil

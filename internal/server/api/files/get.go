@@ -88,8 +88,8 @@ func (h *Handler) shownFile(
 	return call.Reply{Status: http.StatusOK, Body: file, Weight: len(text)}, nil
 }
 
-// covered reports whether one reach covers a host that an expression matches, and another one all of them. If no host
-// matches, both must cover every host.
+// covered reports whether the reach one covers at least one host that an expression matches, and whether the reach all
+// covers every such host. If no host matches, both must cover every host.
 func (h *Handler) covered(text string, one, all access.Reach) (sees, sets bool, err error) {
 	matching, err := h.operations.Matching(text)
 	if err != nil {
@@ -104,8 +104,8 @@ func (h *Handler) covered(text string, one, all access.Reach) (sees, sets bool, 
 	return sees, sets && (!none || all.Everywhere()), nil
 }
 
-// latestSpecs returns the latest revision of a namespace, and the processes of which hosts have reported the spec. A
-// revision that comes meanwhile is not the one that it returns.
+// latestSpecs returns the latest revision of a namespace, and the processes of which hosts have reported the spec. It
+// reads the revision first: a revision that is stored meanwhile is later than the returned one.
 func (h *Handler) latestSpecs(ctx context.Context, c *call.Call, namespace string) (int64, []plan.Known, error) {
 	latest, err := h.Revisions.LatestRevision(ctx, namespace)
 	if err != nil {

@@ -49,8 +49,8 @@ func (h *Handler) placedAt(ctx context.Context, c *call.Call, namespace string, 
 	return all, nil
 }
 
-// orderFaults checks after of the processes of a file against those that hosts have and the peers that the caller
-// brings: each name is a process, and none waits for itself over others, also over those of other namespaces.
+// orderFaults checks the field after of the processes of a file. Each name must be a process of the file, of a host or
+// of the caller's peers. No process may wait for itself through others, in any namespace.
 func (h *Handler) orderFaults(ctx context.Context, c *call.Call, f *applyRequest) (processfile.Faults, error) {
 	o := ordering{
 		h: h, c: c, specs: map[process.ID]*process.Spec{}, copies: map[process.ID][]process.ID{},
@@ -99,8 +99,8 @@ func (h *Handler) orderFaults(ctx context.Context, c *call.Call, f *applyRequest
 	return append(faults, unknown...), nil
 }
 
-// ordering has the specs that decide the order of processes. copies has the copies of those that have some, seen what
-// was read of other namespaces.
+// ordering has the specs that decide the order of processes. copies has the copies of each process, and seen the
+// processes of other namespaces that were read.
 type ordering struct {
 	h      *Handler
 	c      *call.Call
@@ -111,7 +111,7 @@ type ordering struct {
 	peers map[process.ID]bool
 }
 
-// unknown finds the names in after that are no process, neither of the documents of a namespace.
+// unknown returns a fault for each name in after that is not a process.
 func (o *ordering) unknown(ctx context.Context, docs []processfile.Document) (faults processfile.Faults, err error) {
 	told := map[string]bool{}
 	for _, d := range docs {
@@ -143,7 +143,7 @@ func (o *ordering) unknown(ctx context.Context, docs []processfile.Document) (fa
 	return faults, nil
 }
 
-// known reports whether there is a process or its copies. The processes of the namespace home were read.
+// known reports whether a process or copies of it exist. The processes of the namespace home were read before.
 func (o *ordering) known(ctx context.Context, id process.ID, home string) (bool, error) {
 	if err := o.read(ctx, id, home); err != nil {
 		return false, err
@@ -151,7 +151,7 @@ func (o *ordering) known(ctx context.Context, id process.ID, home string) (bool,
 	return o.specs[id] != nil || len(o.copies[id]) > 0 || o.peers[id], nil
 }
 
-// near returns the names that a name in after of a process may mean, as far as the caller may query them.
+// near returns similar names of processes that the caller may query, for a fault about a wrong name in after.
 func (o *ordering) near(ctx context.Context, id, of process.ID, whole bool) ([]string, error) {
 	names := map[string]bool{}
 	add := func(p process.ID) {

@@ -42,7 +42,7 @@ func hideChanges(changes []v1.Change) {
 	}
 }
 
-// applyRequest is what a call of putNamespace asks for, and what there is.
+// applyRequest is the request of a Put, and the present state that the server compares with it.
 type applyRequest struct {
 	dry        bool
 	tag        string
@@ -53,13 +53,13 @@ type applyRequest struct {
 	reported   []plan.Known
 	resolved   []plan.Wanted
 	selections []store.Selection
-	// unfiled are the processes that have the spec of the file, and no file has brought it. gone are those that
-	// somebody has removed, and that a file with prune does not have any more.
+	// unfiled are the processes that already have the spec of the file although no file brought that spec. removed are
+	// the processes that somebody has removed already, and that a file with prune no longer has.
 	unfiled []store.Placement
 	removed []plan.Known
 }
 
-// readApply reads the call, and what its namespace has. It sets the revision that the task depends on.
+// readApply reads the call and the present state of its namespace. It sets the revision that the task depends on.
 func (h *Handler) readApply(ctx context.Context, c *call.Call, t *store.Task, namespace string) (f applyRequest, err error) {
 	dry := c.Params.Flag("dry_run")
 	f.dry = dry != nil && *dry
@@ -104,7 +104,7 @@ func (h *Handler) readApply(ctx context.Context, c *call.Call, t *store.Task, na
 	return f, h.readGone(ctx, c, namespace, &f)
 }
 
-// readUnfiled marks the processes whose spec no file has.
+// readUnfiled finds the processes that have the spec of the file although no file brought that spec.
 func (h *Handler) readUnfiled(ctx context.Context, namespace string, f *applyRequest) error {
 	unfiled, err := h.Upkeep.Unfiled(ctx, namespace)
 	if err != nil {
@@ -131,7 +131,7 @@ func (h *Handler) readUnfiled(ctx context.Context, namespace string, f *applyReq
 	return nil
 }
 
-// readGone finds what the file removes, and somebody has removed already.
+// readGone finds the processes that the file removes and somebody has removed already.
 func (h *Handler) readGone(ctx context.Context, c *call.Call, namespace string, f *applyRequest) error {
 	if f.options.Prune == plan.PruneNone {
 		return nil
@@ -162,7 +162,7 @@ func (h *Handler) readGone(ctx context.Context, c *call.Call, namespace string, 
 	return nil
 }
 
-// file records that a file has what hosts have already, and has no more what they have no more.
+// file stores that the unfiled processes belong to the file from now on, and that the removed processes do not.
 func (h *Handler) file(ctx context.Context, c *call.Call, namespace string, f *applyRequest) error {
 	if len(f.unfiled)+len(f.removed) == 0 {
 		return nil
@@ -230,7 +230,8 @@ func (h *Handler) Put(ctx context.Context, c *call.Call) (call.Reply, error) {
 	return h.apply(ctx, c, t, answer, steps)
 }
 
-// inOrder returns the processes of a file, on each host, and what is wrong with their hosts and what they wait for.
+// inOrder returns the processes of a file on each host, and the faults of their hosts and of the processes that they
+// wait for.
 func (h *Handler) inOrder(ctx context.Context, c *call.Call, namespace string, f *applyRequest) (
 	[]plan.Wanted, processfile.Faults, error,
 ) {
@@ -300,7 +301,7 @@ func changedMeanwhile(namespace string) error {
 		"somebody else has changed namespace %q since the plan was made: look at the plan again", namespace)
 }
 
-// checkNoOpenOperation checks that no operation is under way after which hosts have other specs than they report now.
+// checkNoOpenOperation fails if an operation is under way that changes the specs that hosts report now.
 func (h *Handler) checkNoOpenOperation(ctx context.Context, namespace string) error {
 	task, err := h.Revisions.OpenRevision(ctx, namespace)
 	switch {
@@ -313,7 +314,7 @@ func (h *Handler) checkNoOpenOperation(ctx context.Context, namespace string) er
 	return nil
 }
 
-// resolveFile returns the processes of a file, on each host, and what is wrong with them.
+// resolveFile returns the processes of a file on each host, and their faults.
 func (h *Handler) resolveFile(c *call.Call, namespace string, docs []processfile.Document,
 	known []plan.Known,
 ) ([]plan.Wanted, processfile.Faults, error) {

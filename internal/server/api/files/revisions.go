@@ -17,7 +17,7 @@ import (
 // maxMessage is the longest message of a revision, in bytes.
 const maxMessage = 500
 
-// MessageOf returns the text of the caller about a change.
+// MessageOf returns the parameter message: the text of the caller for the list of revisions.
 func MessageOf(p *call.Params) string {
 	text := p.Text("message")
 	switch {

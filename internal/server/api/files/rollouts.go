@@ -17,8 +17,9 @@ import (
 	"drover/internal/server/store"
 )
 
-// foresee completes the plan of an apply with the hosts that are away, and with what the server would say to the apply.
-// refusal is what it would say first; nil if the rights to the steps and the rollouts decide.
+// foresee completes the plan of an apply with the hosts that are away, and with the reason for which the server would
+// refuse the apply or hold its rollouts. A refusal that is not nil is that reason. Otherwise the rights to the steps
+// and the rollouts decide.
 func (h *Handler) foresee(ctx context.Context, c *call.Call, p *v1.Plan, steps []plan.Step, rollouts []*store.Rollout,
 	refusal error,
 ) (err error) {
@@ -63,8 +64,8 @@ func (h *Handler) rollouts(
 	return list, nil
 }
 
-// share limits the rollouts of one call together: without an approval, all of them reach no more hosts than one rollout
-// may.
+// share divides the limit of hosts without an approval among the rollouts of one call: together they reach no more
+// hosts than one rollout may.
 func (h *Handler) share(list []*store.Rollout) {
 	hosts := map[string]bool{}
 	for _, r := range list {
@@ -103,8 +104,8 @@ func (h *Handler) rollOut(
 	}, nil
 }
 
-// selectionsByRollout gives each rollout what it changes in the selections in force once it is done, and what brings
-// them back. Entries without a step belong to the first rollout.
+// selectionsByRollout gives each rollout the change of the selections in force that it makes when it is done, and the
+// change that undoes it. Entries without a step belong to the first rollout.
 func selectionsByRollout(list []*store.Rollout, change *store.SelectionChange, standing []store.Selection,
 	known []plan.Known,
 ) {

@@ -24,7 +24,7 @@ func canonical(text string) string {
 	return s.String()
 }
 
-// selectionsOf returns what the processes of a file change in the selections in force; nil if that is nothing.
+// selectionsOf returns the change that a file makes to the selections in force; nil if it changes none.
 func (h *Handler) selectionsOf(t *store.Task, docs []processfile.Document, wanted []plan.Wanted,
 	standing []store.Selection, all bool,
 ) *store.SelectionChange {

@@ -32,7 +32,7 @@ func (s *Choice) String() string {
 	return strings.TrimSpace(strings.Join(s.Names, " ") + " " + s.Selector.String())
 }
 
-// any reports whether the choice is every host.
+// any reports whether the choice has neither names nor a selector, and so is every host.
 func (s *Choice) any() bool { return len(s.Names) == 0 && s.Selector.IsZero() }
 
 // Matches reports whether the choice has the agent.
@@ -125,7 +125,7 @@ func ChoiceOf(p *call.Params) Choice {
 	return Choice{Names: p.List("host"), Selector: p.Selector("selector")}
 }
 
-// ParseChoice returns the hosts that a body chooses by names or by an expression, and tells each fault to fail.
+// ParseChoice returns the choice of a body that has names, an expression or both. It calls fail with each fault.
 func ParseChoice(names []string, expression *string, fail func(path string, err error)) (choice Choice) {
 	if len(names) == 0 && expression == nil {
 		fail("hosts", errors.New("is missing: expected hosts, or select"))

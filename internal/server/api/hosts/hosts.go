@@ -42,7 +42,8 @@ type Directory interface {
 	Presence(key string, now time.Time) fleet.Presence
 	// UnsyncedAgents returns the agents that have not told the database all that they have.
 	UnsyncedAgents() []string
-	// Remarked returns the problem that makes an agent unusable. Rival reports whether a second host uses its key.
+	// Remarked returns the problem that makes an agent unusable; empty if there is none. Rival reports whether a second
+	// host uses the key of the agent.
 	Remarked(key string) string
 	Rival(key string, now time.Time) (fleet.Rival, bool)
 }
@@ -70,7 +71,7 @@ func (h *Handler) HostOfResult(v store.ItemView) access.Host {
 	return access.Host{Area: v.Cloud, IP: v.IP, ID: v.Spelling}
 }
 
-// AgentFacts is what the causes of problems depend on, of an agent and its link.
+// AgentFacts returns what package why needs to know of an agent and its link.
 func AgentFacts(joined bool, p fleet.Presence) why.Agent {
 	return why.Agent{Joined: joined, Away: p.Away, Since: p.Since, Seen: p.LastSeen}
 }

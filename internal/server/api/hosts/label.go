@@ -87,7 +87,7 @@ func (h *Handler) Label(ctx context.Context, c *call.Call) (call.Reply, error) {
 	return call.OK(done)
 }
 
-// labelRequest is v1.LabelRequest with lists that stop decoding at their limits.
+// labelRequest is v1.LabelRequest with lists whose decoding stops at their limits.
 type labelRequest struct {
 	Hosts  call.List[string] `json:"hosts,omitempty"`
 	Select *string           `json:"select,omitempty"`
@@ -123,8 +123,8 @@ func (r *labelRequest) check() (choice Choice, faults processfile.Faults) {
 }
 
 // HostsForOperation returns the chosen hosts for an operation on hosts: those of the names, and those within reach that
-// match a pattern or the selector. It adds a fault for each name without a host, and notes the missing right to a named
-// host, or to as many hosts.
+// match a pattern or the selector. It adds a fault for each name without a host. It sets missing if the caller lacks
+// the right to a named host, or to so many hosts.
 func (h *Handler) HostsForOperation(choice Choice, who *access.Principal, op access.Operation, missing *access.Missing,
 	faults *processfile.Faults,
 ) (agents []store.Agent) {
@@ -176,9 +176,9 @@ func (h *Handler) HostsForOperation(choice Choice, who *access.Principal, op acc
 	return agents
 }
 
-// reselected returns how labels change the hosts of the selections in force, without the names of those whose processes
-// the caller may not query. It rejects labels by which more hosts come to match or cease to match than one person may
-// change at once.
+// reselected returns how a change of labels changes the hosts of the selections in force. It leaves out the names of
+// processes that the caller may not query. It rejects labels by which more hosts come to match or cease to match than
+// one person may change at once.
 func (h *Handler) reselected(ctx context.Context, c *call.Call, agents []store.Agent, r *labelRequest) (
 	list []v1.Reselected, err error,
 ) {
@@ -224,7 +224,7 @@ func (h *Handler) reselected(ctx context.Context, c *call.Call, agents []store.A
 }
 
 // reselect counts the hosts that come to match or cease to match each expression, and returns the number of hosts that
-// do so with any.
+// do so for at least one expression.
 func (r *labelRequest) reselect(agents []store.Agent, changes map[string]*v1.Reselected) (changed int) {
 	parsed := map[string]selector.Selector{}
 	for text := range changes {

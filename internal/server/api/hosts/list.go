@@ -30,7 +30,7 @@ type agentFilter struct {
 	search string // in lower case
 	build  string
 	policy string
-	// behind are the areas of a proxy; nil means all.
+	// behind are the areas of the proxies that the caller named; nil means all areas.
 	behind map[int]bool
 }
 
@@ -93,7 +93,7 @@ func (f *agentFilter) matches(a *store.Agent) bool {
 	return f.behind == nil || f.behind[a.Cloud]
 }
 
-// allows reports whether a filter selects an agent by its presence and by what it has told of itself.
+// allows reports whether an agent passes the parts of a filter about its presence and its policy.
 func (h *Handler) allows(f *agentFilter, key string) bool {
 	if f.policy == "" && f.state == "" {
 		return true

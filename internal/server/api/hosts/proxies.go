@@ -18,7 +18,7 @@ type Proxy struct {
 	Online bool
 	// LastSeen is zero for a proxy from which this server has received nothing since its start.
 	LastSeen time.Time
-	// Agents is how many are connected to it.
+	// Agents is the number of agents that are connected to the proxy.
 	Agents int
 }
 

@@ -53,7 +53,7 @@ func (h *Handler) ListTargets(_ context.Context, c *call.Call) (call.Reply, erro
 	return call.Reply{Status: http.StatusOK, Body: list, Weight: weight}, nil
 }
 
-// metaPrefix is the prefix of labels that Prometheus knows while it relabels a target.
+// metaPrefix is the prefix of labels that Prometheus drops after it has relabelled a target.
 const metaPrefix = "__meta_drover_"
 
 // metaLabels returns the names, labels and facts of a host as labels of a target.

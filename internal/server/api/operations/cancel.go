@@ -37,7 +37,8 @@ func (h *Handler) Cancel(ctx context.Context, c *call.Call) (call.Reply, error) 
 	})
 }
 
-// onlyOwnTask words the error of a change of a task that the caller sees, but that another app began.
+// onlyOwnTask turns an error of Cancel into a problem. If another app began the task and the caller may see the task,
+// the problem says who may cancel it.
 func (h *Handler) onlyOwnTask(ctx context.Context, c *call.Call, id string, err error) error {
 	if errors.Is(err, store.ErrNotFound) && c.Principal.Proven {
 		if app, failed := h.taskApp(ctx, c, id); failed == nil {

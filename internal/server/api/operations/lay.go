@@ -24,7 +24,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// PlanRollout answers a plan with its rollout.
+// PlanRollout returns the reply to a dry run: the plan with its rollout, and the reason for which the server would
+// refuse or hold the rollout.
 func (h *Handler) PlanRollout(
 	ctx context.Context, p v1.OperationPlan, r *store.Rollout,
 ) (answer call.Reply, err error) {
@@ -133,7 +134,7 @@ func (h *Handler) LayRollout(r *store.Rollout, p *v1.RolloutPlan, at time.Time, 
 	r.Rollout, r.Total = rollout.New(made, at, hosts), len(hosts)
 }
 
-// textOf is the same text for specs that say the same.
+// textOf returns a text that is equal for equal specs, for comparisons.
 func textOf(s *process.Spec) string {
 	if s == nil {
 		return ""
@@ -142,7 +143,7 @@ func textOf(s *process.Spec) string {
 	return string(text)
 }
 
-// arrange puts hosts in the order of a plan, its canaries first, and returns the number of its canaries.
+// arrange sorts hosts in place as a plan says, canaries first, and returns the number of canaries.
 func (h *Handler) arrange(hosts []rollout.Host, p *v1.RolloutPlan) (canaries int) {
 	h.sortHosts(hosts, p.Order)
 	matching, _ := selector.Parse(p.CanarySelect) // the plan is checked; without a selector all match
@@ -165,7 +166,7 @@ func (h *Handler) arrange(hosts []rollout.Host, p *v1.RolloutPlan) (canaries int
 	return canaries
 }
 
-// spread returns hosts such that those with different values of a label or fact take turns, and those with one value
+// spread returns the hosts in an order in which the values of a label or fact take turns. Hosts with the same value
 // keep their order.
 func (h *Handler) spread(hosts []rollout.Host, over string) []rollout.Host {
 	if over == "" {
@@ -185,8 +186,8 @@ func (h *Handler) spread(hosts []rollout.Host, over string) []rollout.Host {
 	return spread
 }
 
-// common adds what the hosts of each failure have in common, and no host on which the rollout has succeeded. Without
-// such a host, everything that the hosts share would look like a cause.
+// common adds to each failure the labels and facts that all of its hosts have and no host has on which the rollout has
+// succeeded. Without such a host, everything that the hosts share would look like a cause.
 func (h *Handler) common(v *v1.Rollout, r *store.Rollout) {
 	traits := map[string][]string{}
 	good, some := map[string]bool{}, false
@@ -221,7 +222,7 @@ func (h *Handler) common(v *v1.Rollout, r *store.Rollout) {
 	}
 }
 
-// traitsOf are the labels and facts of a host, each as a selector of it, sorted.
+// traitsOf returns the labels and facts of a host, each as a selector that matches the host, sorted.
 func traitsOf(a *store.Agent) (traits []string) {
 	keys := []string{selector.OSVersion, selector.Kernel, selector.Arch, selector.AgentVersion}
 	for name := range a.Host.Facts {
@@ -258,7 +259,7 @@ func (h *Handler) sortHosts(hosts []rollout.Host, by string) {
 	})
 }
 
-// ViewPlanned returns rollouts that are only planned.
+// ViewPlanned shows rollouts that are planned and not stored: without an id.
 func ViewPlanned(list []*store.Rollout) (views []v1.Rollout) {
 	for _, r := range list {
 		v := ViewRollout(r)
@@ -269,7 +270,7 @@ func ViewPlanned(list []*store.Rollout) (views []v1.Rollout) {
 }
 
 // Hindrance says why the server would refuse a plan without its dry run, with the status of that answer, or hold its
-// rollouts, with the status 0. The reason is empty if it would do neither.
+// rollouts, with the status 0. The reason is empty if the server would do neither.
 func (h *Handler) Hindrance(ctx context.Context, steps []plan.Step, rollouts []*store.Rollout) (
 	reason string, status int, err error,
 ) {
@@ -304,7 +305,8 @@ func (h *Handler) Hindrance(ctx context.Context, steps []plan.Step, rollouts []*
 	return fmt.Sprintf("a rollout of more than %d hosts waits for the approval of a second person", h.Breadth), 0, nil
 }
 
-// upgrading returns the refusal of planned upgrades beside an active one of the same hosts; nil if there is none.
+// upgrading returns the refusal of an upgrade if an active rollout upgrades one of the same hosts; nil if there is no
+// such rollout.
 func (h *Handler) upgrading(ctx context.Context, planned []*store.Rollout) (*store.RolloutBusyError, error) {
 	for _, r := range planned {
 		if !slices.Contains(r.Processes(), process.AgentID()) {
@@ -356,8 +358,9 @@ func (h *Handler) rolloutOf(c *call.Call, req *Request, requests []store.Request
 	return r, nil
 }
 
-// layOne sets the steps and the hosts of a rollout that carries out an operation on one of them: the connected hosts
-// come first, each in the order of the names. It takes the first mostCandidates only, because each run stores them.
+// layOne sets the steps and the hosts of a rollout that carries out an operation on one host. Connected hosts come
+// first; within each group the names decide. layOne uses only the first mostCandidates hosts, because each run stores
+// its hosts.
 func (h *Handler) layOne(r *store.Rollout, req *Request, steps []plan.Step) {
 	h.LayRollout(r, &v1.RolloutPlan{Batch: v1.HostCount{Number: 1}, SkipAway: true}, time.Time{}, steps)
 	away := func(x *rollout.Host) int {

@@ -16,7 +16,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// ViewTask shows an operation without its results.
+// ViewTask shows a task without its results.
 func ViewTask(t store.TaskSummary) v1.Task {
 	v := v1.Task{
 		ID: t.ID, Op: string(t.Op), Subject: t.Process.String(), Requests: t.Requests, App: t.App, User: t.User,
@@ -30,7 +30,7 @@ func ViewTask(t store.TaskSummary) v1.Task {
 	return v
 }
 
-// came counts the processes that match the filter of a selection now and did not before.
+// came counts the processes that match the filter of a selection now and are not in the selection.
 func (h *Handler) came(ctx context.Context, who *access.Principal, s *processes.Selected) (n int, err error) {
 	if s.Filter.Named {
 		return 0, nil
@@ -102,8 +102,9 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 	return seenPage(c, tasks, next, ViewTask)
 }
 
-// taskApp returns the app of the tasks that the caller may see, for a task. A person sees the batches of a rollout that
-// the person sees, and tasks of others whose processes the person may query. Empty is any app.
+// taskApp returns the app to filter by when the caller reads this task; empty means any app. It is the app of the
+// rollout for a batch of a rollout that a person sees. It is empty for an administrator, and for a person who may query
+// every process of the task.
 func (h *Handler) taskApp(ctx context.Context, c *call.Call, id string) (string, error) {
 	if c.Principal.Admin || !c.Principal.Proven {
 		return c.App(), nil
@@ -122,7 +123,7 @@ func (h *Handler) taskApp(ctx context.Context, c *call.Call, id string) (string,
 	return c.App(), nil
 }
 
-// Get returns a task. With ?wait= it returns when the task is done or that time has passed.
+// Get returns a task. With the parameter wait it blocks until the task is done or that time has passed.
 func (h *Handler) Get(ctx context.Context, c *call.Call) (call.Reply, error) {
 	id := c.Subject("id")
 	wait := c.Params.Wait()

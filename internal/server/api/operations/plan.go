@@ -10,7 +10,8 @@ import (
 	"drover/internal/server/api/call"
 )
 
-// CheckPlan reports the faults of the values of a plan that were read. Beside other faults nothing else checks them.
+// CheckPlan notes the faults of the values of a rollout plan that were read, so that a caller with other faults learns
+// of them, too.
 func CheckPlan(p *call.Params, o *PlanOptions) {
 	var given v1.RolloutPlan
 	for _, change := range o.changes {
@@ -30,7 +31,7 @@ type PlanOptions struct {
 	At      time.Time
 }
 
-// PlanOptionsOf reads the parameters.
+// PlanOptionsOf reads the parameters of an apply that override the rollouts of the file.
 func (h *Handler) PlanOptionsOf(p *call.Params) (o PlanOptions, err error) {
 	read := func(name string, set func(text string) (func(*v1.RolloutPlan), error)) {
 		text := p.Text(name)
@@ -98,7 +99,8 @@ func (h *Handler) PlanOptionsOf(p *call.Params) (o PlanOptions, err error) {
 	return o, err
 }
 
-// Plan returns the plan of a process whose file has a plan or none; nil if it has none after all.
+// Plan returns the rollout plan of a process: the plan of the file, which may be nil, with the parameters on top; nil
+// if neither asks for a rollout.
 func (o *PlanOptions) Plan(file *v1.RolloutPlan) (*v1.RolloutPlan, error) {
 	switch {
 	case len(o.changes) == 0 && (file != nil || o.At.IsZero()):

@@ -20,11 +20,11 @@ import (
 	"drover/internal/server/task"
 )
 
-// Request is v1.Request with lists that stop decoding at their limits.
+// Request is v1.Request with lists whose decoding stops at their limits.
 type Request struct {
 	Op      process.Op                         `json:"op"`
 	Targets call.List[processes.TargetRequest] `json:"targets"`
-	// Processes are patterns, which expand turns into targets. hosts and labels narrow them.
+	// Processes are patterns, which expand turns into targets. Hosts and Labels narrow them.
 	Processes call.List[string] `json:"processes"`
 	Hosts     call.List[string] `json:"hosts"`
 	Labels    *string           `json:"labels"`
@@ -32,11 +32,11 @@ type Request struct {
 	Select *string `json:"select"`
 	choice hosts.Choice
 	labels selector.Selector
-	// Selection is the id of a held selection, which takeSelection turns into targets.
+	// Selection is the id of a selection of the caller, which takeSelection turns into targets.
 	Selection string `json:"selection"`
 	Signal    string `json:"signal"`
 	Scope     string `json:"scope"`
-	// TakeOver and Beside are what a start does beside copies; at most one of them is set.
+	// TakeOver and Beside say what a start does beside unwatched copies; at most one of them is set.
 	TakeOver bool `json:"take_over"`
 	Beside   bool `json:"beside"`
 	// Force is for a restart or a reload that goes past the preflight.
@@ -52,7 +52,7 @@ type Request struct {
 	AgainWhenLost bool            `json:"again_when_lost"`
 	// At is when the rollout begins; empty means at once.
 	At string `json:"at"`
-	// dry answers what the request would do, and stores nothing.
+	// dry tells that the server answers what the request would do, and stores nothing.
 	dry bool
 }
 
@@ -68,7 +68,7 @@ func (r *Request) readForce() error {
 	return nil
 }
 
-// readBeside completes a start with its wish about copies.
+// readBeside completes a start with what it does beside unwatched copies.
 func (r *Request) readBeside() error {
 	switch {
 	case r.TakeOver && r.Op != process.Start:
@@ -85,8 +85,8 @@ func (r *Request) readBeside() error {
 	return nil
 }
 
-// checkHidden rejects a spec with hidden values. A caller who may not see the values has them from an answer: check its
-// rights first.
+// checkHidden rejects a spec with hidden values: the caller has copied it from an answer that hides values. Call
+// checkHidden after the check of rights.
 func (r *Request) checkHidden() error {
 	if r.Spec == nil {
 		return nil
@@ -143,7 +143,8 @@ func (r *Request) readOneOf() error {
 	return call.Together(faults...)
 }
 
-// oneProcess checks that an operation on one host is about one process: of several, each could begin on another host.
+// oneProcess checks that an operation on one host is about one process. Several processes could begin on different
+// hosts.
 func (r *Request) oneProcess() error {
 	first := r.Targets[0].ID()
 	for i := range r.Targets {
@@ -165,7 +166,7 @@ func (r *Request) hostTimeout() time.Duration {
 	return time.Duration(*r.HostTimeout) * time.Second
 }
 
-// Accepting turns the error of a rejected operation into a problem.
+// Accepting turns an error of the engine that rejects an operation into a problem.
 func Accepting(err error) error {
 	if busy, ok := errors.AsType[*task.BusyError](err); ok {
 		p := call.Problemf(http.StatusTooManyRequests, "%v", busy)
@@ -197,7 +198,7 @@ func (r *Request) validate(now time.Time) error {
 	return call.Together(faults...)
 }
 
-// known reports whether the operation is one of this API. Of another one nobody knows what belongs to it.
+// known reports whether this API offers the operation. The fields of another operation are not checked.
 func (r *Request) known() bool { return r.Op.Info().OwnAPI }
 
 // readTargets checks the names of processes and hosts.

@@ -30,7 +30,7 @@ func (h *Handler) takeSelection(ctx context.Context, c *call.Call, req *Request)
 	return s, nil
 }
 
-// leavingOut is the answer to a request whose selection leaves out n processes.
+// leavingOut returns the answer with LeftOut set to n, the number of processes that the selection leaves out.
 func leavingOut(answer any, n int) any {
 	switch body := answer.(type) {
 	case v1.Task:
@@ -43,8 +43,8 @@ func leavingOut(answer any, n int) any {
 	return answer
 }
 
-// reached finds the agents of a target. hidden describes, for a rejection, the hosts outside the caller's reach; the
-// caller learns nothing else about them.
+// reached returns the agents of a target. hidden describes the hosts outside the caller's reach for a rejection, which
+// tells nothing else about these hosts.
 func (h *Handler) reached(ctx context.Context, req *Request, at int,
 	reach access.Reach,
 ) (agents []store.Agent, hidden string, err error) {
@@ -83,7 +83,8 @@ func (h *Handler) resolve(ctx context.Context, who *access.Principal, req *Reque
 	return h.resolveOf(ctx, who, &whole, req)
 }
 
-// resolveOf is resolve for a caller who sees the hosts of who, and may do what whole may do.
+// resolveOf is resolve with separate rights: who decides which hosts the request finds, and whole which operations are
+// allowed there.
 func (h *Handler) resolveOf(ctx context.Context, who, whole *access.Principal, req *Request) (
 	[]store.Request, int, error,
 ) {
@@ -165,8 +166,8 @@ func (r *requestsOf) of(k requestKind) *store.Request {
 	return &r.list[i]
 }
 
-// boundBy returns the hosts on which the caller may not use its own spec, because it may not decide there what runs.
-// The value of a host is true if the given spec equals the stored spec there, which is always allowed.
+// boundBy returns the hosts on which the caller has no right to decide what runs, and so may not use its own spec. The
+// value of a host is true if the given spec equals the stored spec there: then the caller may use it.
 func (h *Handler) boundBy(ctx context.Context, who *access.Principal, req *Request, id process.ID,
 	agents []store.Agent,
 ) (map[string]bool, error) {
@@ -198,8 +199,8 @@ func coversAll(reach access.Reach, agents []store.Agent) bool {
 
 // agentsOf returns the hosts of a target that match the selector of the request: of the named hosts, or of the hosts
 // that know the process. It keeps a named host outside the caller's reach, whose labels the caller must not learn. A
-// registration with a selector and without names is for every host that matches. stranger is
-// the index of the first unknown name; -1 if there is none.
+// register with a selector and without names is for every host that matches. stranger is the index of the first name
+// that no host has; -1 if there is none.
 func (h *Handler) agentsOf(ctx context.Context, req *Request, t *processes.TargetRequest, reach access.Reach,
 ) (agents []store.Agent, stranger int, err error) {
 	add := func(a store.Agent, known bool) {

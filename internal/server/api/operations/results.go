@@ -17,7 +17,8 @@ import (
 	"drover/internal/server/task"
 )
 
-// beganBy names who began something: the app, or the person who has no app or is one.
+// beganBy returns the name to show for the origin of a task or rollout: the app, or the user if the user called without
+// an app.
 func beganBy(app, user string) string {
 	if app == "" || app == access.PersonApp(user) {
 		return user
@@ -98,7 +99,7 @@ func (h *Handler) ListResults(ctx context.Context, c *call.Call) (call.Reply, er
 	return call.Reply{Status: http.StatusOK, Body: call.PageOf(c, views, last), Weight: shown}, nil
 }
 
-// kindOf returns the kind of an outcome for a filter: every fault is a failure.
+// kindOf returns the value of the filter outcome that an outcome has: every fault is a failure.
 func kindOf(outcome string) string {
 	if outcome == v1.OutcomeOK || outcome == v1.OutcomePending {
 		return outcome
@@ -106,7 +107,8 @@ func kindOf(outcome string) string {
 	return v1.OutcomeFailed
 }
 
-// sayNeverBegins corrects the results of a rollout on one host: its hosts ask before they begin.
+// sayNeverBegins corrects the messages of results of a rollout on one host. A host without an answer never begins such
+// an operation later, because the host asks a server first.
 func (h *Handler) sayNeverBegins(ctx context.Context, id, app string, results []v1.Result) {
 	of := store.RolloutOf(id)
 	if of == "" || !slices.ContainsFunc(results, func(r v1.Result) bool { return task.NeverTaken(r.Message) }) {

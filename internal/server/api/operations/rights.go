@@ -11,7 +11,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// CheckBreadth rejects what reaches more hosts at once than one person may. op is an operation, or store.OpApply.
+// CheckBreadth rejects an operation or an apply (store.OpApply) that reaches more hosts at once than one person may
+// change.
 func (h *Handler) CheckBreadth(hosts int, op process.Op) error {
 	if h.Breadth == 0 || hosts <= h.Breadth {
 		return nil
@@ -28,8 +29,8 @@ func (h *Handler) CheckBreadth(hosts int, op process.Op) error {
 	return p
 }
 
-// onAll reports whether a caller may do something to each step of a rollout on each of its hosts. A host that has left
-// the fleet does not count, unless all have left.
+// onAll reports whether may is true for each step of a rollout on each of its hosts. A host that has left the fleet
+// does not count, unless all have left.
 func (h *Handler) onAll(r *store.Rollout, may func(step *store.RolloutStep, host access.Host) bool) bool {
 	here := false
 	for i := range r.Hosts {

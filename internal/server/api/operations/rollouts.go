@@ -24,7 +24,7 @@ type Rollouts interface {
 	store.RolloutSteps
 }
 
-// RefusedRollout turns an error about a rollout into a problem.
+// RefusedRollout turns an error of a change of a rollout into a problem.
 func RefusedRollout(err error, id string) error {
 	if busy, ok := errors.AsType[*store.RolloutBusyError](err); ok {
 		return call.Problemf(http.StatusConflict, "%v", busy)
@@ -113,7 +113,7 @@ func (h *Handler) ListRollouts(ctx context.Context, c *call.Call) (call.Reply, e
 	return seenPage(c, list, next, func(r store.Rollout) v1.Rollout { return ViewRollout(&r) })
 }
 
-// GetRollout returns a rollout with its choice.
+// GetRollout returns a rollout with its hosts, its failures, and the other tasks on the same processes.
 func (h *Handler) GetRollout(ctx context.Context, c *call.Call) (call.Reply, error) {
 	id := c.Subject("id")
 	if err := c.Params.Done(); err != nil {
@@ -131,7 +131,7 @@ func (h *Handler) GetRollout(ctx context.Context, c *call.Call) (call.Reply, err
 	return call.OK(v)
 }
 
-// mostOthers is how many operations beside a rollout its page names.
+// mostOthers is the largest number of other tasks that GetRollout returns.
 const mostOthers = 20
 
 // besides returns the operations that somebody has begun on the processes and hosts of a rollout while it went on, as
@@ -158,8 +158,8 @@ func (h *Handler) besides(ctx context.Context, c *call.Call, r *store.Rollout) (
 	return call.Viewed(list, ViewTask), err
 }
 
-// seenRollout returns a rollout of the caller's app, or one that a person may read on all of its hosts. It returns
-// store.ErrNotFound for any other.
+// seenRollout returns a rollout of the caller's app, or a rollout that a person may read on all of its hosts. It
+// returns store.ErrNotFound for any other rollout.
 func (h *Handler) seenRollout(ctx context.Context, c *call.Call, id string) (*store.Rollout, error) {
 	r, err := h.Rollouts.GetRollout(ctx, id, c.App())
 	if !c.Principal.Proven || !errors.Is(err, store.ErrNotFound) {
@@ -191,7 +191,8 @@ func (h *Handler) changeRollout(
 	return answer, h.onlyOwn(ctx, c, id, err)
 }
 
-// onlyOwn words the error of a change of a rollout that the caller sees, but that another app began.
+// onlyOwn turns an error of a change of a rollout into a problem. If another app began the rollout and the caller may
+// see the rollout, the problem says who may change it.
 func (h *Handler) onlyOwn(ctx context.Context, c *call.Call, id string, err error) error {
 	if p, known := errors.AsType[*call.Problem](err); !known || p.Status != http.StatusNotFound {
 		return err
@@ -203,7 +204,7 @@ func (h *Handler) onlyOwn(ctx context.Context, c *call.Call, id string, err erro
 	return err
 }
 
-// change changes a rollout of an app; an empty app is any.
+// change changes a rollout if it belongs to an app; an empty app means any app.
 func (h *Handler) change(
 	ctx context.Context, c *call.Call, id, app string, do func(*rollout.Rollout) error,
 ) (call.Reply, error) {
@@ -215,7 +216,7 @@ func (h *Handler) change(
 	return call.OK(ViewRollout(r))
 }
 
-// ChangeBy says that the caller changes a rollout now.
+// ChangeBy returns the record of a change by the caller now.
 func (h *Handler) ChangeBy(c *call.Call) store.RolloutChange {
 	by := process.Actor{Kind: process.ActorCaller, App: c.Principal.App, User: c.Principal.User}
 	return store.RolloutChange{At: h.Now(), By: by}
@@ -238,7 +239,7 @@ func (h *Handler) AbortRollout(ctx context.Context, c *call.Call) (call.Reply, e
 	return h.changeRollout(ctx, c, aborted("aborted by "+c.Principal.Name()))
 }
 
-// RetryRollout tries the failed hosts of a rollout again.
+// RetryRollout repeats the steps of a rollout on its failed hosts.
 func (h *Handler) RetryRollout(ctx context.Context, c *call.Call) (call.Reply, error) {
 	var req v1.RolloutRetry
 	if err := c.Decode(ctx, &req); err != nil {
@@ -251,7 +252,7 @@ func (h *Handler) RetryRollout(ctx context.Context, c *call.Call) (call.Reply, e
 	})
 }
 
-// PaceRollout has a rollout go through the hosts that wait with other batches and times.
+// PaceRollout changes the batches and the pauses for the hosts of a rollout that have not begun.
 func (h *Handler) PaceRollout(ctx context.Context, c *call.Call) (call.Reply, error) {
 	for _, name := range []string{"canary", "canary_select", "canary_approval", "order", "spread", "skip_away", "at"} {
 		if c.Params.Values.Has(name) {
@@ -287,7 +288,7 @@ func (h *Handler) PaceRollout(ctx context.Context, c *call.Call) (call.Reply, er
 	return answer, h.onlyOwn(ctx, c, id, err)
 }
 
-// opOfRollout is the operation of a rollout that the caller may change.
+// opOfRollout returns the operation of a rollout that the caller may change.
 func (h *Handler) opOfRollout(ctx context.Context, c *call.Call, id string) (process.Op, error) {
 	r, err := h.Rollouts.GetRollout(ctx, id, c.App())
 	if err != nil {
@@ -296,7 +297,7 @@ func (h *Handler) opOfRollout(ctx context.Context, c *call.Call, id string) (pro
 	return r.Op, nil
 }
 
-// ApproveRollout has a held rollout go on. Only a person who has not begun it may approve it.
+// ApproveRollout resumes a rollout that waits for approval. The person who began the rollout may not approve it.
 func (h *Handler) ApproveRollout(ctx context.Context, c *call.Call) (call.Reply, error) {
 	if !c.Principal.Proven {
 		return call.Reply{}, call.Problemf(http.StatusForbidden, "an app that names its user may not approve a rollout: "+

@@ -65,7 +65,8 @@ func (h *Handler) begin(ctx context.Context, c *call.Call, s *store.Schedule, ru
 }
 
 // BeginRun stores a run and its task or rollout in one transaction, with the rights of a principal. If the run cannot
-// begin, it returns the state of the run and the reason. An error means that it has not been decided.
+// begin, it returns the state of the run and the reason. After an error nobody has decided about the run: the caller
+// repeats the call.
 func (h *Handler) BeginRun(ctx context.Context, who access.Principal, s *store.Schedule, run store.ScheduleRun) (
 	store.RunState, string, error,
 ) {

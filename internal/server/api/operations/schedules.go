@@ -30,13 +30,14 @@ const (
 	maxScheduleMessage = 1000
 )
 
-// mostCandidates is how many hosts an operation on one host may try.
+// mostCandidates is the largest number of hosts that an operation on one host tries.
 const mostCandidates = 20
 
 // timesShown is how many next times of a schedule the API shows.
 const timesShown = 3
 
-// Beginning reads when a rollout begins: the next such time of day in the zone of now, or a time in RFC 3339.
+// Beginning parses the time at which a rollout begins: a time of day, which means its next occurrence in the zone of
+// now, or a time in RFC 3339. An empty text is the zero time.
 func Beginning(text string, now time.Time) (at time.Time, err error) {
 	if text == "" {
 		return at, nil
@@ -64,7 +65,7 @@ func Beginning(text string, now time.Time) (at time.Time, err error) {
 	return at, nil
 }
 
-// ScheduleRequest is v1.ScheduleRequest with lists that stop decoding at their limits.
+// ScheduleRequest is v1.ScheduleRequest with lists whose decoding stops at their limits.
 type ScheduleRequest struct {
 	Name     string  `json:"name"`
 	Cron     string  `json:"cron"`
@@ -131,7 +132,7 @@ func (r *ScheduleRequest) Schedule(now time.Time) (s store.Schedule, err error) 
 	}, err
 }
 
-// mayNowhere returns a right of the caller that it has on no host, for one of the patterns.
+// mayNowhere returns a right that the caller needs for one of the patterns and has on no host; empty if there is none.
 func mayNowhere(who *access.Principal, right access.Operation, patterns []string) (missing access.Missing) {
 	for _, pattern := range patterns {
 		reach := who.Anywhere(right)
@@ -145,8 +146,8 @@ func mayNowhere(who *access.Principal, right access.Operation, patterns []string
 	return missing
 }
 
-// strangers reports the names of no host in a new schedule, as far as the caller may read hosts. Patterns may match
-// later.
+// strangers rejects a new schedule with the name of a host that does not exist. It accepts patterns, which may match
+// later, and hosts that the caller may not read.
 func (h *Handler) strangers(who *access.Principal, names []string) error {
 	reach := who.OnHosts(access.ReadAgents)
 	var faults []error
@@ -161,7 +162,8 @@ func (h *Handler) strangers(who *access.Principal, names []string) error {
 	return call.Together(faults...)
 }
 
-// mayRun reports why no run of a new schedule could begin with the processes and hosts that match now.
+// mayRun returns why no run of a new schedule could begin with the processes and hosts that match now; nil if one
+// could.
 func (h *Handler) mayRun(ctx context.Context, who *access.Principal, req Request) error {
 	switch err := h.expand(ctx, who, &req); {
 	case err != nil && call.ProblemOf(err).Nothing:
@@ -312,7 +314,7 @@ func (h *Handler) GetSchedule(ctx context.Context, c *call.Call) (call.Reply, er
 	return h.showSchedule(ctx, &s)
 }
 
-// showSchedule answers a schedule with its runs.
+// showSchedule returns the reply with a schedule and its last runs.
 func (h *Handler) showSchedule(ctx context.Context, s *store.Schedule) (call.Reply, error) {
 	runs, err := h.Schedules.ListRuns(ctx, s.Name, store.KeptRuns)
 	if err != nil {

@@ -10,21 +10,22 @@ import (
 	"drover/internal/server/store"
 )
 
-// mostWalked is how many tasks, rollouts and results one list reads to find those that the caller sees.
+// mostWalked is the largest number of tasks, rollouts and results that one list reads to find rows that the caller
+// sees.
 const mostWalked = call.MaxItems
 
-// Seer tells which tasks and rollouts of a sight a caller sees. A person whose rights are for some hosts only sees
-// those on these hosts.
+// Seer decides which tasks and rollouts of a Sight a caller sees. The Sight filters by app and namespace, and a Seer by
+// host.
 type Seer struct {
 	h       *Handler
 	own     string
 	limited bool
 	reaches *access.Reaches
-	// RowsLeft is what remains of mostWalked.
+	// RowsLeft is the number of rows of mostWalked that the list may still read.
 	RowsLeft int
 }
 
-// NewSeer returns what tells which tasks and rollouts a caller sees.
+// NewSeer returns the seer for the caller of a call.
 func (h *Handler) NewSeer(c *call.Call) *Seer {
 	return &Seer{
 		h: h, own: c.App(), limited: c.Principal.Limited(access.OperationOf(process.Query)),
@@ -46,7 +47,7 @@ func (s *Seer) Task(ctx context.Context, t *store.TaskSummary) (bool, error) {
 	return s.results(ctx, t.ID)
 }
 
-// results reports whether the caller may query each process of a task. Of a task without results it may not.
+// results reports whether the caller may query each process of a task. It returns false for a task without results.
 func (s *Seer) results(ctx context.Context, id string) (sees bool, err error) {
 	hidden := errors.New("a process is hidden")
 	query := access.OperationOf(process.Query)
@@ -75,14 +76,13 @@ func (s *Seer) Rollout(ctx context.Context, r *store.Rollout) (bool, error) {
 	return err == nil && s.h.onAll(whole, s.reads), err
 }
 
-// reads reports whether the caller may read of a step on a host.
+// reads reports whether the caller may query the process of a step on a host.
 func (s *Seer) reads(step *store.RolloutStep, host access.Host) bool {
 	return s.reaches.MayRead(step.Op, step.Process.Namespace, host)
 }
 
 // collectVisible reads rows of a list after a place until the caller sees enough of them. next is the place where the
-// list goes on; 0 at its end. A list with much that the caller does not see goes on although it has fewer rows than the
-// limit.
+// list goes on; 0 at its end. After mostWalked rows it returns fewer rows than the limit, with a place to go on.
 func collectVisible[T any](s *Seer, after int64, limit int, list func(after int64) ([]T, error), place func(*T) int64,
 	sees func(*T) (bool, error),
 ) (rows []T, next int64, err error) {
@@ -110,7 +110,7 @@ func collectVisible[T any](s *Seer, after int64, limit int, list func(after int6
 	}
 }
 
-// seenPage is the page of rows that seen has returned.
+// seenPage returns the reply with a page of the rows of collectVisible.
 func seenPage[T, V any](c *call.Call, rows []T, next int64, view func(T) V) (call.Reply, error) {
 	c.Audit.Targets = len(rows)
 	var last any

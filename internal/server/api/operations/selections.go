@@ -41,7 +41,7 @@ func (h *Handler) Selected(ctx context.Context, namespace string, known []plan.K
 	return standing, nil
 }
 
-// Matching returns the hosts that an expression matches.
+// Matching yields the hosts that an expression matches. It fails if the expression cannot be parsed.
 func (h *Handler) Matching(text string) (iter.Seq[store.Agent], error) {
 	s, err := selector.Parse(text)
 	return func(yield func(store.Agent) bool) {
@@ -53,8 +53,8 @@ func (h *Handler) Matching(text string) (iter.Seq[store.Agent], error) {
 	}, err
 }
 
-// MaySelect rejects a change of selections in force on hosts where the caller may not start the process. Who replaces a
-// selection decides for all hosts that match it.
+// MaySelect rejects a change of selections in force on hosts where the caller may not start the process. To replace a
+// selection, the caller needs the right on all hosts that the selection matches.
 func (h *Handler) MaySelect(c *call.Call, change *store.SelectionChange, standing []store.Selection) error {
 	if change == nil {
 		return nil
@@ -89,7 +89,7 @@ func (h *Handler) MaySelect(c *call.Call, change *store.SelectionChange, standin
 	return nil
 }
 
-// selectAsBefore has the undo of a rollout bring back the selections that the rollout has replaced.
+// selectAsBefore sets the selections of an undo: those that the undone rollout has replaced.
 func (h *Handler) selectAsBefore(ctx context.Context, c *call.Call, undo *store.Rollout, known []plan.Known) error {
 	former, err := h.Rollouts.FormerSelections(ctx, undo.Undoes)
 	if err != nil {
@@ -109,13 +109,13 @@ func (h *Handler) selectAsBefore(ctx context.Context, c *call.Call, undo *store.
 	return nil
 }
 
-// EntryOf is the entry of a file that has a process or its copies.
+// EntryOf returns the name of the entry of a file that describes a process or its copies.
 func EntryOf(id process.ID) string {
 	entry, _ := process.CutCopy(id.Name)
 	return entry
 }
 
-// PartOf is the part of a change that concerns some entries.
+// PartOf returns the part of a change that concerns some entries.
 func PartOf(c store.SelectionChange, entries []string) *store.SelectionChange {
 	foreign := func(id process.ID) bool { return !slices.Contains(entries, EntryOf(id)) }
 	elsewhere := func(key store.ObservedKey) bool { return foreign(key.Process) }
@@ -127,7 +127,8 @@ func PartOf(c store.SelectionChange, entries []string) *store.SelectionChange {
 	}
 }
 
-// FormerOf is the change that brings back the present selections, which a change replaces. known have their selectors.
+// FormerOf returns the change that undoes another change of selections: it brings back the selections that are in force
+// now. known has the selector of each process.
 func FormerOf(change *store.SelectionChange, standing []store.Selection, known []plan.Known) *store.SelectionChange {
 	former := store.SelectionChange{Namespace: change.Namespace, Now: standing}
 	for i := range known {

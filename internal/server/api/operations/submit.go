@@ -19,7 +19,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// RequestsFor groups steps into requests, and counts the operations.
+// RequestsFor groups steps into requests, and counts the steps by operation.
 func RequestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]int) {
 	type kind struct {
 		op      process.Op
@@ -49,7 +49,7 @@ func RequestsFor(steps []plan.Step) (list []store.Request, ops map[process.Op]in
 // decides what it may see.
 func NewTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
 
-// planOperation answers what an operation would do.
+// planOperation returns the reply to a dry run of an operation.
 func (h *Handler) planOperation(ctx context.Context, c *call.Call, req *Request, requests []store.Request) (
 	call.Reply, error,
 ) {
@@ -203,7 +203,7 @@ func (h *Handler) expand(ctx context.Context, who *access.Principal, req *Reques
 	return nil
 }
 
-// HostsIn counts the hosts of requests.
+// HostsIn counts the hosts of requests, each host once.
 func HostsIn(requests []store.Request) int {
 	agents := map[string]bool{}
 	for i := range requests {

@@ -43,13 +43,13 @@ func (h *Handler) UndoRollout(ctx context.Context, c *call.Call) (call.Reply, er
 	}, nil
 }
 
-// atOnce is the plan of an undo, unless somebody gives another one. A host that was away has nothing to take back.
+// atOnce returns the default plan of an undo: all hosts in one batch, without hosts that are away.
 func atOnce() *v1.RolloutPlan {
 	return &v1.RolloutPlan{Batch: v1.HostCount{Percent: 100}, SkipAway: true}
 }
 
-// UndoFailed undoes a rollout whose plan says so, with the rights of a principal. If nothing can undo it, UndoFailed
-// returns why. After an error the caller tries again: nobody has decided.
+// UndoFailed undoes a rollout whose plan says so, with the rights of a principal. refused says why the rollout cannot
+// be undone; it is empty if the undo began. After an error nobody has decided, and the caller repeats the call.
 func (h *Handler) UndoFailed(ctx context.Context, who access.Principal, id string) (refused string, err error) {
 	c := &call.Call{Call: &edge.Call{Principal: who, Audit: store.AuditRow{
 		At: h.Now(), App: who.App, User: who.User, RequestID: "rollout " + id, Action: "rollouts.undo", Allowed: true,
@@ -68,7 +68,8 @@ func (h *Handler) UndoFailed(ctx context.Context, who access.Principal, id strin
 	return p.Detail, nil
 }
 
-// undo stores a rollout that brings back what hosts had before another one. ending ends that one, if it is paused.
+// undo stores a rollout that brings back the specs from before the rollout with an id. ending ends that rollout if it
+// is paused.
 func (h *Handler) undo(ctx context.Context, c *call.Call, id string, p *v1.RolloutPlan, at time.Time, ending undoing) (
 	*store.Rollout, error,
 ) {
@@ -115,10 +116,11 @@ func sameBegun(a, b []rollout.Host) bool {
 	return slices.EqualFunc(a, b, func(a, b rollout.Host) bool { return a.Begun.Equal(b.Begun) })
 }
 
-// undoing returns the change that ends a rollout for its undo, which has an id; nil if the rollout has ended.
+// undoing returns the change that ends a rollout in favour of its undo, given by id; nil if the rollout has ended
+// already.
 type undoing func(r *store.Rollout, undo string) *store.RolloutEnd
 
-// undoneBy is the undo by a caller. It fails if the rollout has gone on since the caller read it.
+// undoneBy returns the undoing for a caller. Its change fails if the rollout has gone on since the caller read it.
 func (h *Handler) undoneBy(c *call.Call) undoing {
 	return func(r *store.Rollout, _ string) *store.RolloutEnd {
 		if !r.State.Active() {
@@ -133,7 +135,8 @@ func (h *Handler) undoneBy(c *call.Call) undoing {
 	}
 }
 
-// undoneByItself is the undo that the plan of a rollout asks for. It fails if somebody has changed that.
+// undoneByItself is the undoing for a rollout whose plan has undo_on_failure. Its change fails if somebody has changed
+// the rollout meanwhile.
 func (h *Handler) undoneByItself(r *store.Rollout, undo string) *store.RolloutEnd {
 	by := store.RolloutChange{At: h.Now(), By: process.Actor{Kind: process.ActorPolicy}}
 	return &store.RolloutEnd{RolloutChange: by, Change: func(now *rollout.Rollout) error {
@@ -202,7 +205,7 @@ func missed(x *rollout.Host) bool {
 	return x.Cause == rollout.CauseAway || x.Cause == rollout.CauseCancelled
 }
 
-// aborted ends a rollout for a reason.
+// aborted returns a change that aborts a rollout and stores the reason.
 func aborted(reason string) func(*rollout.Rollout) error {
 	return func(r *rollout.Rollout) error {
 		err := r.Abort()
@@ -324,12 +327,12 @@ func (h *Handler) stepsBack(ctx context.Context, r *store.Rollout, former []stor
 	return append(steps, without...), changed, removed, nil
 }
 
-// isOf reports whether a spec is the one that a step has brought, or the one before it.
+// isOf reports whether a spec is the spec of a step, or the spec before that step.
 func isOf(s *store.RolloutStep, now *process.Spec) bool {
 	return s.Spec != nil && s.Spec.Unnumbered().Same(now) || s.Former != nil && s.Former.Unnumbered().Same(now)
 }
 
-// nothingToUndo says why a rollout has nothing to undo: mostly somebody has undone it already.
+// nothingToUndo returns the problem of an undo without steps: usually another undo came first, which the problem names.
 func (h *Handler) nothingToUndo(ctx context.Context, c *call.Call, id string) error {
 	list, err := h.Rollouts.ListRollouts(ctx, store.RolloutFilter{Sight: c.Sight()}, 0, call.MaxPage)
 	if err != nil {
@@ -344,7 +347,8 @@ func (h *Handler) nothingToUndo(ctx context.Context, c *call.Call, id string) er
 	return call.Problemf(http.StatusConflict, "rollout %s has changed nothing that is still so", id)
 }
 
-// Upkeep is what a comparison of hosts with their files reads, and what an apply without a change on a host writes.
+// Upkeep is the part of the store that says how hosts differ from their files. An apply that changes nothing on a host
+// writes it, too.
 type Upkeep interface {
 	store.Upkeeping
 	store.Filings

@@ -8,14 +8,14 @@ import (
 	"drover/internal/server/store"
 )
 
-// AgentSnapshot is what the servers have heard of the agents at a moment before rows are read. An agent may tell a
-// restored database what it has while they are read: then the rows still are of the time of the copy.
+// AgentSnapshot says which agents have not told a restored database all that they have, at a moment before rows are
+// read. An agent may do so while the rows are read: rows of such an agent may still be from the backup.
 type AgentSnapshot struct {
 	at     time.Time
 	untold map[string]bool
 }
 
-// SnapshotAgents returns what the servers have heard of the agents now.
+// SnapshotAgents returns the snapshot of now. Take it before the rows are read.
 func (h *Handler) SnapshotAgents() AgentSnapshot {
 	was := AgentSnapshot{at: h.Now(), untold: map[string]bool{}}
 	for _, key := range h.Directory.UnsyncedAgents() {
@@ -24,7 +24,7 @@ func (h *Handler) SnapshotAgents() AgentSnapshot {
 	return was
 }
 
-// listObserved reads a page of processes, and what the servers had heard before.
+// listObserved reads a page of processes, and returns the snapshot from before the read.
 func (h *Handler) listObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) (
 	was AgentSnapshot, rows []store.Observed, more bool, err error,
 ) {
@@ -33,8 +33,8 @@ func (h *Handler) listObserved(ctx context.Context, f store.ObservedFilter, afte
 	return was, rows, more, err
 }
 
-// hostOf shows the host of a row that was read after was. The host counts as away if the row may be of the time of a
-// copy.
+// hostOf shows the host of a row that was read after the snapshot was. The host counts as away if the row may be from a
+// backup.
 func (h *Handler) hostOf(a store.Agent, was AgentSnapshot) v1.Host {
 	host := h.hosts.View(a)
 	host.Online = host.Online && !was.untold[a.Key]

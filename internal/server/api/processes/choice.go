@@ -15,7 +15,7 @@ import (
 // Choice selects processes by their own labels, their version and their state. The zero choice selects all.
 type Choice struct {
 	Labels selector.Selector
-	// version is a pattern.
+	// version is a pattern of versions; empty matches all.
 	version string
 	states  []string
 }
@@ -36,15 +36,16 @@ func StatesOf(p *call.Params) []string {
 	return states
 }
 
-// Any reports whether the choice has every process.
+// Any reports whether the choice selects every process.
 func (s *Choice) Any() bool { return s.Labels.IsZero() && s.version == "" && len(s.states) == 0 }
 
-// Narrow adds to a filter of the database what the choice needs. The caller calls matches for each row.
+// Narrow adds the states of the choice to a filter of the database, and asks for specs if the choice needs them. The
+// caller then calls Matches for each row.
 func (s *Choice) Narrow(f *store.ObservedFilter) {
 	f.States, f.Spec = s.states, f.Spec || !s.Labels.IsZero()
 }
 
-// Matches reports whether the choice has a process. Only a running process has a version.
+// Matches reports whether the choice selects a process. Only a running process has a version.
 func (s *Choice) Matches(o *store.Observed) bool {
 	if s.version != "" &&
 		(!o.Status.Running() || o.Status.Instance.Version == "" || !wildcard.Match(s.version, o.Status.Instance.Version)) {
@@ -63,7 +64,7 @@ func (s *Choice) Matches(o *store.Observed) bool {
 	})
 }
 
-// BaseOf returns the name of the process that a name is a copy of, or the name.
+// BaseOf returns the name without the number of a copy: api for api@2, and api for api.
 func BaseOf(name string) string {
 	base, _ := process.CutCopy(name)
 	return base

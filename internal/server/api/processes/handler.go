@@ -1,5 +1,5 @@
 // Package processes answers the calls about processes: their lists, their counts, their past, the causes of their
-// problems, their logs and their usage. It keeps the selections of processes that callers hold for a later operation.
+// problems, their logs and their usage. It stores the selections of processes that callers make for a later operation.
 package processes
 
 import (
@@ -20,7 +20,7 @@ type Config struct {
 	Timeline         Timeline
 	CallerSelections store.CallerSelections
 	Logs             Logs
-	// SharedFor is how long callers with the same rights share an overview; 0 means that they do not.
+	// SharedFor is how long callers with the same rights share an overview; 0 means that each caller gets its own.
 	SharedFor time.Duration
 }
 

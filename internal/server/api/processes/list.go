@@ -122,7 +122,8 @@ func (h *Handler) Get(ctx context.Context, c *call.Call) (call.Reply, error) {
 	return answer, err
 }
 
-// unknownProcess is the problem of a process that no host has, or none that a choice has.
+// unknownProcess returns the problem of a process that no host has, or that no host has in the chosen states, versions
+// or labels.
 func unknownProcess(id process.ID, which Choice) error {
 	if which.Any() {
 		return call.Problemf(http.StatusNotFound, "no host knows a process %q", id.String())

@@ -28,14 +28,14 @@ import (
 type Logs interface {
 	// Ask returns a piece of a log within the bounds of package wire. It blocks for some seconds at most.
 	Ask(ctx context.Context, agent string, q wire.LogQuestion) (wire.LogAnswer, error)
-	// Live compares running processes with their specs, as Ask.
+	// Live compares running processes with their specs. It blocks for some seconds at most.
 	Live(ctx context.Context, agent string, q wire.LiveQuestion) (wire.LiveAnswer, error)
-	// Usage says what a process has used, as Ask.
+	// Usage returns what a process has used. It blocks for some seconds at most.
 	Usage(ctx context.Context, agent string, q wire.UsageQuestion) (wire.UsageAnswer, error)
 }
 
 const (
-	// mostLogs is how many logs one call reads: one for each host and copy.
+	// mostLogs is the largest number of logs that one call reads: one for each host and copy.
 	mostLogs = 500
 	// logMemory is how much text of all its logs a call holds, in bytes; each log may send leastPiece.
 	logMemory  = 4 << 20
@@ -48,7 +48,7 @@ const (
 	// asked again that did not answer.
 	logPause = 500 * time.Millisecond
 	logRetry = 3 * time.Second
-	// maxEmpty is how many answers without a line in a row a host may send that claims to have more.
+	// maxEmpty is how many consecutive answers without a line a call accepts from a host that claims to have more.
 	maxEmpty = 1000
 )
 
@@ -128,7 +128,7 @@ type oneLog struct {
 	agent store.Agent
 }
 
-// find finds the hosts of the process and its copies that a choice has.
+// find finds the logs of the process and its copies on the hosts of the caller's choice.
 func (r *logReader) find(ctx context.Context, which Choice) error {
 	reach := r.c.Principal.On(access.ReadLogs, r.id.Namespace)
 	f := store.ObservedFilter{Process: r.id, Copies: true, Agents: r.hostKeys}
@@ -305,7 +305,7 @@ func (r *logReader) write(lines []byte) bool {
 	return !r.gone
 }
 
-// linesOf returns an answer as lines of JSON. source is what all lines have.
+// linesOf returns an answer as lines of JSON. source has the fields that all lines share.
 func linesOf(source v1.LogLine, a *wire.LogAnswer) []byte {
 	var out bytes.Buffer
 	for i := range a.Blocks {

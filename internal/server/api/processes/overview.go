@@ -54,7 +54,7 @@ type overviews struct {
 	all map[string]*sharedOverview
 }
 
-// mostOverviews is how many overviews are kept.
+// mostOverviews is the largest number of overviews that the handler keeps.
 const mostOverviews = 256
 
 type sharedOverview struct {
@@ -67,8 +67,8 @@ type sharedOverview struct {
 // restPerCount keeps the counting of one overview to a tenth of a processor: a large fleet is counted less often.
 const restPerCount = 10
 
-// get returns the overview of a key. It counts again, once for all callers, if the overview is older than the given
-// time. Callers must not change the overview.
+// get returns the overview of a key. It counts again, once for all callers, if the overview is older than rest. Callers
+// must not change the overview.
 func (o *overviews) get(key string, rest time.Duration, now func() time.Time, count func() (v1.Overview, error)) (
 	v1.Overview, error,
 ) {

@@ -17,7 +17,7 @@ import (
 	"drover/internal/wildcard"
 )
 
-// Timeline is what the server keeps of the past, beside events.
+// Timeline has the records of past states, runs of agents and stays of hosts. Events are elsewhere.
 type Timeline interface {
 	store.Timeline
 	store.Runs
@@ -42,7 +42,8 @@ type pastProcess struct {
 	past.State
 }
 
-// Moment returns a moment of the past that a parameter names.
+// Moment returns the moment of a parameter; the zero time if the parameter is missing. It rejects a moment in the
+// future.
 func (h *Handler) Moment(p *call.Params, name string) time.Time {
 	at := p.Time(name)
 	if at.After(h.Now()) {
@@ -51,7 +52,7 @@ func (h *Handler) Moment(p *call.Params, name string) time.Time {
 	return at
 }
 
-// atMoment reads the parameters of a list at a moment. It refuses all parameters that need more than the records have.
+// atMoment reads the parameters of a list at a moment. It rejects parameters about values that the records do not have.
 func (h *Handler) atMoment(c *call.Call, f store.ObservedFilter) *pastQuery {
 	p := &c.Params
 	q := &pastQuery{
@@ -105,7 +106,8 @@ func (q *pastQuery) page(ctx context.Context, after store.ObservedKey, limit int
 	return found, after, more, nil
 }
 
-// StateAt is past.At for a process of a host, which may not have joined by then, or may have been removed.
+// StateAt returns the state of a process at a moment, as past.At does. The process does not exist if its host had not
+// joined by then, or had been removed.
 func StateAt(at time.Time, agent *store.FormerAgent, before, later *past.Record, run *past.Run) past.State {
 	if before == nil && agent.Created.After(at) || !agent.Removed.IsZero() && !at.Before(agent.Removed) {
 		return past.State{}
@@ -121,7 +123,8 @@ func (q *pastQuery) selects(s *past.State) bool {
 	return q.which.version == "" || s.Known && s.Shown.Version != "" && wildcard.Match(q.which.version, s.Shown.Version)
 }
 
-// WorseClock returns the larger of two differences of clocks, in seconds.
+// WorseClock returns the difference of clocks with the larger amount, in seconds. It ignores ahead if that is less than
+// a second.
 func WorseClock(seconds float64, ahead time.Duration) float64 {
 	if ahead.Abs() >= time.Second && ahead.Abs().Seconds() > max(seconds, -seconds) {
 		return ahead.Seconds()
@@ -145,7 +148,7 @@ func (h *Handler) FillKeptSince(ctx context.Context, p *v1.Past) error {
 const startsApart = 1500
 
 // RunsAt returns the runs of the agents of some rows. A run that goes on has lived until the agent's last message, or
-// until the rows were read if the agent is online. was was taken before that.
+// until the rows were read if the agent is online. was is a snapshot from before the read.
 func (h *Handler) RunsAt(ctx context.Context, rows []store.RecordedState, at time.Time, was AgentSnapshot) (
 	map[string]*past.Run, error,
 ) {
@@ -182,7 +185,7 @@ func WordOf(s *past.State) string {
 	return s.Shown.State
 }
 
-// whyUnknown has the reasons in words.
+// whyUnknown returns the text for a reason for which a state is unknown.
 func whyUnknown(w past.Why) string {
 	return map[past.Why]string{
 		past.NotKept:  "the server keeps no record of that time",

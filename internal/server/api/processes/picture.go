@@ -36,7 +36,7 @@ type Picture interface {
 type Filter struct {
 	rollup.Query
 	hosts hosts.Choice
-	// selection is the id of a held selection; empty for all processes.
+	// selection is the id of a selection of the caller; empty for all processes.
 	selection string
 }
 
@@ -90,13 +90,13 @@ func FromPicture(p *call.Params) bool {
 	return slices.ContainsFunc([]string{"sort", "count", "cause", "stale", "hosted", "selection", "search"}, p.Given)
 }
 
-// namedBy returns the value of a map that a parameter names, by default the one of another name.
+// namedBy returns the value of a map whose key is the value of a parameter. Without the parameter the key is otherwise.
 func namedBy[T any](p *call.Params, name, otherwise string, of map[string]T) T {
 	known := slices.Sorted(maps.Keys(of))
 	return of[cmp.Or(p.Choice(name, known...), otherwise)]
 }
 
-// listPicture lists processes by the picture, in any order. The rows are those of the database.
+// listPicture lists processes in any order that the picture offers. It reads their rows from the database.
 func (h *Handler) listPicture(ctx context.Context, c *call.Call) (call.Reply, error) {
 	p := &c.Params
 	f, order := FilterOf(p), namedBy(p, "sort", "process", rollup.Orders())
@@ -131,7 +131,8 @@ func (h *Handler) listPicture(ctx context.Context, c *call.Call) (call.Reply, er
 	return call.Reply{Status: http.StatusOK, Body: body, Weight: shown}, nil
 }
 
-// viewPlaces returns the processes of places, in their order. It leaves out processes that are gone meanwhile.
+// viewPlaces returns the processes of places, in the order of the places. It leaves out processes that were removed
+// meanwhile.
 func (h *Handler) viewPlaces(ctx context.Context, c *call.Call, places []rollup.Place, spec bool) (
 	views []v1.Process, shown int, err error,
 ) {
@@ -197,7 +198,7 @@ func (h *Handler) listGroups(ctx context.Context, c *call.Call) (call.Reply, err
 	return call.OK(body)
 }
 
-// rightsOf is a text that is equal for callers who may see the same.
+// rightsOf returns a text that is equal for callers with equal rights to read.
 func rightsOf(p *access.Principal) string {
 	if p.Admin {
 		return "admin"

@@ -10,7 +10,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// Reported returns the processes of a namespace that the caller may query.
+// Reported returns the processes of a namespace with the specs that their hosts have reported, as far as the caller may
+// query them.
 func (h *Handler) Reported(ctx context.Context, c *call.Call, namespace string) (all []plan.Known, err error) {
 	reach, err := call.MayRead(c, namespace)
 	if err != nil {

@@ -23,18 +23,18 @@ import (
 	"drover/internal/server/store"
 )
 
-// Limits of held selections.
+// The limits of selections.
 const (
-	// heldTime is how long a selection is held, and mostHeld how many of one caller. An app has mostOfApp for all users
-	// that it names, because it may invent them.
+	// heldTime is how long the server keeps a selection, and mostHeld how many selections it keeps for one caller. An
+	// app has mostOfApp for all users that it names, because it may invent users.
 	heldTime  = 15 * time.Minute
 	mostHeld  = 20
 	mostOfApp = 100
-	// sampled is how many processes an answer names.
+	// sampled is the largest number of processes that an answer names.
 	sampled = 20
 )
 
-// selectionRequest is v1.SelectionRequest with lists that stop decoding at their limits.
+// selectionRequest is v1.SelectionRequest with lists whose decoding stops at their limits.
 type selectionRequest struct {
 	Op      process.Op               `json:"op"`
 	Targets call.List[TargetRequest] `json:"targets"`
@@ -42,7 +42,7 @@ type selectionRequest struct {
 	Hosts   call.List[string]        `json:"hosts"`
 }
 
-// heldFilter is what the store keeps of a selection beside its processes: what selected them, and the answer.
+// heldFilter is the JSON that the store keeps of a selection beside its processes: the filter and the answer.
 type heldFilter struct {
 	// Named tells that the request named the processes, so that there is no filter.
 	Named  bool                     `json:"named,omitempty"`
@@ -52,7 +52,8 @@ type heldFilter struct {
 	Answer v1.Selection             `json:"answer"`
 }
 
-// Picked tells which processes the entries of a request name. An entry without hosts names all hosts.
+// Picked returns a function that reports whether the entries of a request name a process. An entry without hosts names
+// all hosts.
 func Picked(entries []TargetRequest) func(f *rollup.Found) bool {
 	type key struct {
 		process.ID
@@ -74,7 +75,7 @@ func Picked(entries []TargetRequest) func(f *rollup.Found) bool {
 	}
 }
 
-// CreateSelection holds the processes that match a filter now, or that the caller names.
+// CreateSelection stores a selection: the processes that match a filter now, or that the caller names.
 func (h *Handler) CreateSelection(ctx context.Context, c *call.Call) (call.Reply, error) {
 	query, req := c.Params.Values.Encode(), selectionRequest{}
 	f := FilterOf(&c.Params)
@@ -151,7 +152,7 @@ func (h *Handler) GetSelection(ctx context.Context, c *call.Call) (call.Reply, e
 	return call.OK(s.Filter.Answer)
 }
 
-// Selected is a held selection as this server uses it. It never changes.
+// Selected is a selection of a caller, decoded. It never changes.
 type Selected struct {
 	ID, app, user string
 	until         time.Time
@@ -170,7 +171,7 @@ type recentSelections struct {
 	all []*Selected
 }
 
-// find returns a selection of a caller; nil if nobody has used it.
+// find returns a selection of a caller; nil if no recent call has used it.
 func (r *recentSelections) find(id string, who *access.Principal, now time.Time) *Selected {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,7 +183,7 @@ func (r *recentSelections) find(id string, who *access.Principal, now time.Time)
 	return r.all[i]
 }
 
-// add remembers a selection, and forgets the first ones for it.
+// add remembers a selection, and forgets the oldest selections beyond mostRecent.
 func (r *recentSelections) add(s *Selected) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -287,7 +288,7 @@ func (r *selectionRequest) check() error {
 		faults = append(faults, call.Invalid("op", "is %.40q: expected one of %s", r.Op,
 			strings.Join(call.Supported(), ", ")))
 	}
-	// To take an empty list as none would select everything for a program that has found nothing.
+	// An empty list as no list would select everything for a program that has found nothing.
 	if r.Targets != nil && len(r.Targets) == 0 {
 		faults = append(faults, call.Invalid("targets", "is empty: expected processes, or no such list"))
 	}

@@ -5,10 +5,10 @@ import (
 	"drover/internal/server/api/call"
 )
 
-// MaxTargets is how many processes a request may name.
+// MaxTargets is the largest number of processes that a request may name.
 const MaxTargets = 10_000
 
-// TargetRequest is v1.Target with lists that stop decoding at their limits.
+// TargetRequest is v1.Target with lists whose decoding stops at their limits.
 type TargetRequest struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`

@@ -15,7 +15,7 @@ import (
 	"drover/internal/wire"
 )
 
-// ReadUsage answers what a process has used on one host. The host keeps the history.
+// ReadUsage returns what a process has used on one host. It asks the host, which keeps the history.
 func (h *Handler) ReadUsage(ctx context.Context, c *call.Call) (call.Reply, error) {
 	id := process.ID{Namespace: c.Request.PathValue("namespace"), Name: c.Request.PathValue("name")}
 	c.Audit.Target = edge.Clip(id.String())

@@ -62,7 +62,7 @@ type WhyQuery struct {
 	all             bool
 
 	openItems map[store.ObservedKey][]why.Operation
-	// seen has the keys of the judged agents.
+	// seen has the keys of the agents with a judged process.
 	seen map[string]bool
 
 	findings     []v1.Finding
@@ -70,7 +70,7 @@ type WhyQuery struct {
 	wrong, total int
 }
 
-// one returns the selected process, if it is a single one.
+// one returns the selected process; false if the query selects more than one process.
 func (q *WhyQuery) one() (process.ID, bool) {
 	id := process.ID{Namespace: q.namespace, Name: q.name}
 	return id, id.Namespace != "" && id.Name != "" && !wildcard.IsPattern(q.namespace+q.name)
@@ -144,8 +144,8 @@ func (q *WhyQuery) readOpenItems(ctx context.Context) error {
 	return nil
 }
 
-// addUnknown adds what the caller named and the server does not know: a process that a host does not have, and an
-// unknown host.
+// addUnknown adds findings for names of the caller that the server does not know: a process that a host does not have,
+// and an unknown host.
 func (q *WhyQuery) addUnknown() {
 	id, one := q.one()
 	if !one {

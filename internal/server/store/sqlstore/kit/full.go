@@ -10,7 +10,7 @@ import (
 	"drover/internal/server/store/sqldb"
 )
 
-// fullness holds the time since which writes find no room.
+// fullness keeps the time since which writes fail because the disk of the database is full.
 type fullness struct {
 	mu    sync.Mutex
 	since time.Time
@@ -33,7 +33,7 @@ func (f *fullness) judge(ctx context.Context, err error) error {
 	return err
 }
 
-// FullSince returns the time since which writes find no room; the zero time means that there is room.
+// FullSince returns the time since which writes fail because the disk is full; the zero time if they do not.
 func (db *DB) FullSince() time.Time {
 	db.full.mu.Lock()
 	defer db.full.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// Hash represents a text in an index. Texts with the same hash share a lane or a lock, which only costs needless waits.
+// Hash returns a number for a text in an index. Texts with the same hash share a lane or a lock, which costs only
+// needless waits.
 func Hash(s string) int64 {
 	sum := sha256.Sum256([]byte(s))
 	return int64(binary.LittleEndian.Uint64(sum[:8]))
@@ -28,7 +29,7 @@ func Encode[T any](v *T) (sql.NullString, error) {
 	return sql.NullString{String: string(text), Valid: true}, err
 }
 
-// Decode reads what Encode wrote.
+// Decode reads a column that Encode wrote; nil for null.
 func Decode[T any](text []byte) (*T, error) {
 	if text == nil {
 		return nil, nil
@@ -40,7 +41,7 @@ func Decode[T any](text []byte) (*T, error) {
 	return v, nil
 }
 
-// OptionalJSON returns the text of a change; nil if there is none.
+// OptionalJSON returns a change of selections as JSON for a column; nil, which is null, if there is no change.
 func OptionalJSON(c *store.SelectionChange) (any, error) {
 	if c == nil {
 		return nil, nil //nolint:nilnil // NULL
@@ -49,7 +50,7 @@ func OptionalJSON(c *store.SelectionChange) (any, error) {
 	return string(text), err
 }
 
-// OptionalNanos writes a time that may be zero.
+// OptionalNanos returns a time for a column, in Unix nanoseconds; 0 for the zero time.
 func OptionalNanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -57,7 +58,7 @@ func OptionalNanos(t time.Time) int64 {
 	return Nanos(t)
 }
 
-// OptionalMoment reads a time that may be 0.
+// OptionalMoment returns the time of a column; the zero time for 0.
 func OptionalMoment(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
@@ -65,7 +66,7 @@ func OptionalMoment(n int64) time.Time {
 	return Moment(n)
 }
 
-// Flag is the value of a column.
+// Flag returns a boolean for a column: 1 or 0.
 func Flag(set bool) int64 {
 	if set {
 		return 1
@@ -73,7 +74,7 @@ func Flag(set bool) int64 {
 	return 0
 }
 
-// Wrapped says what failed; nil stays nil.
+// Wrapped adds what failed to an error; nil stays nil.
 func Wrapped(err error, what string) error {
 	if err == nil {
 		return nil
@@ -89,7 +90,7 @@ func Nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// Moment returns the time of a column.
+// Moment returns the time of a column in Unix nanoseconds; the zero time for 0.
 func Moment(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
@@ -97,10 +98,10 @@ func Moment(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// QueryFunc is Tx.Query or DB.Query.
+// QueryFunc is the type of the methods Tx.Query and DB.Query.
 type QueryFunc func(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error
 
-// scanFunc reads the row that rows stands on.
+// scanFunc reads the current row of rows.
 type scanFunc[T any] func(rows *sql.Rows) (T, error)
 
 // Column is the scanFunc of a row that has one column.
@@ -205,7 +206,8 @@ func (v RowValues) runOnce(ctx context.Context, tx Tx, query string, values []an
 	return tx.Query(ctx, v.Scan, query, values...)
 }
 
-// Optional returns a value or null. A driver accepts the result directly, but must call a sql.Null.
+// Optional returns a value, or null if valid is false. It is cheaper than a sql.Null, whose Value method a driver has
+// to call.
 func Optional[T int64 | string](v T, valid bool) any {
 	if !valid {
 		return nil

@@ -20,14 +20,14 @@ func (w *Where) Add(condition string, args ...any) {
 	w.Args = append(w.Args, args...)
 }
 
-// When adds a condition if it is wanted.
+// When adds a condition if wanted is true.
 func (w *Where) When(wanted bool, condition string, args ...any) {
 	if wanted {
 		w.Add(condition, args...)
 	}
 }
 
-// Whether adds a condition that must hold or not; nil is either.
+// Whether adds the condition if wanted is true, and its negation if wanted is false; nil adds nothing.
 func (w *Where) Whether(wanted *bool, condition string) {
 	switch {
 	case wanted == nil:
@@ -54,7 +54,7 @@ func (w *Where) Pattern(column, pattern string) {
 	}
 }
 
-// digits are at the end of the name of a copy.
+// digits are the characters of the number at the end of the name of a copy.
 const digits = "'0123456789'"
 
 // Names adds the condition that a column of names matches a pattern, or with copies is the name of a copy of a match.

@@ -52,7 +52,7 @@ const selectItems = `
 		t.created, i.deadline, t.app, t."user", t.reason, t.ordered, r.removes, t.asks, i.revision
 	FROM items i CROSS JOIN requests r ON r.num = i.request CROSS JOIN tasks t ON t.num = i.task `
 
-// scanItem reads a row of selectItems, and returns which spec the item has. The row has no spec, because many
+// scanItem reads a row of selectItems, and returns the place of the item's spec. The row has no spec, because many
 // items share one.
 func scanItem(rows *sql.Rows) (it store.Item, of itemSpec, err error) {
 	var id itemID
@@ -191,7 +191,7 @@ type layout struct {
 type specRow struct {
 	text sql.NullString
 	of   int
-	// bare is the text without what is for one order, and digest names it; both are empty without a spec.
+	// bare is the text without the fields that are for one order, and digest its digest; both are empty without a spec.
 	bare, digest string
 }
 
@@ -202,12 +202,12 @@ type itemRow struct {
 	target  *store.Target
 	// blocked is set if the item must wait for an earlier item of the task.
 	blocked bool
-	// twin is the place of the item that asks for the same operation under another key; this item gets the outcome of
-	// that item. It is single if there is no such item.
+	// twin is the place of an item with the same operation under another key. This item gets the outcome of its twin.
+	// twin is single if there is no such item.
 	twin int
-	// leased asks to store the item as leased, unless it must wait for an item of an earlier task.
+	// leased tells that the item is stored as leased, unless it must wait for an item of an earlier task.
 	leased bool
-	// revision is the one that brought the spec; 0 if there is none.
+	// revision is the number of the revision that brought the spec; 0 if there is none.
 	revision int64
 }
 
@@ -325,7 +325,7 @@ func (l *layout) encode(t *store.Task) error {
 	return nil
 }
 
-// name fills in the text without what is for one order, and its digest.
+// name sets bare and digest.
 func (s *specRow) name(spec *process.Spec) error {
 	if spec == nil {
 		return nil

@@ -57,7 +57,7 @@ func (db *Tasks) ListRevisions(ctx context.Context, f store.RevisionFilter, limi
 	return rows, next, nil
 }
 
-// RevisedBetween returns the revisions of a time.
+// RevisedBetween returns the revisions that were stored between two times.
 func (db *Tasks) RevisedBetween(ctx context.Context, from, to time.Time, limit int) ([]store.Revision, error) {
 	rows, err := kit.All(ctx, db.Query, func(r *sql.Rows) (v store.Revision, err error) {
 		var at int64
@@ -80,7 +80,7 @@ const (
 )
 
 // withChanges completes revisions with their changes. It leaves out the last ones if the changes are too many. last is
-// the number of the last revision that it has completed.
+// the number of the last completed revision.
 func (db *Tasks) withChanges(ctx context.Context, f store.RevisionFilter, found []store.Revision) (
 	rows []store.Revision, last int64, err error,
 ) {
@@ -110,13 +110,14 @@ func (db *Tasks) withChanges(ctx context.Context, f store.RevisionFilter, found 
 	return rows, last, nil
 }
 
-// digestChange is a change of a process on some hosts, with the digests of the specs; one is empty if there is none.
+// digestChange is a change of a process on some hosts, with the digests of the specs before and after. A digest is
+// empty if there is no spec.
 type digestChange struct {
 	name, from, to string
 	hosts          int
 }
 
-// changesOf returns the changes of a revision, and on how many hosts it has looked for them.
+// changesOf returns the changes of a revision, and the number of hosts that it has examined.
 func (db *Tasks) changesOf(ctx context.Context, f store.RevisionFilter, number int64) (
 	list []digestChange, examined int, err error,
 ) {
@@ -153,7 +154,7 @@ func (db *Tasks) changesOf(ctx context.Context, f store.RevisionFilter, number i
 	return list, examined, err
 }
 
-// specReader reads the specs of a namespace, each once.
+// specReader reads the specs of a namespace by their digests, each spec once.
 type specReader struct {
 	db        *Tasks
 	namespace string
@@ -264,8 +265,8 @@ func (db *Tasks) OpenRevision(ctx context.Context, namespace string) (string, er
 	return tasks[0], nil
 }
 
-// PruneRevisions removes old revisions, and what only they need. It counts them: after a restoration their numbers are
-// not consecutive. The comparison with the latest number is only cheaper.
+// PruneRevisions removes old revisions, and the rows that only these revisions need. It counts revisions, because their
+// numbers are not consecutive after a restore. The comparison with the latest number only saves the count.
 func (db *Tasks) PruneRevisions(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		removed = 0
@@ -344,9 +345,9 @@ type nameAndAgent struct{ name, agent string }
 // placement is the spec that a process has on one host.
 type placement struct {
 	since int64
-	// digest is that of the spec; empty if there is none.
+	// digest is the digest of the spec; empty if there is none.
 	digest string
-	// changed is set by a task that changes it, former if there was one before the task.
+	// changed tells that the task changes the placement, and former that the process had a spec before the task.
 	changed, former bool
 }
 
@@ -359,7 +360,7 @@ type revision struct {
 	states map[nameAndAgent]*placement
 }
 
-// digestOf names a spec by its content.
+// digestOf returns the digest of an encoded spec.
 func digestOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -470,7 +471,7 @@ func (p *revision) pairs(d *sqldb.Dialect, places []nameAndAgent) string {
 	return d.Names(pairs)
 }
 
-// unnumbered stands for the number of the revision that is being made.
+// unnumbered stands for the number of the revision under construction.
 const unnumbered = -1
 
 // compare applies the items to the placements in their order, and reports whether that changes a placement. It sets the

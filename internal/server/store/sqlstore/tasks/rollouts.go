@@ -124,7 +124,8 @@ func selectionsOf(ctx context.Context, query kit.QueryFunc, column, id string) (
 	return &c, json.Unmarshal([]byte(text.String), &c)
 }
 
-// FormerSelections reads what a rollout has replaced, once it has.
+// FormerSelections returns the change that brings back the selections that a rollout has replaced; nil if it has
+// replaced none yet.
 func (db *Tasks) FormerSelections(ctx context.Context, id string) (*store.SelectionChange, error) {
 	c, err := selectionsOf(ctx, db.Query, "CASE WHEN selections IS NULL THEN former END", id)
 	if err != nil {
@@ -133,8 +134,8 @@ func (db *Tasks) FormerSelections(ctx context.Context, id string) (*store.Select
 	return c, nil
 }
 
-// selectByRollout brings the selections of a rollout that is done into force, once. It leaves the entries alone that a
-// later apply has changed.
+// selectByRollout puts the selections of a finished rollout into force, once. It leaves out entries that a later apply
+// has changed.
 func (db *Tasks) selectByRollout(ctx context.Context, tx kit.Tx, id string) error {
 	c, err := selectionsOf(ctx, tx.Query, "selections", id)
 	if err != nil || c == nil {
@@ -204,7 +205,7 @@ func stepRows(steps []store.RolloutStep) ([]any, error) {
 	return args, nil
 }
 
-// insertHosts inserts the rows of hosts at some places.
+// insertHosts inserts the rows of the hosts of a rollout at the given places of its list.
 func insertHosts(ctx context.Context, tx kit.Tx, id string, r *rollout.Rollout, places []int) error {
 	args := make([]any, 0, 9*len(places))
 	for _, i := range places {
@@ -371,7 +372,7 @@ func (db *Tasks) ListRollouts(ctx context.Context, f store.RolloutFilter, after 
 	return list, nil
 }
 
-// AbortedRollouts returns those of some rollouts that were aborted.
+// AbortedRollouts returns the ids of the given rollouts that were aborted.
 func (db *Tasks) AbortedRollouts(ctx context.Context, ids []string) ([]string, error) {
 	list, err := kit.All(ctx, db.Query, kit.Column[string], `SELECT id FROM rollouts WHERE state = 'aborted'
 		AND id IN (SELECT j.value FROM texts(?) j)`, db.Dialect.Texts(ids))
@@ -485,7 +486,7 @@ func (db *Tasks) changeRollout(
 	return r, nil
 }
 
-// rolloutEvents adds the event of a rollout that had another state before.
+// rolloutEvents adds the event of a rollout whose state differs from its state before.
 func rolloutEvents(
 	ctx context.Context, a *events.Arrivals, tx kit.Tx, r *store.Rollout, from rollout.State, by store.RolloutChange,
 ) error {
@@ -504,7 +505,7 @@ func rolloutEvents(
 	return a.Add(ctx, tx, &e)
 }
 
-// storeRollout writes what differs.
+// storeRollout writes the columns and the hosts of a rollout that differ from before.
 func storeRollout(ctx context.Context, tx kit.Tx, id string, before, r *rollout.Rollout) error {
 	var places []int
 	for i := range r.Hosts {

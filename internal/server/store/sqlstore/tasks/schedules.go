@@ -131,8 +131,8 @@ func (db *Tasks) PutRun(ctx context.Context, r store.ScheduleRun) error {
 	return kit.Wrapped(err, fmt.Sprintf("cannot store a run of schedule %q", r.Schedule))
 }
 
-// putRun inserts a run; nil inserts nothing. The row of the schedule makes transactions about its runs follow one
-// another.
+// putRun inserts a run; nil inserts nothing. It locks the row of the schedule, so that transactions about its runs
+// follow one another.
 func putRun(ctx context.Context, tx kit.Tx, r *store.ScheduleRun) error {
 	if r == nil {
 		return nil
@@ -175,7 +175,7 @@ func putRun(ctx context.Context, tx kit.Tx, r *store.ScheduleRun) error {
 		r.Schedule, store.KeptRuns)
 }
 
-// EndRun stores the result of a run with what it tells.
+// EndRun stores the result of a run, and the event that begins or ends an alarm.
 func (db *Tasks) EndRun(ctx context.Context, end store.RunEnd) error {
 	r, err := end.Run, error(nil)
 	if end.AlarmEvent == nil {
@@ -210,7 +210,7 @@ func endRun(ctx context.Context, tx kit.Tx, end *store.RunEnd) error {
 	return err
 }
 
-// CorrectSchedule sets the time back up to which all due times are decided.
+// CorrectSchedule sets back the time up to which all due times of a schedule are decided.
 func (db *Tasks) CorrectSchedule(ctx context.Context, s store.Schedule, now time.Time) error {
 	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		n, err := tx.Affect(ctx, `UPDATE schedules SET looked = ? WHERE name = ? AND created = ? AND looked = ?`,
@@ -242,7 +242,7 @@ func scanRun(rows *sql.Rows) (r store.ScheduleRun, err error) {
 	return r, err
 }
 
-// OpenRuns returns the runs that go on.
+// OpenRuns returns the runs that have not ended.
 func (db *Tasks) OpenRuns(ctx context.Context) ([]store.ScheduleRun, error) {
 	runs, err := kit.All(ctx, db.Query, scanRun, selectRuns+`WHERE r.state = 'running' ORDER BY r.schedule`)
 	return runs, kit.Wrapped(err, "cannot list the open runs of schedules")

@@ -46,7 +46,8 @@ func (db *Tasks) PutSelections(ctx context.Context, c store.SelectionChange, by 
 	return nil
 }
 
-// putSelections replaces selections and their members. The lock of the namespace keeps others from the rows of upkeep.
+// putSelections replaces selections and their members. The lock of the namespace keeps other transactions from the rows
+// of upkeep.
 func (db *Tasks) putSelections(ctx context.Context, tx kit.Tx, c store.SelectionChange) error {
 	if _, err := db.lockNamespace(ctx, tx, c.Namespace); err != nil {
 		return err
@@ -97,8 +98,8 @@ func (db *Tasks) putSelections(ctx context.Context, tx kit.Tx, c store.Selection
 	}.Run(ctx, tx, members)
 }
 
-// releaseMembers makes former members of the processes with these names. It forgets those that the change releases, and
-// all if no selection has the process any more.
+// releaseMembers turns the members of the processes with these names into former members. It deletes the members that
+// the change releases. If no selection has the process any more, it deletes all of them.
 func (db *Tasks) releaseMembers(ctx context.Context, tx kit.Tx, c *store.SelectionChange, names []string) error {
 	stays, released := map[string]bool{}, map[string][]string{}
 	for i := range c.Now {
@@ -127,7 +128,7 @@ func (db *Tasks) releaseMembers(ctx context.Context, tx kit.Tx, c *store.Selecti
 		AND member = 'joined' AND name IN (SELECT j.value FROM texts(?2) j)`, c.Namespace, db.Dialect.Texts(names))
 }
 
-// ListSelections returns the selections of a namespace or of all.
+// ListSelections returns the selections of a namespace; of all namespaces if it is empty.
 func (db *Tasks) ListSelections(ctx context.Context, namespace string) ([]store.Selection, error) {
 	list, err := listSelections(ctx, db.Query, namespace)
 	if err != nil {
@@ -219,7 +220,7 @@ func putUpkeep(ctx context.Context, tx kit.Tx, rows []store.Upkeep) error {
 	return nil
 }
 
-// PlacedOn returns what is placed on agents now.
+// PlacedOn returns the specs that agents should have by the latest revisions.
 func (db *Tasks) PlacedOn(ctx context.Context, agents []string) ([]store.Placement, error) {
 	digests := map[string][]digestChange{}
 	var names []string // of the digests, one for each row
@@ -256,7 +257,7 @@ func (db *Tasks) PlacedOn(ctx context.Context, agents []string) ([]store.Placeme
 	return list, nil
 }
 
-// LeftOn returns what agents still have.
+// LeftOn returns the processes that a file has removed and that agents still report.
 func (db *Tasks) LeftOn(ctx context.Context, agents []string) ([]store.Placement, error) {
 	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (p store.Placement, err error) {
 		var place int
@@ -323,7 +324,7 @@ func (db *Tasks) TaskFaults(ctx context.Context, tasks, agents []string,
 	return nil
 }
 
-// RemovedOn returns what somebody removed from agents.
+// RemovedOn returns the processes that agents should have by a file, and that somebody has removed without a file.
 func (db *Tasks) RemovedOn(ctx context.Context, agents []string) ([]store.ObservedKey, error) {
 	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (k store.ObservedKey, err error) {
 		err = r.Scan(&k.Agent, &k.Process.Namespace, &k.Process.Name)
@@ -340,7 +341,7 @@ func (db *Tasks) RemovedOn(ctx context.Context, agents []string) ([]store.Observ
 	return list, nil
 }
 
-// FiledAs returns what a file placed last on agents.
+// FiledAs returns, for a process, the spec that a file placed last on each agent.
 func (db *Tasks) FiledAs(ctx context.Context, id process.ID, agents []string) ([]store.Placement, error) {
 	var digests []string
 	wanted := map[string]bool{}
@@ -381,7 +382,8 @@ func (db *Tasks) FiledAs(ctx context.Context, id process.ID, agents []string) ([
 	return list, nil
 }
 
-// Unfiled returns the specs in force that no file has. Somebody may have brought back the spec of the file by hand.
+// Unfiled returns the specs in force that no file brought. Such a spec may equal the spec of a file that somebody has
+// brought back by hand.
 func (db *Tasks) Unfiled(ctx context.Context, namespace string) ([]store.Placement, error) {
 	var digests []digestChange
 	list, err := kit.All(ctx, db.Query, func(r *sql.Rows) (p store.Placement, err error) {
@@ -406,7 +408,7 @@ func (db *Tasks) Unfiled(ctx context.Context, namespace string) ([]store.Placeme
 	return list, nil
 }
 
-// File makes placements those of a file, and takes the file back for others.
+// File marks placements as brought by a file. For the processes of gone, no file counts any more.
 func (db *Tasks) File(ctx context.Context, namespace string, placed []store.Placement, gone []store.ObservedKey) error {
 	part, of := revision{namespace: namespace}, map[int64][]nameAndAgent{}
 	removed := make([]nameAndAgent, len(gone))
@@ -469,7 +471,8 @@ func (p *revision) takeBackFiles(ctx context.Context, tx kit.Tx, d *sqldb.Dialec
 	return p.takeBack(ctx, tx, d, gone)
 }
 
-// takeBack takes back what files say of processes that somebody has removed.
+// takeBack marks placements of processes that somebody has removed without a file: from now on they count as brought by
+// no file.
 func (p *revision) takeBack(ctx context.Context, tx kit.Tx, d *sqldb.Dialect, gone []nameAndAgent) error {
 	if len(gone) == 0 {
 		return nil
