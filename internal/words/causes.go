@@ -191,7 +191,7 @@ var Causes = map[string]Cause{
 	"waits-for-others": {
 		Text{"Waits for other processes", "等待其他进程"},
 		Text{
-			"A process that this one is to start after is not up yet.", "该进程须在另一个进程之后启动，而后者尚未就绪。",
+			"Another process that must be up first is not up yet.", "该进程须在另一个进程之后启动，而后者尚未就绪。",
 		},
 		Text{
 			"Mend the process that the text names: the wait then ends. `drover start --with-after` starts both.",
@@ -405,7 +405,7 @@ var Causes = map[string]Cause{
 	"copy-runs": {
 		Text{"A copy runs", "已有相同进程在运行"},
 		Text{
-			"A process with the same account and executable runs that drover does not watch.",
+			"drover does not watch a running process with the same account and executable.",
 			"一个账户和可执行文件都相同的进程正在运行，而 drover 没有监控它。",
 		},
 		Text{
@@ -499,7 +499,7 @@ var Causes = map[string]Cause{
 	"log-removed": {
 		Text{"Log file removed", "日志文件被删除"},
 		Text{
-			"Somebody has removed the log files of the running process, so nobody can read what it writes.",
+			"Somebody has removed the log files of the running process, so nobody can read its output.",
 			"有人删除了正在运行的进程的日志文件，它写入的内容无人能够读取。",
 		},
 		Text{
@@ -510,7 +510,7 @@ var Causes = map[string]Cause{
 	"log-full": {
 		Text{"Log file system full", "日志文件系统已满"},
 		Text{
-			"The file system of the log of the running process is full, so what the process writes is lost.",
+			"The file system of the log of the running process is full, so the output of the process is lost.",
 			"正在运行的进程的日志所在文件系统已满，进程写入的内容会丢失。",
 		},
 		Text{"Make room on the file system of the agent's directory.", "为 Agent 目录所在的文件系统腾出空间。"},
