@@ -4,7 +4,7 @@
   ansible-inventory -i drover_inventory.py --graph
   DROVER_SELECTOR='role=web,zone!=b' ansible -i drover_inventory.py all -m ping
 
-The script runs "drover agents -o json", so the environment of the command line (DROVER_SERVER, DROVER_APP_CODE,
+The script runs "drover hosts -o json", so the environment of the command line (DROVER_SERVER, DROVER_APP_CODE,
 DROVER_APP_SECRET) says which server it asks. DROVER_SELECTOR chooses hosts; DROVER names another program. A host is
 in the group "online" or "away", in "label_KEY_VALUE" for each label and in "fact_NAME_VALUE" for some facts.
 """

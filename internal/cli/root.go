@@ -72,7 +72,7 @@ func NewRoot() *cobra.Command {
 
 // agents returns the commands about hosts: an upgrade is a rollout.
 func agents() *cobra.Command {
-	cmd := fleet.NewAgents()
+	cmd := fleet.NewHosts()
 	cmd.AddCommand(operations.NewUpgrade())
 	return cmd
 }

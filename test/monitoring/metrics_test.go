@@ -119,7 +119,7 @@ func tellWhatHasHappened(t *testing.T, f figures) {
 		{"drover_process_restarts_total", nil, 1},
 		{"drover_events_total", []string{"kind=relaunched"}, 1},
 		{"drover_event_lag_seconds", nil, 1},
-		{"drover_agents", []string{"presence=online"}, 1},
+		{"drover_hosts", []string{"presence=online"}, 1},
 		{"drover_http_request_seconds", []string{"endpoint=operate_proc_v2", "status=2xx"}, 1},
 		{"drover_http_request_seconds", []string{"endpoint=POST /api/v1/receivers", "status=2xx"}, 1},
 		{"drover_http_request_seconds", []string{"endpoint=GET /metrics", "status=2xx"}, 1},

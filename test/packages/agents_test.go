@@ -27,10 +27,10 @@ func TestUpgradesByTheServer(t *testing.T) {
 	server.run(`drover packages sign drover-agent --key release.key --version 1.1.0
 drover packages add drover-agent
 drover packages list
-drover agents upgrade '*' --to 1.1.0 --batch 1 --yes --timeout 5m`)
+drover hosts upgrade '*' --to 1.1.0 --batch 1 --yes --timeout 5m`)
 	l.settle()
 	w.unchanged("an upgrade by the server")
-	if list := server.run("drover agents"); strings.Count(list, " 1.1.0 ") != 2 {
+	if list := server.run("drover hosts"); strings.Count(list, " 1.1.0 ") != 2 {
 		t.Errorf("the hosts are\n%s", list)
 	}
 	for i, m := range []*machine{first, second} {
@@ -64,14 +64,14 @@ drover agents upgrade '*' --to 1.1.0 --batch 1 --yes --timeout 5m`)
 		r := server.try(bad.file + `
 drover packages sign bad --key release.key --version ` + bad.version + `
 drover packages add bad
-drover agents upgrade '*' --to ` + bad.version + ` --batch 1 --yes --timeout 5m`)
+drover hosts upgrade '*' --to ` + bad.version + ` --batch 1 --yes --timeout 5m`)
 		if r.err == nil || !strings.Contains(r.out, "the host went back: "+bad.want) {
 			t.Errorf("the bad version %s: %v\n%s", bad.version, r.err, r.out)
 		}
 		server.run("drover rollout abort $(drover rollout list -o name | head -n 1)")
 		l.settle()
 		w.unchanged("the bad version " + bad.version)
-		if list := server.run("drover agents"); strings.Count(list, " 1.1.0 ") != 2 {
+		if list := server.run("drover hosts"); strings.Count(list, " 1.1.0 ") != 2 {
 			t.Errorf("after the bad version %s the hosts are\n%s", bad.version, list)
 		}
 	}

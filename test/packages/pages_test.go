@@ -159,7 +159,7 @@ func (l *lab) setUp(packages string) *work {
 		return strings.Contains(w.server.run("journalctl -u drover-server --no-pager"), "app secret")
 	})
 	l.follow("join.md")
-	if hosts := w.server.run("drover agents --no-headers"); strings.Count(hosts, "online") != 2 {
+	if hosts := w.server.run("drover hosts --no-headers"); strings.Count(hosts, "online") != 2 {
 		l.t.Fatalf("the server has\n%s", hosts)
 	}
 	for _, m := range w.hosts {
@@ -294,7 +294,7 @@ func (m *machine) sees(agents, proxies int) {
 		}
 	}()
 	harness.Eventually(m.t, "the server to see the agents that have joined it", func() bool {
-		seen = m.try("drover agents --no-headers")
+		seen = m.try("drover hosts --no-headers")
 		online := strings.Count(seen.out, "online")
 		all := strings.Count(seen.out, "\n")
 		return seen.err == nil &&

@@ -32,7 +32,7 @@ func TestPagesOfSeveralServers(t *testing.T) {
 	second.run("drover restart web/nginx --yes")
 	// The server that is left can tell the brokers whom to cut off.
 	links := func(m *machine) int { return strings.Count(m.run("ss -Htn state established dport = :4222"), "\n") }
-	second.run("drover agents remove 0:10.9.0.3")
+	second.run("drover hosts remove 0:10.9.0.3")
 	harness.Eventually(t, "a host that was removed to be cut off", func() bool { return links(w.hosts[1]) == 0 })
 	if n := links(w.hosts[0]); n != 1 {
 		t.Errorf("the other host has %d links to brokers, want 1", n)

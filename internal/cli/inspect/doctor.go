@@ -299,7 +299,7 @@ func (f *findings) hosts(ctx context.Context, s *remote.Session, c *client.Clien
 	for _, b := range slices.Sorted(maps.Keys(builds)) {
 		others = append(others, fmt.Sprintf("%s ×%d", b, builds[b]))
 	}
-	f.warn("version", s.Again("agents upgrade HOST --to VERSION"), "agents have other versions than the server: %s",
+	f.warn("version", s.Again("hosts upgrade HOST --to VERSION"), "agents have other versions than the server: %s",
 		some(others))
 }
 

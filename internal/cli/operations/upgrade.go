@@ -13,7 +13,7 @@ import (
 	"drover/internal/cli/term"
 )
 
-// NewUpgrade returns 'drover agents upgrade'. It is a rollout, so it is here.
+// NewUpgrade returns 'drover hosts upgrade'. It is a rollout, so it is here.
 func NewUpgrade() *cobra.Command {
 	var a Command
 	s, plan := &a.Session, &a.rollout

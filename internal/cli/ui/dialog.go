@@ -384,7 +384,7 @@ func (s State) command() string {
 			line = "drover why"
 		}
 	case hosts:
-		line = "drover agents"
+		line = "drover hosts"
 	case tasks:
 		line = "drover task list"
 	case rollouts:

@@ -320,11 +320,11 @@ func (e *Enroller) admitAgent(ctx context.Context, r wire.JoinRequest, token sto
 	case errors.Is(err, fleet.ErrElsewhere):
 		return nil,
 			refuse(Taken,
-				"id %q belongs to an agent of another area: remove that agent ('drover agents remove'), or join with another --id", a.ID)
+				"id %q belongs to an agent of another area: remove that agent ('drover hosts remove'), or join with another --id", a.ID)
 	case errors.Is(err, fleet.ErrTaken):
 		return nil,
 			refuse(Taken,
-				"%d:%s%s belongs to another agent, which is online: stop that agent, remove it ('drover agents remove'), or join with another --ip or --id",
+				"%d:%s%s belongs to another agent, which is online: stop that agent, remove it ('drover hosts remove'), or join with another --ip or --id",
 				a.Cloud, a.IP, orID(a.ID))
 	case errors.Is(err, fleet.ErrKnown):
 		return nil, e.known(a)
@@ -361,7 +361,7 @@ func (e *Enroller) known(a store.Agent) error {
 	}
 	return refuse(Taken, "%s belongs to another agent: if this is the same host with an empty disk, "+
 		"join with a token of 'drover token create --replaces %s --area %d --uses 1 --ttl 1h'; "+
-		"if that host is gone, remove it first ('drover agents remove %s'); otherwise join with another --ip or --id",
+		"if that host is gone, remove it first ('drover hosts remove %s'); otherwise join with another --ip or --id",
 		name, name, a.Cloud, name)
 }
 

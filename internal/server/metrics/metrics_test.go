@@ -133,7 +133,7 @@ func TestTheStateIsShown(t *testing.T) {
 			`drover_processes_hosted 4`, `drover_processes_flapping 2`, `drover_processes_unhealthy 1`,
 			`drover_processes_config_drifted 1`,
 			`drover_open_items{state="sent"} 5`, `drover_open_items{state="begun"} 0`, `drover_outbox_items 9`,
-			`drover_agents{presence="online"} 5`, `drover_agents{presence="away"} 2`,
+			`drover_hosts{presence="online"} 5`, `drover_hosts{presence="away"} 2`,
 			`drover_receiver_lag_events{receiver="gone"} 10`, `drover_receiver_failing{receiver="gone"} 1`,
 			`drover_receiver_failing{receiver="fine"} 0`,
 			`drover_receiver_failed_attempts{receiver="gone"} 3`,
@@ -141,7 +141,7 @@ func TestTheStateIsShown(t *testing.T) {
 			`drover_receiver_last_delivery_timestamp_seconds{receiver="gone"} 0`,
 			`drover_certificate_expiry_timestamp_seconds{certificate="ca"} 1.8e+09`,
 			`drover_servers 3`, `drover_log_lines_lost_total 6`, `drover_clock_skew_seconds -90`,
-			`drover_agents_clock_off 2`, `drover_agents_copied 1`, `drover_agents_unknown 4`,
+			`drover_hosts_clock_off 2`, `drover_hosts_copied 1`, `drover_hosts_unknown 4`,
 			`drover_proxies{presence="online"} 2`, `drover_proxies{presence="away"} 1`,
 		)
 	}
@@ -163,7 +163,7 @@ func TestAStoreThatFailsHidesTheRestOnly(t *testing.T) {
 		Proxies: func() (known, online int) { return 0, 0 },
 	})
 	got := scrape(t, m, func(io.Writer) error { return errors.New("no") })
-	wantSamples(t, got, `drover_agents{presence="online"} 5`, `drover_receiver_failing{receiver="gone"} 1`)
+	wantSamples(t, got, `drover_hosts{presence="online"} 5`, `drover_receiver_failing{receiver="gone"} 1`)
 	if strings.Contains(strings.Join(got, "\n"), "drover_processes{") {
 		t.Error("processes are counted although that failed")
 	}

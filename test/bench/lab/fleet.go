@@ -139,7 +139,7 @@ func (f *Fleet) Online() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	const name = `drover_agents{presence="online"} `
+	const name = `drover_hosts{presence="online"} `
 	_, rest, ok := strings.Cut(string(text), name)
 	if !ok {
 		return 0, fmt.Errorf("/metrics tells of no agents: %.300s", text)

@@ -20,15 +20,15 @@ import (
 	"drover/internal/selector"
 )
 
-// NewAgents returns 'drover agents'.
-func NewAgents() *cobra.Command {
+// NewHosts returns 'drover hosts'.
+func NewHosts() *cobra.Command {
 	var s remote.Session
 	var hosts remote.Hosts
 	var f client.AgentFilter
 	groupBy := ""
 	cmd := &cobra.Command{
-		Use:     "agents [HOST...]",
-		Aliases: []string{"hosts"},
+		Use:     "hosts [HOST...]",
+		Aliases: []string{"agents"},
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.Client(cmd)
@@ -131,7 +131,7 @@ func groupColumns(key string) []term.Column[client.AgentGroup] {
 	}
 }
 
-// agentsLabel returns 'drover agents label'.
+// agentsLabel returns 'drover hosts label'.
 func agentsLabel() *cobra.Command {
 	var s remote.Session
 	var hosts remote.Hosts
@@ -263,7 +263,7 @@ func checkLabels(cmd *cobra.Command, r client.LabelRequest, nowhere bool) error 
 // agentKey is the form of the key of an agent, a public key of NATS.
 var agentKey = regexp.MustCompile(`^[A-Z2-7]{56}$`)
 
-// agentsRemove returns 'drover agents remove'.
+// agentsRemove returns 'drover hosts remove'.
 func agentsRemove() *cobra.Command {
 	var s remote.Session
 	var hosts remote.Hosts
