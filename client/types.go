@@ -144,7 +144,7 @@ type (
 	CompatResource = v1.CompatResource
 )
 
-// What an apply of a process file does.
+// Applies of a process file: plans, changes and revisions.
 type (
 	// Plan is what an apply does, or has begun to do.
 	Plan = v1.Plan
@@ -160,13 +160,13 @@ type (
 	RevisedField = v1.RevisedField
 )
 
-// What an operation does, and what became of it.
+// Operations: requests, plans, tasks, rollouts and results.
 type (
 	// Request asks for one operation on one or more processes.
 	Request = v1.Request
 	// Target is one process on some hosts.
 	Target = v1.Target
-	// Operation is a task: the request of one call, and its progress.
+	// Operation is the request of one call and its progress, which drover calls a task.
 	Operation = v1.Task
 	// OperationPlan is what a Request would do.
 	OperationPlan = v1.OperationPlan
@@ -226,7 +226,7 @@ type (
 	Grant = v1.Grant
 	// Rates limit the calls of an app; zero means no limit.
 	Rates = v1.Rates
-	// Secret is set only in the answer to the call that created it.
+	// Secret is the public part of a secret of an app.
 	Secret = v1.Secret
 	// User is a person, or a program, for whom apps act.
 	User = v1.User
@@ -234,19 +234,19 @@ type (
 	RightCheck = v1.RightCheck
 	// UserChange holds the new values of a user; a nil field stays unchanged.
 	UserChange = v1.UserChange
-	// Token is set only in the answer to the call that created it.
+	// Token proves that a caller acts for a user. Its text is only in the answer to the call that created it.
 	Token = v1.Token
 	// SignInRequest asks for a SignIn, a link that signs a browser in.
 	SignInRequest = v1.SignInRequest
-	// SignIn is shown only once.
+	// SignIn is a link that signs a browser in, once.
 	SignIn = v1.SignIn
 	// Server is the state of a server, with the ends of its certificates and the space of its disk.
 	Server = v1.Server
 	// UnknownHost is a host that the database of a server does not know.
 	UnknownHost = v1.UnknownHost
-	// Certificate is when a certificate ends.
+	// Certificate is a certificate of a server, and the time at which it ends.
 	Certificate = v1.Certificate
-	// Space is the room of a file system.
+	// Space is the size of a file system and its free space.
 	Space = v1.Space
 	// Device is a command line that waits until a person signs it in.
 	Device = v1.Device
@@ -260,13 +260,13 @@ type (
 type (
 	// JoinToken lets hosts join.
 	JoinToken = v1.JoinToken
-	// Proxy is a proxy of an area without a route to the servers.
+	// Proxy is a program that connects the hosts of an area without a route to the servers.
 	Proxy = v1.Proxy
 	// Package is a version of the agent.
 	Package = v1.Package
-	// UpgradeRequest has agents run a version.
+	// UpgradeRequest asks for an upgrade of agents to a version.
 	UpgradeRequest = v1.UpgradeRequest
-	// Key is the public key of the proxy.
+	// Key is a key by which agents trust the server.
 	Key = v1.Key
 	// Keys holds all keys and their use.
 	Keys = v1.Keys

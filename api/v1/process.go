@@ -102,7 +102,8 @@ type Usage struct {
 	At        *time.Time `json:"at,omitempty"`
 }
 
-// UsageHistory is what a process with its whole tree has used on one host, by the clock of the host.
+// UsageHistory has the resources that a process with its whole tree has used on one host. Times are by the clock of the
+// host.
 type UsageHistory struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -118,8 +119,8 @@ type UsageHistory struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// UsageStep is what a process used in one step. CPU is the mean, in percent of the whole machine. Memory, in bytes, and
-// Files are the largest values in the step; Files is 0 if it is not known.
+// UsageStep has the resources that a process used in one step. CPU is the mean, in percent of the whole machine.
+// Memory, in bytes, and Files are the largest values in the step; Files is 0 if it is not known.
 type UsageStep struct {
 	// At is the end of the step.
 	At     time.Time `json:"at"`

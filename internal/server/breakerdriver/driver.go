@@ -29,13 +29,14 @@ const (
 	// again is the interval at which the agents hear of an open breaker, and lasts how long they withhold after that.
 	again = 20 * time.Second
 	lasts = time.Minute
-	// hostsKept is how long the hosts of a process are remembered, and freshKept if some have got the process since.
+	// hostsKept is how long the guard remembers the hosts of a process. freshKept is that time if other hosts have got
+	// the process since.
 	hostsKept = 20 * time.Second
 	freshKept = 3 * time.Second
 	// sendTime bounds one message to an agent, and senders is how many are under way.
 	sendTime = 5 * time.Second
 	senders  = 32
-	// page is how many events or processes one read returns.
+	// page is the number of events or processes that one read returns.
 	page = 1000
 )
 

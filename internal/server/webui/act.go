@@ -208,7 +208,7 @@ func (v *view) currentProcess(ctx context.Context, of *client.SelectedProcess) (
 	return &rows[0], nil
 }
 
-// spread is how an operation goes through its hosts, as a form says it.
+// spread is the choice of a form: an operation on all hosts at once, or in batches.
 type spread struct {
 	// On tells that it goes in batches. The other fields are those of a client.RolloutPlan.
 	On                               bool

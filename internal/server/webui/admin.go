@@ -101,7 +101,7 @@ func (v *view) carryOut(ctx context.Context, do actions, body map[string]any) (d
 	return false, nil
 }
 
-// address is that of this server as the browser knows it, with the base path.
+// address returns the URL of this server by which the browser reaches it, with the base path.
 func (v *view) address() string {
 	scheme := "http://"
 	if v.r.TLS != nil {
@@ -149,7 +149,7 @@ func (v *view) recordName(parameter string) string {
 	return v.r.URL.Query().Get(parameter)
 }
 
-// shownOnce is what the next page alone shows.
+// shownOnce is content that only the next page shows, such as a new secret.
 type shownOnce struct {
 	Title, Text string
 	// Lines are commands to paste.

@@ -19,7 +19,7 @@ import (
 	"drover/internal/words"
 )
 
-// applyForm is what a person has entered.
+// applyForm is the input of a person in the form of an apply.
 type applyForm struct {
 	Namespace, Text, Reason string
 	// Tag and Revision are the state of the namespace that the text was made for; empty and 0 if there is none.
@@ -29,7 +29,7 @@ type applyForm struct {
 	NoRestart, Prune bool
 }
 
-// applied is what the page shows about a form.
+// applied is the content of the page about an applyForm.
 type applied struct {
 	applyForm
 	Problem string
@@ -55,7 +55,7 @@ type planned struct {
 	hosts                  []string
 }
 
-// newer is what somebody else has done since the form was made.
+// newer is a change by another person since the form was made.
 type newer struct {
 	User, Message string
 	Number        int64

@@ -23,7 +23,8 @@ const maxCSV = 100_000
 // auditRow is a record as the page shows it.
 type auditRow struct {
 	client.AuditRow
-	// Did is what the call did, Outcome its end. Task is the operation that it began; it may be empty.
+	// Did says in words what the call did, and Outcome how the call ended. Task is the id of the task that the call
+	// began; it may be empty.
 	Did, Outcome, Task string
 }
 

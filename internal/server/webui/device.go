@@ -37,7 +37,8 @@ func (v *view) deviceShown(ctx context.Context) error {
 	return nil
 }
 
-// deviceOf returns the device of the letters in the form. If none waits, it answers the call, and the device is empty.
+// deviceOf returns the device whose code is in the form. If no device with that code waits, deviceOf answers the call
+// and returns an empty device.
 func (v *view) deviceOf(ctx context.Context) (store.Device, error) {
 	if v.codes.Wait(v.who.User, v.Now()) > 0 {
 		v.recordCall(ctx, store.AuditRow{

@@ -370,7 +370,7 @@ func (v *view) checkParameters(parameters []string) error {
 	return nil
 }
 
-// shortNames are what a link may call filters for short, as in an address that a person types.
+// shortNames returns the short names of filters that an address may have, with the full names.
 func shortNames() map[string]string {
 	return map[string]string{"ns": "namespace", "host": "hosts", "label": "selector"}
 }

@@ -53,7 +53,7 @@ func (r *reply) response() *http.Response {
 }
 
 const (
-	// renewTime is how long after a read its page may repeat the read without another audit row.
+	// renewTime is how long a page may repeat a read without another audit row.
 	renewTime = 5 * time.Minute
 	// maxReads is the number of reads that the server remembers.
 	maxReads = 20_000

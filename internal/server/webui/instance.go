@@ -109,7 +109,7 @@ func (v *view) logFile(ctx context.Context) error {
 // The size of a chart in units of its own. The browser makes it as wide as the page.
 const chartWidth, chartHeight = 600, 120
 
-// leastScale is what the top of a chart stands for at least, so that noise looks small: a percent of CPU, a byte.
+// leastScale is the smallest value at the top of a chart, so that noise looks small: a percent of CPU, or a byte.
 const leastScale = 1.0
 
 // betweenLooks is the longest time between two looks of an agent at a process, in seconds.
@@ -117,7 +117,7 @@ const betweenLooks = 35
 
 // chart is one figure of a history, drawn by the server.
 type chart struct {
-	// Name is that of the figure, and Text describes the chart for people who do not see it.
+	// Name is the name of the figure, and Text describes the chart for people who cannot see it.
 	Name, Text string
 	// Now is empty if the newest steps have no measurement.
 	Now, Most string
@@ -240,7 +240,7 @@ const (
 	logLines, leastLines = 200, 20
 	// followLines is the number of the last lines with which a followed log begins: as many as a page holds.
 	followLines = 5000
-	// runsBefore is how many runs before the present one a page offers.
+	// runsBefore is the number of earlier runs that a page offers.
 	runsBefore = 9
 )
 
@@ -277,7 +277,7 @@ func (v *view) logOf(ctx context.Context, p *client.Process) *logPane {
 // FileLines is the number of lines of Download.
 func (p *logPane) FileLines() int { return fileLines }
 
-// Of is what stands before a line: its host, and its copy of the process, if there may be several.
+// Of is the prefix of a line: the host and the copy of the process, each only if the page may have several.
 func (p *logPane) Of(line client.LogLine) string {
 	if !p.Several {
 		return ""
@@ -288,7 +288,7 @@ func (p *logPane) Of(line client.LogLine) string {
 	return line.Host + "  "
 }
 
-// mostLogs is how many hosts of a process a page reads the logs of.
+// mostLogs is the largest number of hosts whose logs one page reads.
 const mostLogs = 20
 
 // processLogs shows the logs of the process on some hosts: those that the person has chosen, or else the first ones.

@@ -27,7 +27,7 @@ const (
 	hintPause    = 500 * time.Millisecond
 	hintShare    = 25 * time.Millisecond
 	longestPause = 5 * time.Second
-	// recheck is how often a stream sends all versions, and checks that its person may still be here.
+	// recheck is the interval at which a stream sends all versions, and checks that its person is still signed in.
 	recheck = 10 * time.Second
 	// A person may have personStreams open streams, and all people together allStreams: a browser needs one.
 	personStreams, allStreams = 20, 1000

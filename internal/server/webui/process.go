@@ -84,7 +84,7 @@ func (v *view) processHosts(ctx context.Context, body map[string]any) error {
 	return nil
 }
 
-// finding is what is wrong in the same way on some hosts.
+// finding is a problem with the hosts that have it.
 type finding struct {
 	client.Finding
 	Hosts []string
@@ -154,7 +154,7 @@ func (v *view) processHistory(ctx context.Context, body map[string]any) error {
 	return nil
 }
 
-// deed is what one operation did, by its events.
+// deed is the effect of one operation, as its events tell.
 type deed struct {
 	// Event is the newest one.
 	client.Event

@@ -39,8 +39,8 @@ const anew = "anew"
 // flowCookie is the name of the cookie with the flow. It has the protection of the session's cookie.
 func flowCookie(r *http.Request) string { return cookieName(r) + "-oidc" }
 
-// providerLink is what the sign-in page shows of the provider; nil if there is none. Whoever has a session, or has just
-// signed out, signs in anew.
+// providerLink returns the link of the sign-in page to the identity provider; nil if there is no provider. Whoever has
+// a session, or has just signed out, signs in anew.
 func (v *view) providerLink() any {
 	if v.Provider == nil {
 		return nil

@@ -526,7 +526,7 @@ func (v *view) actsOf(r *client.Rollout) (list []act) {
 	return list
 }
 
-// probed is what the health check of a process probes, as process files write it; empty without a check.
+// probed returns the target of the health check of a process, in the form of a process file; empty without a check.
 func probed(s *client.Spec) string {
 	if s == nil || s.Health == nil {
 		return ""

@@ -17,7 +17,7 @@ import (
 
 // refused is a form that the console or the API has refused: its page shows it again, open, with what was typed.
 type refused struct {
-	// status is that of the answer.
+	// status is the HTTP status of the answer.
 	status int
 	// problem is why; empty if the page tells it itself.
 	problem string

@@ -23,7 +23,7 @@ import (
 	"drover/internal/words"
 )
 
-// functions are those of the templates in a language.
+// functions returns the functions of the templates in a language.
 func functions(lang words.Lang, now func() time.Time) template.FuncMap {
 	return template.FuncMap{
 		"page":       func() any { return words.Page },
@@ -184,7 +184,7 @@ func byteSize(n int64) string {
 	return strconv.FormatFloat(size, 'f', 1, 64) + " " + units[0]
 }
 
-// frame is what every page shows around its content.
+// frame is the part that every page shows around its content.
 type frame struct {
 	// Here is the address that shows this page, or after a form the page with the form.
 	Title, Lang, Here, User string

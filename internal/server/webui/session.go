@@ -28,7 +28,7 @@ const (
 	// sessionTime is the longest time of a session, idleTime the longest time between two calls of it.
 	sessionTime = 12 * time.Hour
 	idleTime    = time.Hour
-	// seenEvery is how often the last use of a session is stored.
+	// seenEvery is the shortest time between two writes of the last use of a session.
 	seenEvery = time.Minute
 	// maxSessions is the number of sessions of a person; another one ends the oldest.
 	maxSessions = 20
@@ -36,7 +36,7 @@ const (
 	// above recentAbove processes or hosts. Pausing and aborting need no recent sign-in.
 	recentTime  = 15 * time.Minute
 	recentAbove = 1000
-	// backTime is how long a browser remembers the page that it came from to the sign-in.
+	// backTime is how long a browser remembers the page to return to after the sign-in.
 	backTime = 10 * time.Minute
 )
 

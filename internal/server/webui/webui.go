@@ -70,14 +70,14 @@ type Audit interface {
 	PutDenial(ctx context.Context, proven string, row store.AuditRow) error
 }
 
-// Settings are what an operator of the server sets; the zero value holds the defaults.
+// Settings are the settings of the console in the configuration of a server; the zero value has the defaults.
 type Settings struct {
 	// BehindTLS are proxies that speak TLS with browsers. Their X-Forwarded-For names the browser's address.
 	BehindTLS []netip.Prefix
 	// Hosts are further names of this server, in lower case.
 	Hosts []string
-	// BasePath is what a proxy in front of the server puts before every path, such as /drover. The handler itself
-	// serves the paths below Prefix; links, forms, redirects, cookies and scripts have BasePath before Prefix.
+	// BasePath is the prefix that a proxy in front of the server adds to every path, such as /drover. The handler
+	// itself serves the paths below Prefix; links, forms, redirects, cookies and scripts have BasePath before Prefix.
 	BasePath string
 	// TypeAbove is the largest number of processes that need no typed number; 0 means 20.
 	TypeAbove int
@@ -334,11 +334,11 @@ type view struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	who access.Principal
-	// session is that of the person.
+	// session is the session of the person.
 	session store.Token
 	lang    words.Lang
 	client  *client.Client
-	// calls are what client has read for the page.
+	// calls are the reads of client for the page.
 	calls *calls
 	// refused is the form that the page shows again; nil on other pages.
 	refused *refused

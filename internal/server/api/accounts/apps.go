@@ -32,7 +32,7 @@ func viewApp(a store.App) v1.App {
 	return v
 }
 
-// stillToCome rejects new rights that have ended already. Those that a record had before may stay.
+// stillToCome rejects new rights whose end has passed. Ended rights that the account already had may stay.
 func stillToCome(before, after []access.Grant, now time.Time) error {
 	var faults []error
 	for i, g := range after {
@@ -164,10 +164,10 @@ func (h *Handler) ChangeApp(ctx context.Context, c *call.Call) (call.Reply, erro
 	return call.OK(viewApp(a))
 }
 
-// maxKeep is how long an old secret may stay valid beside the new one.
+// maxKeep is the longest time for which an old secret stays valid beside the new secret.
 const maxKeep = 90 * 24 * time.Hour
 
-// CreateSecret gives an app another secret. Only this reply shows it.
+// CreateSecret gives an app another secret. Only this reply shows the secret.
 func (h *Handler) CreateSecret(ctx context.Context, c *call.Call) (call.Reply, error) {
 	code := c.Subject("code")
 	var req v1.SecretRequest
@@ -192,7 +192,7 @@ func (h *Handler) CreateSecret(ctx context.Context, c *call.Call) (call.Reply, e
 	return call.Reply{Status: http.StatusCreated, Body: v, Location: "/apps/" + url.PathEscape(code)}, nil
 }
 
-// remaining returns the secrets that stay valid beside a new one: the newest valid secret, for no longer than keep.
+// remaining returns the secrets that stay valid beside a new secret: the newest valid secret, for keep at most.
 func remaining(secrets []store.Secret, now time.Time, keep time.Duration) []store.Secret {
 	if keep == 0 {
 		return nil

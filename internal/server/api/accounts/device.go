@@ -22,9 +22,9 @@ import (
 
 // Limits of the sign-in of a command line.
 const (
-	// deviceTime is the time that a person has to confirm it.
+	// deviceTime is the time within which a person must confirm the sign-in.
 	deviceTime = 10 * time.Minute
-	// deviceInterval is the least time between two questions for the state, in seconds.
+	// deviceInterval is the shortest time between two requests for the state, in seconds.
 	deviceInterval = 2
 	maxDeviceName  = 200
 	maxDeviceBody  = 8 << 10
@@ -33,7 +33,7 @@ const (
 // DevicePath is the page of the console on which a person confirms the sign-in of a command line.
 const DevicePath = "/ui/device"
 
-// small reads the body of a caller without credentials into v.
+// small reads the body of a caller without credentials into v. It accepts only a small body.
 func small(c *call.Call, v any) error {
 	if err := c.Params.Done(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func small(c *call.Call, v any) error {
 	return call.Exact(text, reflect.TypeOf(v))
 }
 
-// rejectIfLimited rejects a call from an address that a limit has wait.
+// rejectIfLimited rejects a call from an address that has reached a limit and must wait.
 func (h *Handler) rejectIfLimited(c *call.Call, by *gate.Failures, reason string) error {
 	wait := by.Wait(c.Address, h.Now())
 	if wait <= 0 {

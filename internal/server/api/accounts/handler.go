@@ -9,7 +9,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// Records holds the callers of the API.
+// Records has the tables of the callers of the API.
 type Records struct {
 	Apps   store.Apps
 	Users  store.Users
@@ -33,8 +33,8 @@ type Config struct {
 // Handler answers the calls about callers.
 type Handler struct {
 	Config
-	// devices are the sign-ins of command lines that an address began, and lost those that it asked for without
-	// success.
+	// devices counts, by address, the sign-ins of command lines that were begun. unknownDevices counts the requests for
+	// the state of a sign-in that does not exist.
 	devices, unknownDevices *gate.Failures
 }
 

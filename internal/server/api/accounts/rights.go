@@ -63,7 +63,8 @@ func (h *Handler) CheckRight(ctx context.Context, c *call.Call) (call.Reply, err
 	return call.OK(v)
 }
 
-// subjectOf returns the caller, or the user that an administrator names. A person may name the person, too.
+// subjectOf returns the principal whose rights are checked: the caller, or the user with a name. Only an administrator
+// may name another user.
 func (h *Handler) subjectOf(
 	ctx context.Context, c *call.Call, name string,
 ) (who access.Principal, disabled bool, err error) {

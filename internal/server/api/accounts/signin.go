@@ -32,7 +32,7 @@ func (h *Handler) CreateSignIn(ctx context.Context, c *call.Call) (call.Reply, e
 	return call.Reply{Status: http.StatusCreated, Body: s}, nil
 }
 
-// SignIn makes a link that signs a browser in as a user; an empty name is the caller. The operator of the server's
+// SignIn makes a link that signs a browser in as a user; an empty name means the caller. The operator of the server's
 // machine becomes a user with every right. The error is a problem for the caller.
 func (h *Handler) SignIn(ctx context.Context, who *access.Principal, name string) (v1.SignIn, error) {
 	console := h.Console()

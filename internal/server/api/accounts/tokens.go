@@ -22,7 +22,7 @@ func viewToken(t store.Token) v1.Token {
 // maxTTL is the longest lifetime of a token that expires.
 const maxTTL = 10 * 365 * 24 * time.Hour
 
-// CreateToken gives a user a token. Only this reply shows it.
+// CreateToken gives a user a token. Only this reply shows the token.
 func (h *Handler) CreateToken(ctx context.Context, c *call.Call) (call.Reply, error) {
 	name := c.Subject("name")
 	var req v1.TokenRequest
@@ -45,7 +45,7 @@ func (h *Handler) CreateToken(ctx context.Context, c *call.Call) (call.Reply, er
 	return call.Reply{Status: http.StatusCreated, Body: v}, nil
 }
 
-// mayManage rejects a caller who is neither an administrator nor the user, by a proof of the user's own.
+// mayManage rejects a caller that is neither an administrator nor the named user with proven credentials.
 func mayManage(c *call.Call, name string) error {
 	if p := c.Principal; p.Admin || p.Proven && p.User == name && p.App == access.PersonApp(name) {
 		return nil
@@ -72,7 +72,7 @@ func (h *Handler) ListTokens(ctx context.Context, c *call.Call) (call.Reply, err
 	return call.OK(call.PageOf(c, call.Viewed(tokens, viewToken), nil))
 }
 
-// DeleteToken removes a token, which is then worth nothing.
+// DeleteToken removes a token. The token is invalid from then on.
 func (h *Handler) DeleteToken(ctx context.Context, c *call.Call) (call.Reply, error) {
 	name, id := c.Request.PathValue("name"), c.Request.PathValue("id")
 	c.Audit.Target = edge.Clip(name + " " + id)

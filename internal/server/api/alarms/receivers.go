@@ -360,7 +360,7 @@ func (h *Handler) ChangeReceiver(ctx context.Context, c *call.Call) (call.Reply,
 // sameServer reports whether two URLs have the same scheme, host and port.
 func sameServer(a, b string) bool { return origin(a) == origin(b) }
 
-// origin is the scheme and the host of a URL, with its port.
+// origin returns the scheme, the host and the port of a URL; empty if the URL cannot be parsed.
 func origin(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -369,7 +369,7 @@ func origin(text string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// RotateReceiver gives a receiver another secret, which signs deliveries from now on. Only this reply shows it.
+// RotateReceiver gives a receiver another secret, which signs deliveries from now on. Only this reply shows the secret.
 func (h *Handler) RotateReceiver(ctx context.Context, c *call.Call) (call.Reply, error) {
 	name := c.Subject("name")
 	var req v1.ReceiverSecretRequest

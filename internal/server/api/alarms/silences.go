@@ -27,7 +27,7 @@ const (
 	longestSilence    = 366 * 24 * time.Hour
 	longestWindow     = 31 * 24 * time.Hour
 	maxSilenceMessage = 1000
-	// silencesShown is how long an ended silence is listed: as long as its events are stored.
+	// silencesShown is how long the list has an ended silence: as long as the server keeps its events.
 	silencesShown = 28 * 24 * time.Hour
 )
 
@@ -60,8 +60,8 @@ func (h *Handler) viewSilence(s store.Silence) v1.Silence {
 	return v
 }
 
-// maySilence returns the right that the caller lacks for a silence. An app without an administrator's rights may
-// silence whole namespaces in which it has the right on every host.
+// maySilence returns the right that the caller lacks for a silence; empty if the caller may make it. An app without an
+// administrator's rights may silence whole namespaces in which it has the right on every host.
 func maySilence(who *access.Principal, processes []string) (missing access.Missing) {
 	if who.Admin {
 		return missing
@@ -168,7 +168,7 @@ func (h *Handler) ListSilences(ctx context.Context, c *call.Call) (call.Reply, e
 	return call.OK(call.PageOf(c, views, nil))
 }
 
-// silenceNamed returns the silence of a path. A silence that the caller could not make does not exist for it.
+// silenceNamed returns the silence of a path. For a caller, a silence that the caller could not make does not exist.
 func (h *Handler) silenceNamed(ctx context.Context, c *call.Call) (store.Silence, error) {
 	id := c.Subject("id")
 	if err := c.Params.Done(); err != nil {
@@ -195,7 +195,7 @@ func (h *Handler) GetSilence(ctx context.Context, c *call.Call) (call.Reply, err
 	return call.OK(h.viewSilence(s))
 }
 
-// RemoveSilence ends a silence: the alarms that still hold are delivered now.
+// RemoveSilence ends a silence. The server then delivers the alarms whose reason still exists.
 func (h *Handler) RemoveSilence(ctx context.Context, c *call.Call) (call.Reply, error) {
 	s, err := h.silenceNamed(ctx, c)
 	if err != nil {
@@ -235,7 +235,8 @@ func ends(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	return nil
 }
 
-// inSeconds writes a length of time in seconds, and from a minute on also as people do.
+// inSeconds returns the text of a duration in seconds. From a minute on, the text also has the duration in larger
+// units.
 func inSeconds(n float64) string {
 	text := call.Decimal(n) + " seconds"
 	if n < 60 || !(n < 1e9) {
@@ -269,7 +270,7 @@ func repeats(s *store.Silence, r *v1.SilenceRequest, now time.Time) error {
 	return apart(rule, s.Length, now)
 }
 
-// apart rejects windows that overlap, because such a silence has an end only in its list.
+// apart rejects a timetable whose windows overlap.
 func apart(rule crontab.Rule, length time.Duration, now time.Time) error {
 	const looked = 100 // windows
 	before, more := rule.Next(now)

@@ -1,4 +1,4 @@
-// Package install answers the calls by which hosts and proxies come, stay up to date and leave: join tokens and joins,
+// Package install answers the calls about joining, upgrading and removing hosts and proxies: join tokens and joins,
 // keys, packages, upgrades and removals.
 package install
 

@@ -26,7 +26,7 @@ type Joining struct {
 	Proxies hosts.Proxies
 }
 
-// Enroller lets hosts in, and takes them out.
+// Enroller joins and removes hosts.
 type Enroller interface {
 	NewToken(ctx context.Context, t store.JoinToken, ttl time.Duration) (made store.JoinToken, text string, err error)
 	Join(ctx context.Context, data []byte, from enrol.Origin) (answer any, attempt enrol.Attempt, err error)
@@ -34,15 +34,16 @@ type Enroller interface {
 	RemoveProxy(ctx context.Context, key string) error
 }
 
-// noEnroller is the problem of a server that hosts cannot join.
+// noEnroller returns the problem of a server without an Enroller, as in drover dev.
 func noEnroller() error {
 	return call.Problemf(http.StatusConflict, "this is drover dev, which other hosts cannot join: run 'drover server'")
 }
 
-// maxJoin is the largest request to join.
+// maxJoin is the largest request to join, in bytes.
 const maxJoin = 16 << 10
 
-// Join admits a host that has a token. It is the only call without an app: the token is the only proof.
+// Join joins a host or a proxy that has a token. The call needs no credentials of a caller, because the token proves
+// enough.
 func (h *Handler) Join(ctx context.Context, c *call.Call) (call.Reply, error) {
 	if err := c.Params.Done(); err != nil {
 		return call.Reply{}, err

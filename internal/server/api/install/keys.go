@@ -16,14 +16,14 @@ import (
 	"drover/internal/server/store"
 )
 
-// Keys holds the keys by which agents trust the server, and the number of agents that trust the current ones.
+// Keys has the keys by which agents trust the server, and counts the agents that trust the current keys.
 type Keys struct {
 	Ring Ring
 	// Reached returns the number of agents that are online, and how many of them trust the latest keys of the ring.
 	Reached func() (online, reached int)
 	// Without returns the names of the other servers that do not hold a key.
 	Without func(ctx context.Context, key string) ([]string, error)
-	// Stopped returns the other servers of the last days that do not run.
+	// Stopped returns the other servers that ran in the last days and do not run now.
 	Stopped func(ctx context.Context) ([]store.Server, error)
 }
 
@@ -56,7 +56,7 @@ func (h *Handler) viewKeys(s keyring.State) v1.Keys {
 	return v
 }
 
-// keysReply returns the keys, and the servers that do not run and lack some.
+// keysReply returns the reply with the keys, and with the stopped servers that lack some of them.
 func (h *Handler) keysReply(ctx context.Context, s keyring.State) (call.Reply, error) {
 	v := h.viewKeys(s)
 	stopped, err := h.Keys.Stopped(ctx)
@@ -79,7 +79,8 @@ func (h *Handler) keysReply(ctx context.Context, s keyring.State) (call.Reply, e
 	return call.OK(v)
 }
 
-// ListKeys shows the keys of the fleet, and which servers and agents lack some.
+// ListKeys shows the keys of the fleet, the number of agents that trust them, and the stopped servers that lack some of
+// them.
 func (h *Handler) ListKeys(ctx context.Context, c *call.Call) (call.Reply, error) {
 	if err := c.Params.Done(); err != nil {
 		return call.Reply{}, err
@@ -117,7 +118,8 @@ func (h *Handler) RotateKeys(ctx context.Context, c *call.Call) (call.Reply, err
 	return h.keysReply(ctx, s)
 }
 
-// advanceKeys starts to use the next key when the online agents know it.
+// advanceKeys starts to use the next key. It fails if an online agent or a server does not know that key, unless the
+// caller forces it.
 func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.Duration,
 	force bool,
 ) (keyring.State, error) {

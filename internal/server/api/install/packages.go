@@ -82,7 +82,7 @@ func (h *Handler) AddPackage(ctx context.Context, c *call.Call) (call.Reply, err
 	return call.Reply{}, call.Problemf(http.StatusConflict, "package %s was removed meanwhile: try again", subject)
 }
 
-// PutPiece stores a piece of a package, if it is the one that the signed text describes.
+// PutPiece stores a piece of a package. It rejects a piece whose checksum differs from the signed text.
 func (h *Handler) PutPiece(ctx context.Context, c *call.Call) (call.Reply, error) {
 	version, arch, number := c.Request.PathValue("version"), c.Request.PathValue("arch"), c.Request.PathValue("piece")
 	c.Audit.Target = edge.Clip(version + "/" + arch + "/" + number)
@@ -148,7 +148,7 @@ func (h *Handler) ListPackages(ctx context.Context, c *call.Call) (call.Reply, e
 	return call.OK(call.PageOf(c, views, last))
 }
 
-// RemovePackage removes a package that no rollout needs any more. The hosts that run it go on.
+// RemovePackage removes a package that no rollout needs any more. Hosts that run this version continue.
 func (h *Handler) RemovePackage(ctx context.Context, c *call.Call) (call.Reply, error) {
 	version, arch := c.Request.PathValue("version"), c.Request.PathValue("arch")
 	name := edge.Clip(version + "/" + arch)
@@ -168,8 +168,8 @@ func (h *Handler) RemovePackage(ctx context.Context, c *call.Call) (call.Reply, 
 	return call.Reply{Status: http.StatusNoContent}, nil
 }
 
-// needing returns a rollout that has not ended and a host that has yet to fetch a package for it; empty if there is
-// none.
+// needing returns an active rollout that still needs a package, and a host that has not fetched the package yet; empty
+// if there is none.
 func (h *Handler) needing(ctx context.Context, version, arch string) (id, host string, err error) {
 	list, err := store.Upgrading(ctx, h.Rollouts, nil)
 	for i := 0; i < len(list) && err == nil; i++ {

@@ -44,7 +44,7 @@ type proxyPlace struct {
 	Name string
 }
 
-// before reports whether a proxy comes after the place.
+// before reports whether the place lies before a proxy.
 func (p proxyPlace) before(one hosts.Proxy) bool {
 	return cmp.Or(cmp.Compare(p.Area, one.Area), cmp.Compare(p.Name, one.Name)) < 0
 }

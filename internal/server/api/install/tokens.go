@@ -81,7 +81,7 @@ func CheckJoinToken(r *v1.JoinTokenRequest) error {
 	return call.Together(faults...)
 }
 
-// CreateJoinToken creates a token with which hosts can join. Only this reply shows it.
+// CreateJoinToken creates a token with which hosts can join. Only this reply shows the token.
 func (h *Handler) CreateJoinToken(ctx context.Context, c *call.Call) (call.Reply, error) {
 	var req v1.JoinTokenRequest
 	if err := c.Decode(ctx, &req, func() error { return CheckJoinToken(&req) }); err != nil {
@@ -111,7 +111,7 @@ func (h *Handler) CreateJoinToken(ctx context.Context, c *call.Call) (call.Reply
 	return call.Reply{Status: http.StatusCreated, Body: v, Location: "/tokens/" + url.PathEscape(t.ID)}, nil
 }
 
-// toReplace returns the key of the agent whose place a host takes that joins with the token; empty if there is none.
+// toReplace returns the key of the agent that the token replaces; empty if the token is for new hosts.
 func (h *Handler) toReplace(req *v1.JoinTokenRequest) (key string, err error) {
 	if req.Replaces == "" {
 		return "", nil
@@ -127,7 +127,7 @@ func (h *Handler) toReplace(req *v1.JoinTokenRequest) (key string, err error) {
 	}
 }
 
-// replaced returns the name of the host that a token replaces: the key, if that host is not there any more.
+// replaced returns the name of the host that a token replaces; its key if the host was removed.
 func (h *Handler) replaced(key string) string {
 	if a, known := h.Directory.ByKey(key); known {
 		return hosts.NameOf(a)
@@ -162,7 +162,7 @@ func (h *Handler) GetJoinToken(ctx context.Context, c *call.Call) (call.Reply, e
 	return call.OK(h.viewJoinToken(t))
 }
 
-// RevokeJoinToken ends a token. Hosts that have joined with it stay.
+// RevokeJoinToken revokes a join token. Hosts that have joined with the token stay.
 func (h *Handler) RevokeJoinToken(ctx context.Context, c *call.Call) (call.Reply, error) {
 	id := c.Subject("id")
 	if err := c.Params.Done(); err != nil {

@@ -19,7 +19,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// upgradeRequest is v1.UpgradeRequest with a list that stops decoding at its limit.
+// upgradeRequest is v1.UpgradeRequest with a list whose decoding stops at its limit.
 type upgradeRequest struct {
 	Version string            `json:"version"`
 	Hosts   call.List[string] `json:"hosts"`
@@ -102,7 +102,7 @@ func (h *Handler) UpgradeAgents(ctx context.Context, c *call.Call) (call.Reply, 
 	}, nil
 }
 
-// available rejects a version that is not there, as a whole, for the architecture of each host.
+// available rejects a version unless the server has its whole package for the architecture of each host.
 func (h *Handler) available(ctx context.Context, version string, agents []store.Agent) error {
 	all, err := h.Packages.ListPackages(ctx)
 	if err != nil {

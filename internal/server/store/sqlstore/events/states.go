@@ -13,7 +13,7 @@ import (
 	"drover/internal/server/store/sqlstore/kit"
 )
 
-// states are new records of states. cursor is the last one; 0 if none was read.
+// states are new records of states. cursor is the last used cursor; 0 before it was read.
 type states struct {
 	cursor    int64
 	rows      []any
@@ -49,7 +49,8 @@ func (a *Arrivals) addState(ctx context.Context, tx kit.Tx, e *store.NewEvent) e
 	return nil
 }
 
-// recordLoss notes that numbers of a run are missing. If these are its first ones, they are later than the run before.
+// recordLoss records that events of a run are missing. If the first events are missing, the gap begins at the end of
+// the run before.
 func (a *Arrivals) recordLoss(ctx context.Context, tx kit.Tx, of *Stream) error {
 	s := &a.states
 	if err := s.begin(ctx, tx); err != nil {
@@ -151,7 +152,8 @@ func removeStates(ctx context.Context, tx kit.Tx, which string, args ...any) (in
 	return n, err
 }
 
-// lastUpTo is the cursor of the last record of a process o up to a time, firstAfter that of the first one after it.
+// lastUpTo is the cursor of the last record of a process o up to a time. firstAfter is the cursor of the first record
+// after that time.
 const (
 	ofProcess  = `(SELECT s.cursor FROM states s WHERE s.namespace = o.namespace AND s.name = o.name AND s.agent = o.agent`
 	lastUpTo   = ofProcess + ` AND s.at <= ? ORDER BY s.at DESC, s.cursor DESC LIMIT 1)`
@@ -197,7 +199,8 @@ func (db *Events) StatesBetween(ctx context.Context, f store.ObservedFilter, fro
 	return rows, next, nil
 }
 
-// recorded returns processes with the two records that expressions select, if these meet a further condition.
+// recorded returns processes with the two records that expressions select. It leaves out processes whose records do not
+// meet a further condition.
 func (db *Events) recorded(ctx context.Context, which [2]string, condition string, at, until time.Time,
 	f store.ObservedFilter, after store.ObservedKey, limit int,
 ) ([]store.RecordedState, error) {
@@ -237,7 +240,7 @@ func (db *Events) OldestState(ctx context.Context) (time.Time, error) {
 	return kit.Moment(at), nil
 }
 
-// RunsAt returns the runs of agents that had begun last.
+// RunsAt returns, for each agent, the run that had begun last at a time.
 func (db *Events) RunsAt(ctx context.Context, agents []string, at time.Time) (map[string]*past.Run, error) {
 	runs := make(map[string]*past.Run, len(agents))
 	err := db.Query(ctx, func(r *sql.Rows) error {

@@ -11,7 +11,7 @@ import (
 	"drover/internal/server/store/sqlstore/kit"
 )
 
-// putConfirmed stores the confirmed records that observations contain.
+// putConfirmed returns the statement that stores the confirmed records of observations.
 func putConfirmed() kit.RowValues {
 	return kit.RowValues{
 		Head: `INSERT INTO confirmed (agent, namespace, name, revision, gone, hosted, want, registered, spec) VALUES `,

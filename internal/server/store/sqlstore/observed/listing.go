@@ -29,7 +29,7 @@ func (db *Observed) ListObserved(
 	return rows, err != nil || len(rows) == limit, nil
 }
 
-// ObservedAfter is the condition on rows o of processes on agents after a place, by what a filter says of their names.
+// ObservedAfter returns the condition on rows o that match the names and agents of a filter and come after a place.
 func (db *Observed) ObservedAfter(f store.ObservedFilter, after store.ObservedKey) kit.Where {
 	w := kit.Where{Dialect: db.Dialect}
 	w.Add("(o.namespace, o.name, o.agent) > (?, ?, ?)", after.Process.Namespace, after.Process.Name, after.Agent)

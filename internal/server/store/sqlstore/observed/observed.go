@@ -1,4 +1,4 @@
-// Package observed keeps what agents have observed of processes, and the selections of processes that callers hold.
+// Package observed keeps the states of processes that agents report, and the selections of callers.
 package observed
 
 import (
@@ -33,7 +33,7 @@ func New(db *kit.DB) *Observed {
 	return o
 }
 
-// observedReport is what a report tells of processes.
+// observedReport is the part of a report about processes.
 type observedReport struct {
 	from store.ReportMark
 	rows []encodedObserved
@@ -48,7 +48,8 @@ func (r *observedReport) tells() bool { return len(r.rows)+len(r.gone) > 0 }
 // ReportBatch is how many reports share a transaction, and so bounds how long the first of them waits.
 const ReportBatch = 256
 
-// PutObserved upserts rows and removes those of gone, in one transaction. Callers that wait at the same time share it.
+// PutObserved upserts rows and removes those of gone, in one transaction. Callers that wait at the same time share a
+// transaction.
 func (db *Observed) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
 	gone []store.Removal,
 ) error {
@@ -202,7 +203,8 @@ func withoutNUL(text string) string {
 	return out.String()
 }
 
-// putRows skips a row that would not change, so an agent that only reconnects costs no sync to disk.
+// putRows returns the statement that stores rows. It skips a row that would not change, so an agent that only
+// reconnects costs no sync to disk.
 func putRows() kit.RowValues {
 	return kit.RowValues{
 		Head: `INSERT INTO observed (agent, namespace, name, status, spec) VALUES `,
@@ -249,8 +251,8 @@ func put(ctx context.Context, tx kit.Tx, rows []encodedObserved) error {
 // confirms reports whether the row has a confirmed record.
 func (o *encodedObserved) confirms() bool { return o.spec.Valid && o.Status.Revision != 0 }
 
-// small is the size of a report, in bytes, below which the store skips the sums of bound: so few bytes for each process
-// are not too much.
+// small is the size of a report, in bytes, below which the store skips the sums of bound: such a report cannot exceed
+// the bounds by much.
 const small = 8 << 10
 
 func (r *observedReport) size() (bytes int) {

@@ -19,7 +19,8 @@ const selectTasks = `
 	LEFT JOIN requests r ON r.num = (SELECT min(num) FROM requests WHERE task = t.num)
 	LEFT JOIN counts c ON c.num = t.num `
 
-// sees adds the condition that a caller sees a task or a rollout. of is what follows FROM for its requests or steps r.
+// sees adds the condition that a caller sees a task or a rollout. of is the FROM clause of its requests or steps, with
+// the alias r.
 func sees(w *kit.Where, s store.Sight, of string) {
 	switch {
 	case s.App == "" && s.Within == nil:
@@ -32,7 +33,7 @@ func sees(w *kit.Where, s store.Sight, of string) {
 	}
 }
 
-// ofTask are the requests of a task, and ofRollout the steps of a rollout.
+// ofTask is the FROM clause of the requests of a task, and ofRollout that of the steps of a rollout, for sees.
 const (
 	ofTask    = "requests r WHERE r.task = tasks.num"
 	ofRollout = "rollout_steps r WHERE r.rollout = rollouts.id"

@@ -18,7 +18,8 @@ import (
 
 const (
 	// pollRows and pollBytes bound how much of a task one read returns. Its receiver may be a slow caller, which must
-	// not hold a database connection, nor much memory. A page also fits into what the API lets a read be ahead.
+	// not hold a database connection, nor much memory. A page is also small enough for the buffer of the API between a
+	// read and its receiver.
 	pollRows  = 500
 	pollBytes = 1 << 20
 )
@@ -26,7 +27,7 @@ const (
 // errPolled ends a read that has reached pollBytes.
 var errPolled = errors.New("enough was read")
 
-// TaskItems calls fn for the last item of every key, in the order in which the keys first appeared.
+// TaskItems calls fn for the last item of every item key, in the order in which the keys first appeared.
 func (db *Tasks) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error {
 	w := taskWalk{id: id, app: app}
 	for !w.over {

@@ -134,7 +134,7 @@ func (db *Tasks) AcceptItems(ctx context.Context, agent string, ids []string, un
 	return ended, nil
 }
 
-// Pass makes items due that may pass older items of their lane, and reports whether more items wait for that. An item
+// Pass makes items due that may pass older items of their lane, and reports whether more such items wait. An item
 // passes another item of the same task only if the agent has that one, because the order within a task counts.
 func (db *Tasks) Pass(ctx context.Context) (waits bool, err error) {
 	const waiting = `SELECT EXISTS (SELECT 1 FROM items WHERE state < 2 AND due IS NULL AND passes > 0 AND cancel IS NULL)`
@@ -162,11 +162,12 @@ func (db *Tasks) Pass(ctx context.Context) (waits bool, err error) {
 	return waits, nil
 }
 
-// waiting is about items that wait for older ones and that nobody has sent. The first part is that of an index.
+// waiting is the condition of items that wait for older items and that no server has sent. Its first part equals the
+// condition of an index.
 const waiting = `items.state < 2 AND items.due IS NULL AND items.state = 0 AND items.attempts = 0
 	AND items.twin IS NULL AND items.cancel IS NULL`
 
-// WaitingAgents returns the agents of items that wait.
+// WaitingAgents returns the agents of the items that wait for older items.
 func (db *Tasks) WaitingAgents(ctx context.Context) ([]string, error) {
 	agents, err := kit.All(ctx, db.Query, kit.Column[string], `SELECT DISTINCT agent FROM items WHERE `+waiting)
 	if err != nil {
@@ -175,7 +176,7 @@ func (db *Tasks) WaitingAgents(ctx context.Context) ([]string, error) {
 	return agents, nil
 }
 
-// EndWaiting ends items that wait.
+// EndWaiting ends, with an outcome, the waiting items of an agent whose tasks were created up to a time.
 func (db *Tasks) EndWaiting(ctx context.Context, agent string, created time.Time, o process.Outcome) ([]string, error) {
 	return db.finish(ctx, kit.RowValues{
 		Head: `WITH v (host, agent, created, fault, text) AS (VALUES `,
@@ -195,7 +196,7 @@ func (db *Tasks) NextDue(ctx context.Context) (at time.Time, ok bool, err error)
 	return at, ok, nil
 }
 
-// earliest reads a time that may be null.
+// earliest reads a time from the only row of a query; false for null.
 func (db *Tasks) earliest(ctx context.Context, query string) (time.Time, bool, error) {
 	times, err := kit.All(ctx, db.Query, kit.Column[int64], query)
 	if err != nil || len(times) == 0 {
@@ -215,11 +216,11 @@ func (db *Tasks) Unfinished(ctx context.Context, agent string) ([]store.Item, er
 	return items, nil
 }
 
-// heard is the time of the next message about a cancelled item whose agent knows of it.
+// heard is the due time of the next message about a cancelled item whose agent knows of the cancellation: never.
 const heard = math.MaxInt64
 
-// CancelTask ends the items that nobody has sent, and marks the others that have not begun. An item that was never
-// leased has no due time, or the due time of its creation or of its release by an older item.
+// CancelTask ends the items that no server has sent, and marks the other items that have not begun. An item that was
+// never leased has no due time, or the due time of its creation or of its release by an older item.
 func (db *Tasks) CancelTask(ctx context.Context, id, app string, now time.Time) (c store.CancelCounts, err error) {
 	var ended []finishedItem
 	err = db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
@@ -275,7 +276,7 @@ func (db *Tasks) CancelTask(ctx context.Context, id, app string, now time.Time) 
 	return c, nil
 }
 
-// LeaseCancels leases marked items.
+// LeaseCancels leases items that CancelTask has marked, for a message to their agents.
 func (db *Tasks) LeaseCancels(ctx context.Context, now, until time.Time, limit int) (
 	items []store.Item, next time.Time, err error,
 ) {
@@ -307,7 +308,7 @@ func (db *Tasks) LeaseCancels(ctx context.Context, now, until time.Time, limit i
 	return items, next, nil
 }
 
-// CancelHeard records the answers of agents.
+// CancelHeard records that agents know of the cancellation of items.
 func (db *Tasks) CancelHeard(ctx context.Context, ids []string) error {
 	err := db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
 		return tx.Exec(ctx, updateListed(`cancel = ?2`, `AND cancel IS NOT NULL`), idList(ids), int64(heard))

@@ -103,7 +103,7 @@ func (db *Tasks) Conclude(ctx context.Context, ended []store.DecidedOutcome) ([]
 	})
 }
 
-// endWidth is the number of parameters of appendEnd with one other.
+// endWidth is the number of parameters that appendEnd adds for an item with one other parameter.
 const endWidth = 7
 
 // appendEnd appends others and the parameters for the end of an item. It appends nothing if the id is invalid.
@@ -121,8 +121,8 @@ func appendEnd(args []any, item string, o *process.Outcome, others ...any) ([]an
 		kit.Optional(status.String, status.Valid)), nil
 }
 
-// endOf ends items that are not done and meet the condition. columns and parameters name the values that precede the
-// values of appendEnd.
+// endOf ends items that are not done and meet the condition. columns and parameters name the values that come before
+// the values of appendEnd.
 func endOf(columns, parameters, condition string) kit.RowValues {
 	return kit.RowValues{
 		Head: `WITH v (` + columns + `num, nonce, fault, text, hosted, status) AS (VALUES `,

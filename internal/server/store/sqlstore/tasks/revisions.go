@@ -590,7 +590,8 @@ func insertRevision(ctx context.Context, tx kit.Tx, r *store.Revision) error {
 // lockNamespace returns the latest revision of a namespace. Until the transaction ends, no other transaction makes a
 // revision of the namespace.
 func (db *Tasks) lockNamespace(ctx context.Context, tx kit.Tx, namespace string) (latest int64, err error) {
-	// A missing row cannot be locked. If another transaction has just inserted it, this one waits for its end.
+	// A missing row cannot be locked. If another transaction has just inserted the row, this insert waits for the end
+	// of that transaction.
 	if err := tx.Exec(ctx, `INSERT INTO namespaces (namespace, revision) VALUES (?, 0) ON CONFLICT DO NOTHING`,
 		namespace); err != nil {
 		return 0, err

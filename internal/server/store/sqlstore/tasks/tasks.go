@@ -1,6 +1,5 @@
-// Package tasks keeps what callers have asked for: tasks with their items, their way to agents and their results;
-// rollouts, schedules, revisions, and what the server keeps up by itself. One transaction often changes several of
-// them.
+// Package tasks keeps the requests of callers: tasks with their items, their delivery to agents and their results;
+// rollouts, schedules, revisions, and upkeep. One transaction often changes several of these tables.
 package tasks
 
 import (
@@ -173,7 +172,7 @@ func insertRequests(ctx context.Context, tx kit.Tx, t *store.Task, l layout, bas
 // itemBase holds the first numbers of a task's rows, and the nonce of its items.
 type itemBase struct{ task, request, item, nonce int64 }
 
-// read finds the next numbers.
+// read finds the next free numbers.
 func (b *itemBase) read(ctx context.Context, tx kit.Tx, d *sqldb.Dialect) error {
 	return tx.Query(ctx, func(rows *sql.Rows) error { return rows.Scan(&b.task, &b.request, &b.item) }, d.Numbers)
 }
@@ -235,7 +234,7 @@ func insertItems(ctx context.Context, tx kit.Tx, t *store.Task, l layout, base i
 	}.Run(ctx, tx, done)
 }
 
-// TaskOpen reports whether a task has keys whose last item is not done.
+// TaskOpen reports whether a task has an item key whose last item is not done.
 func (db *Tasks) TaskOpen(ctx context.Context, id string) (bool, error) {
 	open, err := kit.One(ctx, db.Query, kit.Column[bool],
 		`SELECT EXISTS (SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item
@@ -320,7 +319,8 @@ func (db *Tasks) DropRepeat(ctx context.Context, of string) error {
 	return nil
 }
 
-// hurried marks the writes for a task as urgent if the task only stops, kills or unhosts.
+// hurried marks the writes for a task as urgent if the task only stops, kills or unhosts: such writes may use the
+// reserve of a full disk.
 func hurried(ctx context.Context, t *store.Task) context.Context {
 	for _, r := range t.Requests {
 		if !r.Op.Info().Ends {
