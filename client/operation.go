@@ -45,7 +45,7 @@ func (c *Client) Cancel(ctx context.Context, id string) (Cancellation, error) {
 
 // OperationFilter selects operations. An empty field matches all.
 type OperationFilter struct {
-	// State is TaskRunning or TaskDone of package v1: "running" or "done".
+	// State is "running" or "done".
 	State string
 	// App and User began the operation.
 	App, User string
