@@ -58,9 +58,9 @@ func TestEachCommandEnds(t *testing.T) {
 		"drover app change":      {"--note", "n"},
 		"drover schedule create": {"--cron", "0 3 * * *"},
 		"drover events":          {"--follow"},
-		"drover hosts label":    {"h", "role=web"},
-		"drover hosts remove":   {"h"},
-		"drover hosts upgrade":  {"h", "--to", "1.0.0"},
+		"drover hosts label":     {"h", "role=web"},
+		"drover hosts remove":    {"h"},
+		"drover hosts upgrade":   {"h", "--to", "1.0.0"},
 		"drover keys rotate":     {"--all", "--wait"},
 		"drover rollout pace":    {"--batch", "2"},
 

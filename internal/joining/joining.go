@@ -107,9 +107,9 @@ func AddressTowards(ctx context.Context, server *url.URL) (string, error) {
 }
 
 // Ask sends a sealed request only to the server whose certificate leads to the fingerprint, or to one of its proxies,
-// and returns the answer. An answer through a proxy is valid only if the server has signed it. While the answer is that
-// a server is not available yet, and when to ask next, Ask repeats the request for 30 s. It blocks for a minute at most.
-// Its errors have the types above, except the error for an untrusted answer.
+// and returns the answer. An answer through a proxy is valid only if the server has signed it. If a server is not
+// available and says when to ask again, Ask repeats the request, for 30 s. It blocks for a minute at most. Its errors
+// have the types above, except the error for an untrusted answer.
 func Ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) ([]byte, error) {
 	for begun := time.Now(); ; {
 		data, pause, err := ask(ctx, server, fingerprint, body)

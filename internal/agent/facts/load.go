@@ -45,7 +45,8 @@ func (l *loads) measure(fs procfs.FS) {
 	}
 	far := func(a, b int) bool { return max(a-b, b-a) >= minLoadChange }
 	l.sinceReport++
-	l.due = l.due || l.sinceReport >= mostUntold || far(l.now.CPU, l.reported.CPU) || far(l.now.Memory, l.reported.Memory)
+	l.due = l.due || l.sinceReport >= mostUntold ||
+		far(l.now.CPU, l.reported.CPU) || far(l.now.Memory, l.reported.Memory)
 }
 
 // report returns the load for a report; nil if the report does not need it.

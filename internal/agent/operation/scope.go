@@ -64,7 +64,9 @@ func (n *session) runOwnerKnown() func(run string) bool {
 
 // scopeOf is the scope of an instance and its run.
 func (n *session) scopeOf(root instance.Identity, run string) instance.Scope {
-	return instance.Scope{Root: root, Run: run, LeftoverRuns: n.leftBy(false), FormerMembers: n.progress.Members, Spared: n.others}
+	return instance.Scope{
+		Root: root, Run: run, LeftoverRuns: n.leftBy(false), FormerMembers: n.progress.Members, Spared: n.others,
+	}
 }
 
 // noteLeft records a command around the process that has left processes behind: they end with the process. It drops the
@@ -73,7 +75,8 @@ func (n *session) noteLeft(st *record.Step) {
 	if n.spec.Stop == nil || n.mainOnly() || n.starts(st) || slices.Contains(n.runtime.LeftoverRuns, st.Run) {
 		return
 	}
-	n.runtime.LeftoverRuns = slices.DeleteFunc(append(slices.Clone(n.runtime.LeftoverRuns), st.Run), func(run string) bool {
+	runs := append(slices.Clone(n.runtime.LeftoverRuns), st.Run)
+	n.runtime.LeftoverRuns = slices.DeleteFunc(runs, func(run string) bool {
 		return len(n.Trees.Survivors(instance.Scope{LeftoverRuns: []string{run}})) == 0
 	})
 }

@@ -74,7 +74,8 @@ func (n *session) beside() (*instance.UnwatchedCopy, error) {
 	if seen := n.findAndRecord(); seen.Alive() || seen.Unsure() || seen.Doubt != "" && n.copyPID == 0 {
 		return nil, nil //nolint:nilnil // the pre-check decides
 	}
-	running := slices.DeleteFunc(n.Trees.Copies(n.spec, n.copyPID, n.runOwnerKnown()), func(c instance.UnwatchedCopy) bool {
+	copies := n.Trees.Copies(n.spec, n.copyPID, n.runOwnerKnown())
+	running := slices.DeleteFunc(copies, func(c instance.UnwatchedCopy) bool {
 		return n.copyPID != 0 && c.ID.StartTicks != n.copyBegan // the pid has been reused
 	})
 	all := slices.DeleteFunc(slices.Clone(running), func(c instance.UnwatchedCopy) bool {
@@ -196,7 +197,8 @@ func (n *session) keep() {
 		return
 	}
 	if n.runtime.Adopted = true; n.Claims != nil {
-		if n.runtime.ForeignSupervisor = n.Claims.ForeignSupervisor(*n.runtime.Process); n.runtime.ForeignSupervisor != nil {
+		n.runtime.ForeignSupervisor = n.Claims.ForeignSupervisor(*n.runtime.Process)
+		if n.runtime.ForeignSupervisor != nil {
 			n.runtime.ForeignSupervisor.Since = time.Now().UnixMilli()
 		}
 	}

@@ -250,7 +250,8 @@ func (p *Process) causes(s *process.Status, v *View) (all []process.Cause) {
 			Since: p.Runtime.Few,
 		})
 	}
-	if why.ID == process.CauseOutside && p.Runtime.ForeignSupervisor == nil || why.ID == process.CauseRelaunched && !s.Flapping {
+	if why.ID == process.CauseOutside && p.Runtime.ForeignSupervisor == nil ||
+		why.ID == process.CauseRelaunched && !s.Flapping {
 		all = append(all, why)
 	}
 	return all

@@ -203,7 +203,8 @@ func (b *mailbox) operationPending() bool {
 func (b *mailbox) queues(op process.Op) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.nextOp == op || slices.ContainsFunc(b.tasks, func(t task) bool { return t.hold == nil && t.entry.Op == op })
+	return b.nextOp == op ||
+		slices.ContainsFunc(b.tasks, func(t task) bool { return t.hold == nil && t.entry.Op == op })
 }
 
 func (b *mailbox) pending() bool {

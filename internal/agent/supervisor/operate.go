@@ -294,7 +294,9 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 
 // resultBeforeBegin is the result of an operation that ended before it began: a kill has overtaken it, or the agent
 // stops.
-func (r *runner) resultBeforeBegin(ctx context.Context, failed func(text string) operation.Result) (operation.Result, error) {
+func (r *runner) resultBeforeBegin(ctx context.Context, failed func(text string) operation.Result) (
+	operation.Result, error,
+) {
 	why := operation.Interruption(ctx)
 	if errors.Is(why, operation.ErrInterrupted) {
 		return operation.Result{}, why

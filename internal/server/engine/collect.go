@@ -195,7 +195,9 @@ func (c *collector) storeAbsence(ctx context.Context, a store.Absence) {
 // turn.
 func (c *collector) take(ctx context.Context, agent string, r *wire.Report, ack *wire.ReportAck) error {
 	incarnation := c.incarnation().ID
-	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil, LastStates: r.Told}
+	from := store.ReportMark{
+		Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil, LastStates: r.Told,
+	}
 	known, other := c.observe(ctx, from, r)
 	if other != nil && !errors.Is(other, store.ErrOtherSession) {
 		return other

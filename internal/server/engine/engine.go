@@ -210,7 +210,9 @@ func New(c Config) *Engine {
 // Run runs all loops until the context ends, and returns when they and their sends have ended.
 func (e *Engine) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
-	for _, run := range []func(context.Context){e.dispatch.run, e.receipts.run, e.sweep.run, e.clean.run, e.pollOtherEngines} {
+	for _, run := range []func(context.Context){
+		e.dispatch.run, e.receipts.run, e.sweep.run, e.clean.run, e.pollOtherEngines,
+	} {
 		loops.Go(func() { run(ctx) })
 	}
 	loops.Wait()

@@ -40,7 +40,9 @@ func hostOf(h wire.Host, known store.Host) store.Host {
 			host.Disks = append(host.Disks, store.Mount{Path: d.Path, Size: d.Size})
 		}
 	}
-	host.Full = firstValid(h.Full, mostFull, func(dir string, since int64) bool { return plainText(dir) != "" && since > 0 })
+	host.Full = firstValid(h.Full, mostFull, func(dir string, since int64) bool {
+		return plainText(dir) != "" && since > 0
+	})
 	for _, note := range h.Notes[:min(len(h.Notes), mostNotes)] {
 		if plainText(note) != "" {
 			host.Notes = append(host.Notes, note)

@@ -146,7 +146,8 @@ func (l agentLink) awayFrom(known time.Time) time.Time {
 // lose returns the link after a disconnection that is known at a time.
 func (l agentLink) lose(at time.Time) agentLink {
 	return agentLink{
-		lastMessage: l.lastMessage, lostAt: l.awayFrom(at), unlinked: l.unlinked, facts: l.facts, ahead: l.ahead, trust: l.trust,
+		lastMessage: l.lastMessage, lostAt: l.awayFrom(at), unlinked: l.unlinked, facts: l.facts,
+		ahead: l.ahead, trust: l.trust,
 		session: l.session, number: l.number,
 	}
 }

@@ -31,7 +31,8 @@ func (v *view) deviceShown(ctx context.Context) error {
 		return err
 	}
 	v.render(http.StatusOK, "device", map[string]any{
-		"Name": d.Name, "Address": d.Remote, "Until": d.Expires, "Code": v.r.PostFormValue("code"), "Shown": deviceFingerprint(d),
+		"Name": d.Name, "Address": d.Remote, "Until": d.Expires, "Code": v.r.PostFormValue("code"),
+		"Shown":   deviceFingerprint(d),
 		"Confirm": words.Device.Confirm.In(v.lang, "user", v.who.User),
 	})
 	return nil

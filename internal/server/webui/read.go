@@ -422,7 +422,9 @@ func (v *view) events(ctx context.Context) error {
 	if follow { // the lines come by themselves: this only checks the filter
 		f.Limit = 1
 	}
-	err := v.checkParameters([]string{"namespace", "name", "hosts", "selector", "kind", "since", "until", "follow", "cursor"})
+	err := v.checkParameters([]string{
+		"namespace", "name", "hosts", "selector", "kind", "since", "until", "follow", "cursor",
+	})
 	if err == nil {
 		f.Since, err = moments(q, "since", v.Now())
 	}

@@ -60,7 +60,9 @@ type applyRequest struct {
 }
 
 // readApply reads the call and the present state of its namespace. It sets the revision that the task depends on.
-func (h *Handler) readApply(ctx context.Context, c *call.Call, t *store.Task, namespace string) (f applyRequest, err error) {
+func (h *Handler) readApply(ctx context.Context, c *call.Call, t *store.Task, namespace string) (
+	f applyRequest, err error,
+) {
 	dry := c.Params.Flag("dry_run")
 	f.dry = dry != nil && *dry
 	t.Message, t.Through = MessageOf(&c.Params), cmp.Or(c.Params.Choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)

@@ -105,7 +105,9 @@ func (db *Tasks) MarkAccepted(ctx context.Context, ids []string, until time.Time
 const acceptUntil = `state = 2, due = NULL, deadline = CASE WHEN deadline < ?2 THEN ?2 ELSE deadline END`
 
 // AcceptItems records which items an agent has, and returns the items that have ended.
-func (db *Tasks) AcceptItems(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error) {
+func (db *Tasks) AcceptItems(ctx context.Context, agent string, ids []string, until time.Time) (
+	ended []string, err error,
+) {
 	open := map[string]bool{}
 	err = db.Write(sqldb.Urgently(ctx), func(ctx context.Context, tx kit.Tx) error {
 		clear(open)
