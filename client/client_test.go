@@ -160,7 +160,7 @@ func TestWhatIsNoDrover(t *testing.T) {
 		}, "is over"},
 	} {
 		c := serve(t, tt.answer)
-		if _, err := c.Operation(t.Context(), "x", time.Second); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := c.Task(t.Context(), "x", time.Second); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestCancelled(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if _, err := c.Operation(ctx, "x", time.Minute); !errors.Is(err, context.Canceled) {
+	if _, err := c.Task(ctx, "x", time.Minute); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
@@ -233,11 +233,11 @@ func TestPagesAreAskedOneByOne(t *testing.T) {
 	ctx := t.Context()
 	calls := []func() (string, error){
 		func() (string, error) {
-			p, err := c.AgentPage(ctx, client.AgentFilter{State: "away", Limit: 200}, "")
+			p, err := c.HostPage(ctx, client.HostFilter{State: "away", Limit: 200}, "")
 			return p.NextCursor, err
 		},
 		func() (string, error) {
-			p, err := c.OperationPage(ctx, client.OperationFilter{App: "a", Limit: 200}, "at")
+			p, err := c.TaskPage(ctx, client.TaskFilter{App: "a", Limit: 200}, "at")
 			return p.NextCursor, err
 		},
 		func() (string, error) {

@@ -55,7 +55,7 @@ func (f *EventFilter) pastQuery() url.Values {
 	return query
 }
 
-// EventPage returns one page of Events, in the way of AgentPage.
+// EventPage returns one page of Events, in the way of HostPage.
 func (c *Client) EventPage(ctx context.Context, f EventFilter, cursor string) (Page[Event], error) {
 	return page[Event](ctx, c, at(v1.RouteListEvents), f.pastQuery(), f.Limit, cursor)
 }

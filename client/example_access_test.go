@@ -245,7 +245,7 @@ func ExampleClient_Audit() {
 		}
 		fmt.Println(row.App, row.User, row.Action, row.Target, row.Code)
 	}
-	// Output: shop anna operations.create web/nginx 403
+	// Output: shop anna tasks.create web/nginx 403
 }
 
 func ExampleClient_Server() {

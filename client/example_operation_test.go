@@ -39,11 +39,11 @@ func ExampleClient_PlanOperation() {
 }
 
 // Wait up to 30 seconds for the end of an operation.
-func ExampleClient_Operation() {
+func ExampleClient_Task() {
 	c, stop := connect()
 	defer stop()
 
-	o, err := c.Operation(context.Background(), "op-1", 30*time.Second)
+	o, err := c.Task(context.Background(), "op-1", 30*time.Second)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -65,11 +65,11 @@ func ExampleClient_Cancel() {
 	// Output: 1 1 0 running
 }
 
-func ExampleClient_Operations() {
+func ExampleClient_Tasks() {
 	c, stop := connect()
 	defer stop()
 
-	for o, err := range c.Operations(context.Background(), client.OperationFilter{State: "running"}) {
+	for o, err := range c.Tasks(context.Background(), client.TaskFilter{State: "running"}) {
 		if err != nil {
 			fmt.Println(err)
 			return

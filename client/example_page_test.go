@@ -27,11 +27,11 @@ func ExampleClient_Caller() {
 	// Output: anna
 }
 
-func ExampleClient_AgentPage() {
+func ExampleClient_HostPage() {
 	c, stop := connect()
 	defer stop()
 
-	page, err := c.AgentPage(context.Background(), client.AgentFilter{State: "online", Policy: "limited", Limit: 1000}, "")
+	page, err := c.HostPage(context.Background(), client.HostFilter{State: "online", Policy: "limited", Limit: 1000}, "")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,11 +42,11 @@ func ExampleClient_AgentPage() {
 	// Output: web-1 10.0.0.1 1.2.3
 }
 
-func ExampleClient_OperationPage() {
+func ExampleClient_TaskPage() {
 	c, stop := connect()
 	defer stop()
 
-	page, err := c.OperationPage(context.Background(), client.OperationFilter{State: "running", Limit: 1000}, "")
+	page, err := c.TaskPage(context.Background(), client.TaskFilter{State: "running", Limit: 1000}, "")
 	if err != nil {
 		fmt.Println(err)
 		return

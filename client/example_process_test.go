@@ -91,11 +91,11 @@ func ExampleClient_CountProcesses() {
 	// Output: 7 of 10 run, the hosts of 2 are away
 }
 
-func ExampleClient_CountAgents() {
+func ExampleClient_CountHosts() {
 	c, stop := connect()
 	defer stop()
 
-	n, err := c.CountAgents(context.Background(), client.AgentFilter{}, "os")
+	n, err := c.CountHosts(context.Background(), client.HostFilter{}, "os")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -161,8 +161,8 @@ func ExampleClient_GroupPage() {
 	// 7 groups
 }
 
-// Choose processes by a filter, and see what an operation would be for. Then client.Request{Op: "retry", Selection: s.ID}
-// is for exactly these processes.
+// Choose processes by a filter, and see what an operation would be for. Then client.Request{Op: "retry", Selection:
+// s.ID} is for exactly these processes.
 func ExampleClient_Select() {
 	c, stop := connect()
 	defer stop()
@@ -227,11 +227,11 @@ func ExampleClient_Drift() {
 	// Output: web-1 nginx limits.open_files 512 100 drover restart web/nginx --hosts web-1
 }
 
-func ExampleClient_Agents() {
+func ExampleClient_Hosts() {
 	c, stop := connect()
 	defer stop()
 
-	for a, err := range c.Agents(context.Background(), client.AgentFilter{State: "online", Policy: "limited"}) {
+	for a, err := range c.Hosts(context.Background(), client.HostFilter{State: "online", Policy: "limited"}) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -241,11 +241,11 @@ func ExampleClient_Agents() {
 	// Output: web-1 10.0.0.1 1.2.3
 }
 
-func ExampleClient_LabelAgents() {
+func ExampleClient_LabelHosts() {
 	c, stop := connect()
 	defer stop()
 
-	done, err := c.LabelAgents(context.Background(), client.LabelRequest{
+	done, err := c.LabelHosts(context.Background(), client.LabelRequest{
 		Hosts: []string{"web-*"}, Set: map[string]string{"role": "web"}, Remove: []string{"zone"},
 	})
 	if err != nil {
@@ -273,11 +273,11 @@ func ExampleClient_PlanLabels() {
 	// Output: role=web [shop/api] 0 1
 }
 
-func ExampleClient_RemoveAgent() {
+func ExampleClient_RemoveHost() {
 	c, stop := connect()
 	defer stop()
 
-	if err := c.RemoveAgent(context.Background(), "web-1"); err != nil {
+	if err := c.RemoveHost(context.Background(), "web-1"); err != nil {
 		fmt.Println(err)
 		return
 	}

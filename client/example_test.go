@@ -240,7 +240,7 @@ func exchanges() []exchange {
 		{"GET /users/anna/tokens", "", 200, page(tokenBody + `}`)},
 		{"DELETE /users/anna/tokens/t-1", "", 204, ""},
 		{"GET /audit?allowed=false&limit=10", "", 200, page(`{"at":` + at + `,"app":"shop","user":"anna",` +
-			`"remote":"10.0.0.9","request_id":"r-2","action":"operations.create","target":"web/nginx",` +
+			`"remote":"10.0.0.9","request_id":"r-2","action":"tasks.create","target":"web/nginx",` +
 			`"targets":1,"allowed":false,"code":403,"via":"api"}`)},
 
 		{
@@ -351,7 +351,7 @@ func Example() {
 		Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}},
 	})
 	for err == nil && !o.Done() {
-		o, err = c.Operation(ctx, o.ID, 30*time.Second)
+		o, err = c.Task(ctx, o.ID, 30*time.Second)
 	}
 	if err != nil {
 		fmt.Println(err)

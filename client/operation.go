@@ -11,8 +11,8 @@ import (
 )
 
 // Submit begins an operation. When it returns, the server has the operation on disk and will execute it.
-func (c *Client) Submit(ctx context.Context, r Request) (Operation, error) {
-	var o Operation
+func (c *Client) Submit(ctx context.Context, r Request) (Task, error) {
+	var o Task
 	err := c.within(ctx, submitTime, at(v1.RouteCreateTask), nil, r, &o)
 	return o, err
 }
@@ -23,14 +23,14 @@ func (c *Client) PlanOperation(ctx context.Context, r Request) (p OperationPlan,
 	return p, err
 }
 
-// Operation returns an operation. With a wait it blocks until the operation is done, or until that time (at most 60 s)
+// Task returns an operation. With a wait it blocks until the operation is done, or until that time (at most 60 s)
 // has passed.
-func (c *Client) Operation(ctx context.Context, id string, wait time.Duration) (Operation, error) {
+func (c *Client) Task(ctx context.Context, id string, wait time.Duration) (Task, error) {
 	query := url.Values{}
 	if wait > 0 {
 		query.Set("wait", strconv.FormatFloat(wait.Seconds(), 'f', -1, 64))
 	}
-	var o Operation
+	var o Task
 	err := c.within(ctx, answerTime+wait, at(v1.RouteGetTask, id), query, nil, &o)
 	return o, err
 }
@@ -43,8 +43,8 @@ func (c *Client) Cancel(ctx context.Context, id string) (Cancellation, error) {
 	return answer, err
 }
 
-// OperationFilter selects operations. An empty field matches all.
-type OperationFilter struct {
+// TaskFilter selects operations. An empty field matches all.
+type TaskFilter struct {
 	// State is "running" or "done".
 	State string
 	// App and User began the operation.
@@ -64,7 +64,7 @@ type OperationFilter struct {
 	Limit int
 }
 
-func (f *OperationFilter) query() url.Values {
+func (f *TaskFilter) query() url.Values {
 	query := url.Values{}
 	set(query, "state", f.State)
 	set(query, "app", f.App)
@@ -80,14 +80,14 @@ func (f *OperationFilter) query() url.Values {
 	return query
 }
 
-// Operations lists operations, newest first.
-func (c *Client) Operations(ctx context.Context, f OperationFilter) iter.Seq2[Operation, error] {
-	return pages[Operation](ctx, c, at(v1.RouteListTasks), f.query(), f.Limit)
+// Tasks lists operations, newest first.
+func (c *Client) Tasks(ctx context.Context, f TaskFilter) iter.Seq2[Task, error] {
+	return pages[Task](ctx, c, at(v1.RouteListTasks), f.query(), f.Limit)
 }
 
-// OperationPage returns one page of Operations, in the way of AgentPage.
-func (c *Client) OperationPage(ctx context.Context, f OperationFilter, cursor string) (Page[Operation], error) {
-	return page[Operation](ctx, c, at(v1.RouteListTasks), f.query(), f.Limit, cursor)
+// TaskPage returns one page of Tasks, in the way of HostPage.
+func (c *Client) TaskPage(ctx context.Context, f TaskFilter, cursor string) (Page[Task], error) {
+	return page[Task](ctx, c, at(v1.RouteListTasks), f.query(), f.Limit, cursor)
 }
 
 // ResultFilter selects results.
@@ -105,7 +105,7 @@ func (c *Client) Results(ctx context.Context, id string, f ResultFilter) iter.Se
 	return pages[Result](ctx, c, at(v1.RouteListResults, id), query, f.Limit)
 }
 
-// ResultPage returns one page of Results, in the way of AgentPage.
+// ResultPage returns one page of Results, in the way of HostPage.
 func (c *Client) ResultPage(ctx context.Context, id string, f ResultFilter, cursor string) (Page[Result], error) {
 	query := url.Values{}
 	set(query, "outcome", f.Outcome)

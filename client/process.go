@@ -228,8 +228,8 @@ func (c *Client) UsageHistory(ctx context.Context, namespace, name, host, last s
 	return v, err
 }
 
-// AgentFilter selects hosts. An empty field matches all.
-type AgentFilter struct {
+// HostFilter selects hosts. An empty field matches all.
+type HostFilter struct {
 	// Hosts are ids or cloud:ip, or patterns of either.
 	Hosts []string
 	// Selector is an expression about labels and facts. Search is a text in a name, a label or a fact, in any case.
@@ -245,12 +245,12 @@ type AgentFilter struct {
 	Limit int
 }
 
-// Agents lists hosts, ordered by cloud area and address.
-func (c *Client) Agents(ctx context.Context, f AgentFilter) iter.Seq2[Agent, error] {
-	return pages[Agent](ctx, c, at(v1.RouteListHosts), f.query(), f.Limit)
+// Hosts lists hosts, ordered by cloud area and address.
+func (c *Client) Hosts(ctx context.Context, f HostFilter) iter.Seq2[JoinedHost, error] {
+	return pages[JoinedHost](ctx, c, at(v1.RouteListHosts), f.query(), f.Limit)
 }
 
-func (f *AgentFilter) query() url.Values {
+func (f *HostFilter) query() url.Values {
 	query := url.Values{}
 	set(query, "host", f.Hosts...)
 	set(query, "selector", f.Selector)
@@ -263,28 +263,28 @@ func (f *AgentFilter) query() url.Values {
 	return query
 }
 
-// AgentPage returns one page of Agents, of at most f.Limit hosts, from 1 to 1000. An empty cursor is the first page.
-func (c *Client) AgentPage(ctx context.Context, f AgentFilter, cursor string) (Page[Agent], error) {
-	return page[Agent](ctx, c, at(v1.RouteListHosts), f.query(), f.Limit, cursor)
+// HostPage returns one page of Hosts, of at most f.Limit hosts, from 1 to 1000. An empty cursor is the first page.
+func (c *Client) HostPage(ctx context.Context, f HostFilter, cursor string) (Page[JoinedHost], error) {
+	return page[JoinedHost](ctx, c, at(v1.RouteListHosts), f.query(), f.Limit, cursor)
 }
 
-// CountAgents counts the hosts that match the filter; it ignores Limit of the filter. Unless groupBy is empty, it also
+// CountHosts counts the hosts that match the filter; it ignores Limit of the filter. Unless groupBy is empty, it also
 // counts them by the values of this label or fact.
-func (c *Client) CountAgents(ctx context.Context, f AgentFilter, groupBy string) (AgentCounts, error) {
+func (c *Client) CountHosts(ctx context.Context, f HostFilter, groupBy string) (HostTotals, error) {
 	query := f.query()
 	set(query, "group", groupBy)
-	var n AgentCounts
+	var n HostTotals
 	err := c.do(ctx, at(v1.RouteCountHosts), query, nil, &n)
 	return n, err
 }
 
-// LabelAgents sets and removes labels of hosts, of all or of none.
-func (c *Client) LabelAgents(ctx context.Context, r LabelRequest) (done Labelled, err error) {
+// LabelHosts sets and removes labels of hosts, of all or of none.
+func (c *Client) LabelHosts(ctx context.Context, r LabelRequest) (done Labelled, err error) {
 	err = c.do(ctx, at(v1.RouteLabelHosts), nil, r, &done)
 	return done, err
 }
 
-// PlanLabels returns what LabelAgents would do, after all its checks, and does nothing.
+// PlanLabels returns what LabelHosts would do, after all its checks, and does nothing.
 func (c *Client) PlanLabels(ctx context.Context, r LabelRequest) (plan Labelled, err error) {
 	err = c.do(ctx, at(v1.RouteLabelHosts), url.Values{"dry_run": {"true"}}, r, &plan)
 	return plan, err

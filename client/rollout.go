@@ -51,7 +51,7 @@ func (c *Client) Rollouts(ctx context.Context, f RolloutFilter) iter.Seq2[Rollou
 	return pages[Rollout](ctx, c, at(v1.RouteListRollouts), f.query(), f.Limit)
 }
 
-// RolloutPage returns one page of Rollouts, in the way of AgentPage.
+// RolloutPage returns one page of Rollouts, in the way of HostPage.
 func (c *Client) RolloutPage(ctx context.Context, f RolloutFilter, cursor string) (Page[Rollout], error) {
 	return page[Rollout](ctx, c, at(v1.RouteListRollouts), f.query(), f.Limit, cursor)
 }

@@ -54,8 +54,8 @@ func (c *Client) RevokeJoinToken(ctx context.Context, id string) error {
 	return c.do(ctx, at(v1.RouteRevokeJoinToken, id), nil, nil, nil)
 }
 
-// RemoveAgent removes a host by its id, cloud:ip or key: the server disconnects it at once and rejects it if it
+// RemoveHost removes a host by its id, cloud:ip or key: the server disconnects it at once and rejects it if it
 // reconnects.
-func (c *Client) RemoveAgent(ctx context.Context, host string) error {
+func (c *Client) RemoveHost(ctx context.Context, host string) error {
 	return c.do(ctx, at(v1.RouteRemoveHost, host), nil, nil, nil)
 }

@@ -36,12 +36,12 @@ type (
 	SelectedProcess = v1.SelectedProcess
 	// ProcessID names a process.
 	ProcessID = v1.ProcessID
-	// Agent is a joined host.
-	Agent = v1.JoinedHost
-	// AgentCounts are numbers of hosts.
-	AgentCounts = v1.HostTotals
-	// AgentGroup is the number of hosts with one value of a label or a fact.
-	AgentGroup = v1.HostGroup
+	// JoinedHost is a joined host.
+	JoinedHost = v1.JoinedHost
+	// HostTotals are numbers of hosts.
+	HostTotals = v1.HostTotals
+	// HostGroup is the number of hosts with one value of a label or a fact.
+	HostGroup = v1.HostGroup
 	// Facts describe a host, as its agent reports them.
 	Facts = v1.Facts
 	// LabelRequest sets and removes labels of hosts.
@@ -166,8 +166,8 @@ type (
 	Request = v1.Request
 	// Target is one process on some hosts.
 	Target = v1.Target
-	// Operation is the request of one call and its progress, which drover calls a task.
-	Operation = v1.Task
+	// Task is the request of one call and its progress, which drover calls a task.
+	Task = v1.Task
 	// OperationPlan is what a Request would do.
 	OperationPlan = v1.OperationPlan
 	// Rollout is an operation that spreads over its hosts in batches.

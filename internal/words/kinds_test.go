@@ -132,12 +132,12 @@ func TestAskedFor(t *testing.T) {
 		ops    []string
 		want   string
 	}{
-		{"operations.create", []string{"restart"}, "restart"},
-		{"operations.create.dry-run", []string{"stop", "restart"}, "restart.dry-run, stop.dry-run"},
+		{"tasks.create", []string{"restart"}, "restart"},
+		{"tasks.create.dry-run", []string{"stop", "restart"}, "restart.dry-run, stop.dry-run"},
 		{"namespaces.apply", []string{"update", "restart"}, "namespaces.apply"},
 		{"namespaces.apply.dry-run", []string{"restart"}, "namespaces.apply.dry-run"},
 		{"rollouts.undo", []string{"restart"}, "rollouts.undo"},
-		{"agents.remove", nil, "agents.remove"},
+		{"hosts.remove", nil, "hosts.remove"},
 	} {
 		if got := words.AskedFor(c.action, c.ops); got != c.want {
 			t.Errorf("%s of %q: %q, want %q", c.action, c.ops, got, c.want)

@@ -89,7 +89,7 @@ func TestAudit(t *testing.T) {
 	b.typeInto("[name=reason]", "=hotfix 41")
 	b.click("button.danger")
 	b.at("/ui/tasks/op-")
-	b.goTo("/ui/audit?action=operations.create")
+	b.goTo("/ui/audit?action=tasks.create")
 	row := evaluate[string](b, `[...document.querySelectorAll("main tbody tr")].find((r) => r.innerText.includes("hotfix 41"))?.innerText ?? ""`)
 	for _, want := range []string{"uid:0", "console", "127.0.0.1", "restart", "=hotfix 41"} {
 		if !strings.Contains(row, want) {

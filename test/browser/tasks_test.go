@@ -103,7 +103,7 @@ func TestConfirmation(t *testing.T) {
 		t.Error("a process that was not confirmed has been restarted")
 	}
 	audit := must(p, "audit", "-o", "json")
-	for _, want := range []string{`"person:uid:0"`, `"operations.create"`, "127.0.0.1"} {
+	for _, want := range []string{`"person:uid:0"`, `"tasks.create"`, "127.0.0.1"} {
 		if !strings.Contains(audit, want) {
 			t.Errorf("the audit log has no %s", want)
 		}

@@ -248,7 +248,7 @@ func TestPages(t *testing.T) {
 	form.Set("confirm", "2")
 	b.wants(b.post("/ui/operate", form), 200, "kill")
 	audit := p.CLI("audit", "--limit", "0", "-o", "json")
-	for _, want := range []string{`"app": "person:uid:0"`, `"action": "console.sign-in"`, `"action": "operations.create"`} {
+	for _, want := range []string{`"app": "person:uid:0"`, `"action": "console.sign-in"`, `"action": "tasks.create"`} {
 		if !strings.Contains(audit.Out, want) {
 			t.Errorf("the audit has no row with %s:\n%s", want, audit.Out)
 		}

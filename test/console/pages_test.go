@@ -216,8 +216,8 @@ func TestAuditPage(t *testing.T) {
 			t.Errorf("anna gets the record %q", row)
 		}
 	}
-	one := admin.wants(admin.get("/ui/audit?user=anna&action=operations.create&since=1h"), 200, "hotfix 41", "console",
-		"drover audit --user anna --action operations.create --since 1h")
+	one := admin.wants(admin.get("/ui/audit?user=anna&action=tasks.create&since=1h"), 200, "hotfix 41", "console",
+		"drover audit --user anna --action tasks.create --since 1h")
 	admin.lacks(one, `title="processes.list"`)
 	admin.wants(admin.get("/ui/audit?user=anna"), 200, `title="audit.list"`) // the denied one
 	admin.lacks(admin.wants(admin.get("/ui/audit?user=anna&changes=1"), 200, "hotfix 41", "drover audit --user anna --changes"),

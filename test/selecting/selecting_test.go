@@ -194,7 +194,7 @@ func TestOnlyLabelsOfPeopleAndTokensGrant(t *testing.T) {
 		!strings.Contains(errs, "needs label:") {
 		t.Errorf("a condition without label: exit code %d: %s", code, errs)
 	}
-	rows := f.CLI("audit", "--action", "agents.label", "-o", "json")
+	rows := f.CLI("audit", "--action", "hosts.label", "-o", "json")
 	if !strings.Contains(rows, `"role"`) || !strings.Contains(rows, own) {
 		t.Errorf("the audit rows are %s", rows)
 	}

@@ -72,7 +72,7 @@ func TestACopiedDisk(t *testing.T) {
 	if list := f.CLI("agents"); !strings.Contains(list, "a second host (") || strings.Count(list, "127.0.0.2") != 2 {
 		t.Errorf("hosts are\n%s", list)
 	}
-	if log := f.CLI("audit", "--action", "agents.copy", "-o", "json"); !strings.Contains(log,
+	if log := f.CLI("audit", "--action", "hosts.copy", "-o", "json"); !strings.Contains(log,
 		"two hosts use the key of one agent") {
 		t.Errorf("the record has\n%s", log)
 	}

@@ -107,14 +107,14 @@ func showChanges(cmd *cobra.Command, o term.Output, c *client.Changes) error {
 		{Head: "BY", Cell: func(r client.Rollout) string { return term.Caller(r.App, r.User) }},
 		{Head: "STATE", State: true, Cell: func(r client.Rollout) string { return r.State }},
 	})
-	section(&out, "Operations:", c.Operations, []term.Column[client.Operation]{
-		{Head: "TIME", Cell: func(t client.Operation) string { return term.Stamp(&t.CreatedAt) }},
-		{Head: "TASK", Cell: func(t client.Operation) string { return t.ID }},
-		{Head: "OP", Cell: func(t client.Operation) string { return t.Op }},
-		{Head: "PROCESS", Cell: func(t client.Operation) string { return t.Subject }},
-		{Head: "BY", Cell: func(t client.Operation) string { return term.Caller(t.App, t.User) }},
-		{Head: "TARGETS", Cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.Targets) }},
-		{Head: "FAILED", Cell: func(t client.Operation) string { return Number(t.Counts.Failed) }},
+	section(&out, "Operations:", c.Operations, []term.Column[client.Task]{
+		{Head: "TIME", Cell: func(t client.Task) string { return term.Stamp(&t.CreatedAt) }},
+		{Head: "TASK", Cell: func(t client.Task) string { return t.ID }},
+		{Head: "OP", Cell: func(t client.Task) string { return t.Op }},
+		{Head: "PROCESS", Cell: func(t client.Task) string { return t.Subject }},
+		{Head: "BY", Cell: func(t client.Task) string { return term.Caller(t.App, t.User) }},
+		{Head: "TARGETS", Cell: func(t client.Task) string { return strconv.Itoa(t.Counts.Targets) }},
+		{Head: "FAILED", Cell: func(t client.Task) string { return Number(t.Counts.Failed) }},
 	})
 	section(&out, "Hosts:", c.Hosts, []term.Column[client.HostChange]{
 		{Head: "TIME", Cell: func(h client.HostChange) string { return term.Stamp(&h.At) }},

@@ -26,22 +26,22 @@ Then`
 
 // TestThisHost: the address of this machine decides, then its name, then the person.
 func TestThisHost(t *testing.T) {
-	agent := func(id, ip, name string) client.Agent {
-		return client.Agent{Host: client.Host{ID: id, IP: ip}, Name: name}
+	agent := func(id, ip, name string) client.JoinedHost {
+		return client.JoinedHost{Host: client.Host{ID: id, IP: ip}, Name: name}
 	}
 	a, b, c := agent("a", "10.0.0.1", "box"), agent("b", "10.0.0.2", "box"), agent("c", "10.0.0.3", "other")
 	for name, tt := range map[string]struct {
-		agents []client.Agent
+		agents []client.JoinedHost
 		hosts  []string
 		want   string
 	}{
-		"by address":       {[]client.Agent{agent("x", "192.0.2.7", "far"), a, c}, nil, "x"},
-		"behind NAT":       {[]client.Agent{a, c}, nil, "a"},
-		"two containers":   {[]client.Agent{a, b, c}, []string{"0:10.0.0.2"}, "b"},
-		"by id":            {[]client.Agent{a, b, c}, []string{"a"}, "a"},
-		"nobody says":      {[]client.Agent{a, b, c}, nil, "2 hosts have the name or an address of this host"},
-		"another is meant": {[]client.Agent{a, b, c}, []string{"c"}, "2 hosts have the name or an address of this host"},
-		"none":             {[]client.Agent{c}, []string{"c"}, "none of the 1 hosts"},
+		"by address":       {[]client.JoinedHost{agent("x", "192.0.2.7", "far"), a, c}, nil, "x"},
+		"behind NAT":       {[]client.JoinedHost{a, c}, nil, "a"},
+		"two containers":   {[]client.JoinedHost{a, b, c}, []string{"0:10.0.0.2"}, "b"},
+		"by id":            {[]client.JoinedHost{a, b, c}, []string{"a"}, "a"},
+		"nobody says":      {[]client.JoinedHost{a, b, c}, nil, "2 hosts have the name or an address of this host"},
+		"another is meant": {[]client.JoinedHost{a, b, c}, []string{"c"}, "2 hosts have the name or an address of this host"},
+		"none":             {[]client.JoinedHost{c}, []string{"c"}, "none of the 1 hosts"},
 	} {
 		got, err := hostWith(tt.agents, []string{"127.0.0.1", "192.0.2.7"}, "box", tt.hosts)
 		if err == nil && got.ID != tt.want || err != nil && (len(tt.want) == 1 || !strings.Contains(err.Error(), tt.want)) {

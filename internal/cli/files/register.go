@@ -127,7 +127,7 @@ func inForce(ctx context.Context, c *client.Client, namespace, name string, host
 			spec := one.Spec
 			spec.Hosts = client.Hosts{}
 			for part := range slices.Chunk(hosts, remote.MostAsked) {
-				for a, err := range c.Agents(ctx, client.AgentFilter{Hosts: part, Selector: one.Hosts.Select}) {
+				for a, err := range c.Hosts(ctx, client.HostFilter{Hosts: part, Selector: one.Hosts.Select}) {
 					if err != nil {
 						return nil, remote.ExitOf(err)
 					}

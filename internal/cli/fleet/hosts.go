@@ -24,7 +24,7 @@ import (
 func NewHosts() *cobra.Command {
 	var s remote.Session
 	var hosts remote.Hosts
-	var f client.AgentFilter
+	var f client.HostFilter
 	groupBy := ""
 	cmd := &cobra.Command{
 		Use:     "hosts [HOST...]",
@@ -90,29 +90,29 @@ func NewHosts() *cobra.Command {
 }
 
 // printAgents prints a list of hosts, and returns their number.
-func printAgents(cmd *cobra.Command, s *remote.Session, c *client.Client, f client.AgentFilter) (int, error) {
-	agents, err := client.Collect(c.Agents(cmd.Context(), f))
+func printAgents(cmd *cobra.Command, s *remote.Session, c *client.Client, f client.HostFilter) (int, error) {
+	agents, err := client.Collect(c.Hosts(cmd.Context(), f))
 	if err != nil {
 		return 0, remote.ExitOf(err)
 	}
-	name := func(a client.Agent) string { return a.ID }
+	name := func(a client.JoinedHost) string { return a.ID }
 	return len(agents), term.PrintList(cmd, s.Output, agents, agentColumns(), name)
 }
 
 // printGroups prints the numbers of hosts by the values of a label or a fact, and returns that of all.
 func printGroups(
-	cmd *cobra.Command, s *remote.Session, c *client.Client, f client.AgentFilter, by string,
+	cmd *cobra.Command, s *remote.Session, c *client.Client, f client.HostFilter, by string,
 ) (int, error) {
-	n, err := c.CountAgents(cmd.Context(), f, by)
+	n, err := c.CountHosts(cmd.Context(), f, by)
 	if err != nil {
 		return 0, remote.ExitOf(err)
 	}
-	name := func(g client.AgentGroup) string { return g.Value }
+	name := func(g client.HostGroup) string { return g.Value }
 	return n.Hosts, term.PrintList(cmd, s.Output, n.Groups, groupColumns(by), name)
 }
 
 // checkChoices rejects a filter whose value is none of a few.
-func checkChoices(f *client.AgentFilter) error {
+func checkChoices(f *client.HostFilter) error {
 	var state, policy error
 	if f.State != "" {
 		state = term.OneOf("--state", f.State, "online", "away")
@@ -123,11 +123,11 @@ func checkChoices(f *client.AgentFilter) error {
 	return errors.Join(state, policy)
 }
 
-func groupColumns(key string) []term.Column[client.AgentGroup] {
-	return []term.Column[client.AgentGroup]{
-		{Head: strings.ToUpper(key), Cell: func(g client.AgentGroup) string { return g.Value }},
-		{Head: "HOSTS", Cell: func(g client.AgentGroup) string { return strconv.Itoa(g.Hosts) }},
-		{Head: "ONLINE", Cell: func(g client.AgentGroup) string { return strconv.Itoa(g.Online) }},
+func groupColumns(key string) []term.Column[client.HostGroup] {
+	return []term.Column[client.HostGroup]{
+		{Head: strings.ToUpper(key), Cell: func(g client.HostGroup) string { return g.Value }},
+		{Head: "HOSTS", Cell: func(g client.HostGroup) string { return strconv.Itoa(g.Hosts) }},
+		{Head: "ONLINE", Cell: func(g client.HostGroup) string { return strconv.Itoa(g.Online) }},
 	}
 }
 
@@ -149,7 +149,7 @@ func agentsLabel() *cobra.Command {
 				return err
 			}
 			r.Hosts, r.Select = hosts.Names, hosts.Selector
-			call, text, none := c.LabelAgents, "%s labelled\n", "nothing changed: the labels of %s were so already\n"
+			call, text, none := c.LabelHosts, "%s labelled\n", "nothing changed: the labels of %s were so already\n"
 			if dryRun {
 				call, text = c.PlanLabels, "%s would be labelled\n"
 				none = "nothing would change: the labels of %s are so already\n"
@@ -322,7 +322,7 @@ func keysIn(args []string) []string {
 // removeAgents removes each host, and ends at the first error.
 func removeAgents(cmd *cobra.Command, c *client.Client, names []string) error {
 	for i, name := range names {
-		err := c.RemoveAgent(cmd.Context(), name)
+		err := c.RemoveHost(cmd.Context(), name)
 		if err != nil && i > 0 {
 			return &command.ExitError{Code: command.Partial, Err: err}
 		}
@@ -342,41 +342,41 @@ func online(connected bool) string {
 	return "away"
 }
 
-func agentColumns() []term.Column[client.Agent] {
-	return []term.Column[client.Agent]{
-		{Head: "HOST", Cell: func(a client.Agent) string { return a.ID }},
-		{Head: "ADDRESS", Cell: func(a client.Agent) string { return remote.Address(a.Host) }},
-		{Head: "STATE", State: true, Cell: func(a client.Agent) string { return online(a.Online) }},
-		{Head: "SEEN", Cell: func(a client.Agent) string { return term.Since(a.LastSeen) }},
-		{Head: "BUILD", Cell: func(a client.Agent) string { return a.Build }},
-		{Head: "LABELS", Cell: func(a client.Agent) string { return labelText(a.Labels) }},
-		{Head: "NOTES", Cell: func(a client.Agent) string { return strings.Join(a.Notes, "; ") }},
-		{Head: "NAME", Wide: true, Cell: func(a client.Agent) string { return a.Name }},
-		{Head: "OS", Wide: true, Cell: func(a client.Agent) string {
+func agentColumns() []term.Column[client.JoinedHost] {
+	return []term.Column[client.JoinedHost]{
+		{Head: "HOST", Cell: func(a client.JoinedHost) string { return a.ID }},
+		{Head: "ADDRESS", Cell: func(a client.JoinedHost) string { return remote.Address(a.Host) }},
+		{Head: "STATE", State: true, Cell: func(a client.JoinedHost) string { return online(a.Online) }},
+		{Head: "SEEN", Cell: func(a client.JoinedHost) string { return term.Since(a.LastSeen) }},
+		{Head: "BUILD", Cell: func(a client.JoinedHost) string { return a.Build }},
+		{Head: "LABELS", Cell: func(a client.JoinedHost) string { return labelText(a.Labels) }},
+		{Head: "NOTES", Cell: func(a client.JoinedHost) string { return strings.Join(a.Notes, "; ") }},
+		{Head: "NAME", Wide: true, Cell: func(a client.JoinedHost) string { return a.Name }},
+		{Head: "OS", Wide: true, Cell: func(a client.JoinedHost) string {
 			return strings.TrimSpace(a.Facts.OS + " " + a.Facts.OSVersion)
 		}},
-		{Head: "KERNEL", Wide: true, Cell: func(a client.Agent) string { return a.Facts.Kernel }},
-		{Head: "ARCH", Wide: true, Cell: func(a client.Agent) string { return a.Facts.Arch }},
-		{Head: "CPUS", Wide: true, Cell: func(a client.Agent) string { return unlessZero(a.Facts.CPUs) }},
-		{Head: "MEMORY", Wide: true, Cell: func(a client.Agent) string {
+		{Head: "KERNEL", Wide: true, Cell: func(a client.JoinedHost) string { return a.Facts.Kernel }},
+		{Head: "ARCH", Wide: true, Cell: func(a client.JoinedHost) string { return a.Facts.Arch }},
+		{Head: "CPUS", Wide: true, Cell: func(a client.JoinedHost) string { return unlessZero(a.Facts.CPUs) }},
+		{Head: "MEMORY", Wide: true, Cell: func(a client.JoinedHost) string {
 			if a.Facts.Memory == 0 {
 				return ""
 			}
 			return term.Size(a.Facts.Memory)
 		}},
-		{Head: "LOAD", Wide: true, Cell: func(a client.Agent) string {
+		{Head: "LOAD", Wide: true, Cell: func(a client.JoinedHost) string {
 			if a.Load == nil {
 				return ""
 			}
 			return term.Percent(a.Load.CPU) + " cpu, " + term.Percent(a.Load.Memory) + " memory"
 		}},
-		{Head: "FACTS", Wide: true, Cell: func(a client.Agent) string { return labelText(a.Facts.Own) }},
-		{Head: "WANTED", Wide: true, Cell: func(a client.Agent) string { return a.WantedBuild }},
-		{Head: "UPGRADE", Wide: true, Cell: func(a client.Agent) string { return a.Upgrade }},
-		{Head: "POLICY", Wide: true, Cell: func(a client.Agent) string { return a.Policy }},
-		{Head: "BUSINESS", Wide: true, Cell: func(a client.Agent) string { return businessText(a.Business) }},
-		{Head: "JOINED", Wide: true, Cell: func(a client.Agent) string { return term.Stamp(&a.JoinedAt) }},
-		{Head: "KEY", Wide: true, Cell: func(a client.Agent) string { return a.Key }},
+		{Head: "FACTS", Wide: true, Cell: func(a client.JoinedHost) string { return labelText(a.Facts.Own) }},
+		{Head: "WANTED", Wide: true, Cell: func(a client.JoinedHost) string { return a.WantedBuild }},
+		{Head: "UPGRADE", Wide: true, Cell: func(a client.JoinedHost) string { return a.Upgrade }},
+		{Head: "POLICY", Wide: true, Cell: func(a client.JoinedHost) string { return a.Policy }},
+		{Head: "BUSINESS", Wide: true, Cell: func(a client.JoinedHost) string { return businessText(a.Business) }},
+		{Head: "JOINED", Wide: true, Cell: func(a client.JoinedHost) string { return term.Stamp(&a.JoinedAt) }},
+		{Head: "KEY", Wide: true, Cell: func(a client.JoinedHost) string { return a.Key }},
 	}
 }
 

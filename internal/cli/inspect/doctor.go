@@ -264,7 +264,7 @@ func (f *findings) hosts(ctx context.Context, s *remote.Session, c *client.Clien
 	builds := map[string]int{}
 	noted := map[string][]string{} // hosts by what their agents note
 	known := 0
-	for a, err := range c.Agents(ctx, client.AgentFilter{}) {
+	for a, err := range c.Hosts(ctx, client.HostFilter{}) {
 		if err != nil {
 			f.warn("hosts", "", "cannot list the hosts: %v", err)
 			return

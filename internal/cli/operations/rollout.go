@@ -38,7 +38,7 @@ func SayOrder(cmd *cobra.Command, c *client.Client, r *client.Rollout) {
 	if r.Plan.Order == "" {
 		return
 	}
-	f := client.AgentFilter{Selector: r.Plan.Order, Limit: 1}
+	f := client.HostFilter{Selector: r.Plan.Order, Limit: 1}
 	for i := range r.Hosts {
 		f.Hosts = append(f.Hosts, r.Hosts[i].Host)
 	}
@@ -46,7 +46,7 @@ func SayOrder(cmd *cobra.Command, c *client.Client, r *client.Rollout) {
 		f.Hosts = nil
 	}
 	// Without an answer, as for a person who may not read hosts, there is nothing to say.
-	if found, err := client.Collect(c.Agents(cmd.Context(), f)); err == nil && len(found) == 0 {
+	if found, err := client.Collect(c.Hosts(cmd.Context(), f)); err == nil && len(found) == 0 {
 		term.Say(cmd, "--order %s sorts nothing: no host has this label or fact\n", r.Plan.Order)
 	}
 }

@@ -175,8 +175,8 @@ func Refused(status int, reason string) error {
 
 // submit submits an operation. Ctrl-C does not interrupt it, because the caller must know whether the server accepted
 // the operation.
-func (a *Command) submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
-	return Uninterrupted(ctx, func(ctx context.Context) (client.Operation, error) { return c.Submit(ctx, r) },
+func (a *Command) submit(ctx context.Context, c *client.Client, r client.Request) (client.Task, error) {
+	return Uninterrupted(ctx, func(ctx context.Context) (client.Task, error) { return c.Submit(ctx, r) },
 		a.Again("task list"))
 }
 

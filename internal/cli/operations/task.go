@@ -25,16 +25,16 @@ func NewTask() *cobra.Command {
 
 func newTaskList() *cobra.Command {
 	var s remote.Session
-	var f client.OperationFilter
+	var f client.TaskFilter
 	var hosts remote.Hosts
 	since := ""
-	cmd := remote.List[client.Operation]{
+	cmd := remote.List[client.Task]{
 		Use: "list", None: "no tasks",
-		ID:      func(t client.Operation) string { return t.ID },
+		ID:      func(t client.Task) string { return t.ID },
 		Columns: taskColumns(),
-		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Operation, error) {
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Task, error) {
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
-			rows, err := client.Collect(c.Operations(ctx, f))
+			rows, err := client.Collect(c.Tasks(ctx, f))
 			if err == nil && len(rows) == 0 {
 				err = hosts.Unmatched(ctx, c)
 			}
@@ -60,24 +60,24 @@ func newTaskList() *cobra.Command {
 	return cmd
 }
 
-func taskColumns() []term.Column[client.Operation] {
-	return []term.Column[client.Operation]{
-		{Head: "TASK", Cell: func(t client.Operation) string { return t.ID }},
-		{Head: "STATE", Cell: func(t client.Operation) string { return words.Result(t.State, t.Counts.Failed) }, State: true},
-		{Head: "OPERATION", Cell: func(t client.Operation) string { return t.Op }},
-		{Head: "PROCESS", Cell: func(t client.Operation) string {
+func taskColumns() []term.Column[client.Task] {
+	return []term.Column[client.Task]{
+		{Head: "TASK", Cell: func(t client.Task) string { return t.ID }},
+		{Head: "STATE", Cell: func(t client.Task) string { return words.Result(t.State, t.Counts.Failed) }, State: true},
+		{Head: "OPERATION", Cell: func(t client.Task) string { return t.Op }},
+		{Head: "PROCESS", Cell: func(t client.Task) string {
 			if t.Requests > 1 {
 				return t.Subject + " and " + process.Count(t.Requests-1, "other", "others")
 			}
 			return t.Subject
 		}},
-		{Head: "OK", Cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.OK) }},
-		{Head: "FAILED", Cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.Failed) }},
-		{Head: "RUNNING", Cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.Pending) }},
-		{Head: "AGE", Cell: func(t client.Operation) string { return term.Since(&t.CreatedAt) }},
-		{Head: "BY", Cell: func(t client.Operation) string { return term.Caller(t.App, t.User) }},
-		{Head: "REASON", Wide: true, Cell: func(t client.Operation) string { return t.Reason }},
-		{Head: "REQUEST", Wide: true, Cell: func(t client.Operation) string { return t.RequestID }},
+		{Head: "OK", Cell: func(t client.Task) string { return strconv.Itoa(t.Counts.OK) }},
+		{Head: "FAILED", Cell: func(t client.Task) string { return strconv.Itoa(t.Counts.Failed) }},
+		{Head: "RUNNING", Cell: func(t client.Task) string { return strconv.Itoa(t.Counts.Pending) }},
+		{Head: "AGE", Cell: func(t client.Task) string { return term.Since(&t.CreatedAt) }},
+		{Head: "BY", Cell: func(t client.Task) string { return term.Caller(t.App, t.User) }},
+		{Head: "REASON", Wide: true, Cell: func(t client.Task) string { return t.Reason }},
+		{Head: "REQUEST", Wide: true, Cell: func(t client.Task) string { return t.RequestID }},
 	}
 }
 
@@ -176,10 +176,10 @@ const recentTasks = 1000
 
 // taskNamed returns the client of a session, and the task that findTask finds. instead is the verb of a rollout that
 // does what the caller wants: the id of a rollout begins the ids of the tasks of its batches, but means all of them.
-func taskNamed(cmd *cobra.Command, s *remote.Session, word, instead string) (*client.Client, client.Operation, error) {
+func taskNamed(cmd *cobra.Command, s *remote.Session, word, instead string) (*client.Client, client.Task, error) {
 	c, err := s.Client(cmd)
 	if err != nil {
-		return nil, client.Operation{}, err
+		return nil, client.Task{}, err
 	}
 	if rest, of := strings.CutPrefix(word, "ro-"); of && !strings.Contains(rest, "-") {
 		r, err := onRollout(cmd.Context(), c, word, func(id string) (client.Rollout, error) {
@@ -187,12 +187,12 @@ func taskNamed(cmd *cobra.Command, s *remote.Session, word, instead string) (*cl
 		})
 		switch {
 		case err != nil:
-			return nil, client.Operation{}, err
+			return nil, client.Task{}, err
 		case instead == "abort" && !r.Active():
-			return nil, client.Operation{}, term.Usagef("%s is a rollout, and %s already: nothing is cancelled", r.ID,
+			return nil, client.Task{}, term.Usagef("%s is a rollout, and %s already: nothing is cancelled", r.ID,
 				r.State)
 		}
-		return nil, client.Operation{}, term.Usagef("%s is a rollout: use %s; the task of its first batch is %s-0", r.ID,
+		return nil, client.Task{}, term.Usagef("%s is a rollout: use %s; the task of its first batch is %s-0", r.ID,
 			s.Again("rollout %s %s", instead, r.ID), r.ID)
 	}
 	task, err := findTask(cmd.Context(), c, word)
@@ -207,12 +207,12 @@ const gseTask = "GSETASK:S:"
 
 // findTask returns the task with that id, or the only recent task whose id begins with it. The beginning of all ids of
 // GSE may be missing.
-func findTask(ctx context.Context, c *client.Client, word string) (client.Operation, error) {
+func findTask(ctx context.Context, c *client.Client, word string) (client.Task, error) {
 	if word != "" && word[0] >= '0' && word[0] <= '9' {
 		word = gseTask + word
 	}
-	task, err := remote.ByPrefix(word, func(id string) (client.Operation, error) { return c.Operation(ctx, id, 0) },
-		c.Operations(ctx, client.OperationFilter{Limit: recentTasks}), func(t client.Operation) string { return t.ID })
+	task, err := remote.ByPrefix(word, func(id string) (client.Task, error) { return c.Task(ctx, id, 0) },
+		c.Tasks(ctx, client.TaskFilter{Limit: recentTasks}), func(t client.Task) string { return t.ID })
 	if remote.NotFound(err) {
 		return task, term.NoSuchf("there is no task %q", word)
 	}
@@ -265,7 +265,7 @@ func isLastApply(cmd *cobra.Command, c *client.Client, r *client.Rollout) error 
 	}
 	for _, v := range since.Revisions {
 		if v.Through == client.ThroughApply && v.At.After(r.CreatedAt) && !strings.HasPrefix(v.Operation, "ro-") {
-			if of, err := c.Operation(ctx, v.Operation, 0); err == nil && of.RequestID == r.RequestID {
+			if of, err := c.Task(ctx, v.Operation, 0); err == nil && of.RequestID == r.RequestID {
 				continue // another part of the same file
 			}
 			return term.Usagef("the last apply, %s of %s, made no rollout: apply the former file, or name a rollout such as %s",
@@ -320,7 +320,7 @@ const candidatesShown = 5
 // completeTasks completes the id of a task.
 func completeTasks(s *remote.Session) remote.Completer {
 	return remote.First(remote.Completing(s, func(ctx context.Context, c *client.Client, _ string) []string {
-		return remote.Words(c.Operations(ctx, client.OperationFilter{Limit: 50}), func(o client.Operation) string {
+		return remote.Words(c.Tasks(ctx, client.TaskFilter{Limit: 50}), func(o client.Task) string {
 			return o.ID + "\t" + o.Op + " " + term.Printable(o.Subject)
 		})
 	}))

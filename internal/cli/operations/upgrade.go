@@ -87,7 +87,7 @@ func (a *Command) confirmUpgrade(cmd *cobra.Command, c *client.Client, r client.
 		return nil
 	}
 	count := 0
-	for _, err := range c.Agents(cmd.Context(), client.AgentFilter{Hosts: r.Hosts, Selector: r.Select}) {
+	for _, err := range c.Hosts(cmd.Context(), client.HostFilter{Hosts: r.Hosts, Selector: r.Select}) {
 		if err != nil {
 			return remote.ExitOf(err)
 		}

@@ -50,7 +50,7 @@ const (
 
 // Finish waits until the operation is done, prints the result of each target and a summary, and returns the exit code
 // as an error.
-func (w *Waiter) Finish(cmd *cobra.Command, c *client.Client, o client.Operation) error {
+func (w *Waiter) Finish(cmd *cobra.Command, c *client.Client, o client.Task) error {
 	ctx := cmd.Context()
 	w.shown = map[target]bool{}
 	w.table = term.TableOf(w.Session.Output, cmd.OutOrStdout(), resultColumns())
@@ -71,8 +71,8 @@ func (w *Waiter) Finish(cmd *cobra.Command, c *client.Client, o client.Operation
 
 // Await blocks until the operation is done or ctx ends. It survives a restart of the server.
 func (w *Waiter) Await(ctx context.Context, cmd *cobra.Command, c *client.Client,
-	o client.Operation,
-) (client.Operation, error) {
+	o client.Task,
+) (client.Task, error) {
 	line := progress{cmd: cmd, rewrite: term.Rewritable(cmd.ErrOrStderr()), total: o.Counts.Targets}
 	defer line.clear()
 	look := lookSlow
@@ -85,7 +85,7 @@ func (w *Waiter) Await(ctx context.Context, cmd *cobra.Command, c *client.Client
 		if looks > 0 || line.rewrite { // else an operation that is done at once needs no line
 			line.show(o)
 		}
-		next, err := c.Operation(ctx, o.ID, look)
+		next, err := c.Task(ctx, o.ID, look)
 		if err == nil && time.Since(begun) >= lookSlow && !next.Done() {
 			err = w.meanwhile(ctx, cmd, c, next, &line)
 		}
@@ -115,7 +115,7 @@ func (w *Waiter) prints(cmd *cobra.Command, results int) bool {
 
 // meanwhile prints the known results while it waits for others: an unreachable host does not delay the other results.
 // Of many targets it tells each new kind of failure.
-func (w *Waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation,
+func (w *Waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Task,
 	line *progress,
 ) error {
 	if !w.prints(cmd, o.Counts.Targets) {
@@ -137,7 +137,7 @@ func (w *Waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Cl
 const mostKinds = 10
 
 // failing tells the kinds of failures that have come since the last look.
-func (w *Waiter) failing(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation,
+func (w *Waiter) failing(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Task,
 	line *progress,
 ) error {
 	if o.Counts.Failed <= w.failed || len(w.kinds) >= mostKinds {
@@ -219,7 +219,7 @@ type progress struct {
 	told time.Time
 }
 
-func (p *progress) show(o client.Operation) {
+func (p *progress) show(o client.Task) {
 	n := o.Counts
 	text := fmt.Sprintf("%d/%d ok, %d failed, %d running", n.OK, n.Targets, n.Failed, n.Pending)
 	if over := n.OK + n.Failed; p.rewrite && over > 0 && n.Pending > 0 {
@@ -248,10 +248,10 @@ const fewResults = 50
 
 // print prints the result of each target. For many targets the summary is enough, unless the caller asked for the
 // results.
-func (w *Waiter) print(cmd *cobra.Command, o client.Operation, results []client.Result) error {
+func (w *Waiter) print(cmd *cobra.Command, o client.Task, results []client.Result) error {
 	if w.Session.Form == term.AsJSON || w.Session.Form == term.AsYAML {
 		return term.PrintValue(cmd.OutOrStdout(), w.Session.Form, struct {
-			client.Operation
+			client.Task
 			Results []client.Result `json:"results"`
 		}{o, results})
 	}
@@ -292,7 +292,7 @@ func withoutMiddle(message string) string {
 
 // Summarise counts the results of an operation, groups failures with equal messages, and prints the command that
 // retries them.
-func (w *Waiter) Summarise(cmd *cobra.Command, o client.Operation, results []client.Result) {
+func (w *Waiter) Summarise(cmd *cobra.Command, o client.Task, results []client.Result) {
 	n := o.Counts
 	term.Say(cmd, "%s: %d ok%s, %d failed, %d running (%s)\n", cmp.Or(w.Called, o.Op), n.OK, already(results), n.Failed,
 		n.Pending, o.ID)

@@ -53,7 +53,7 @@ func TestFailuresOfMany(t *testing.T) {
 	look := func() string {
 		t.Helper()
 		said.Reset()
-		o := client.Operation{ID: "op-1", Op: "restart", Counts: client.Counts{Targets: 213, Failed: len(failed)}}
+		o := client.Task{ID: "op-1", Op: "restart", Counts: client.Counts{Targets: 213, Failed: len(failed)}}
 		if err := w.meanwhile(t.Context(), cmd, c, o, &progress{cmd: cmd}); err != nil {
 			t.Fatal(err)
 		}
@@ -89,14 +89,15 @@ func TestFailuresOfMany(t *testing.T) {
 	}
 }
 
-// TestProgressInAPipe: without a terminal, a wait tells one line at once and one every ten seconds, with a change or not.
+// TestProgressInAPipe: without a terminal, a wait tells one line at once and one every ten seconds, with a change or
+// not.
 func TestProgressInAPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder
 		cmd := &cobra.Command{}
 		cmd.SetErr(&said)
 		line := progress{cmd: cmd}
-		o := client.Operation{Op: "restart", Counts: client.Counts{Targets: 30, Pending: 30}}
+		o := client.Task{Op: "restart", Counts: client.Counts{Targets: 30, Pending: 30}}
 		for second := range 35 {
 			if second < 12 {
 				o.Counts.OK, o.Counts.Pending = second, 30-second

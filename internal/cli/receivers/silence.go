@@ -243,8 +243,8 @@ func toldOfSilence(r *client.SilenceRequest, ends bool) []string {
 // nothing: the silence exists.
 func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s client.Silence) {
 	part := s
-	noHost := func(f client.AgentFilter, text string) bool {
-		found, err := client.Collect(c.Agents(ctx, f))
+	noHost := func(f client.HostFilter, text string) bool {
+		found, err := client.Collect(c.Hosts(ctx, f))
 		if err != nil || len(found) > 0 {
 			return false
 		}
@@ -252,11 +252,11 @@ func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s c
 		return true
 	}
 	for _, host := range s.Hosts {
-		if noHost(client.AgentFilter{Hosts: []string{host}, Limit: 1}, host) {
+		if noHost(client.HostFilter{Hosts: []string{host}, Limit: 1}, host) {
 			part.Hosts = slices.DeleteFunc(slices.Clone(part.Hosts), func(h string) bool { return h == host })
 		}
 	}
-	if s.Select != "" && noHost(client.AgentFilter{Selector: s.Select, Limit: 1}, s.Select) {
+	if s.Select != "" && noHost(client.HostFilter{Selector: s.Select, Limit: 1}, s.Select) {
 		part.Select = ""
 	}
 	f := client.ProcessFilter{Hosts: part.Hosts, Selector: part.Select, Limit: 1}

@@ -57,10 +57,10 @@ func Words[T any](list iter.Seq2[T, error], word func(T) string) []string {
 
 // HostIDs returns the ids of the hosts that begin so.
 func HostIDs(ctx context.Context, c *client.Client, begun string) []string {
-	return Words(c.Agents(ctx, client.AgentFilter{Hosts: []string{begun + "*"}, Limit: CompleteMost}), agentID)
+	return Words(c.Hosts(ctx, client.HostFilter{Hosts: []string{begun + "*"}, Limit: CompleteMost}), agentID)
 }
 
-func agentID(a client.Agent) string { return a.ID }
+func agentID(a client.JoinedHost) string { return a.ID }
 
 // Address returns CLOUD:IP of a host.
 func Address(h client.Host) string { return fmt.Sprintf("%d:%s", h.Cloud, h.IP) }

@@ -122,7 +122,7 @@ func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results 
 		return err
 	}
 	h.Names = slices.DeleteFunc(failed, func(host string) bool {
-		return !slices.ContainsFunc(chosen, func(a client.Agent) bool {
+		return !slices.ContainsFunc(chosen, func(a client.JoinedHost) bool {
 			return a.ID == host || Address(a.Host) == host
 		})
 	})
@@ -191,7 +191,7 @@ func onPresentHosts(ctx context.Context, cmd *cobra.Command, c *client.Client, a
 	for i, r := range all {
 		hosts[i] = r.Host
 	}
-	_, gone, err := lookup(ctx, c, slices.Compact(slices.Sorted(slices.Values(hosts))), client.AgentFilter{})
+	_, gone, err := lookup(ctx, c, slices.Compact(slices.Sorted(slices.Values(hosts))), client.HostFilter{})
 	if err != nil {
 		return all // the caller may not see hosts
 	}
@@ -269,12 +269,12 @@ func (h *Hosts) IDs(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 // agents is IDs for whole hosts.
-func (h *Hosts) agents(ctx context.Context, c *client.Client) (all []client.Agent, err error) {
+func (h *Hosts) agents(ctx context.Context, c *client.Client) (all []client.JoinedHost, err error) {
 	if err := h.Resolve(ctx, c); err != nil {
 		return nil, err
 	}
 	if len(h.Names) == 0 {
-		all, err = client.Collect(c.Agents(ctx, client.AgentFilter{Selector: h.Selector}))
+		all, err = client.Collect(c.Hosts(ctx, client.HostFilter{Selector: h.Selector}))
 		if err == nil && len(all) == 0 {
 			err = term.NoSuchf("no host matches %s", h.Selector)
 		}
@@ -284,10 +284,10 @@ func (h *Hosts) agents(ctx context.Context, c *client.Client) (all []client.Agen
 	if err != nil {
 		return nil, ExitOf(err)
 	}
-	slices.SortStableFunc(all, func(a, b client.Agent) int {
+	slices.SortStableFunc(all, func(a, b client.JoinedHost) int {
 		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), process.CompareNatural(a.ID, b.ID))
 	})
-	all = slices.CompactFunc(all, func(a, b client.Agent) bool { return a.ID == b.ID })
+	all = slices.CompactFunc(all, func(a, b client.JoinedHost) bool { return a.ID == b.ID })
 	if h.Limit > 0 {
 		all = all[:min(len(all), h.Limit)]
 	}
@@ -295,15 +295,15 @@ func (h *Hosts) agents(ctx context.Context, c *client.Client) (all []client.Agen
 }
 
 // named returns the hosts of the names that the expression matches. The error names all names without one.
-func (h *Hosts) named(ctx context.Context, c *client.Client) ([]client.Agent, error) {
-	all, missing, err := lookup(ctx, c, h.Names, client.AgentFilter{Selector: h.Selector})
+func (h *Hosts) named(ctx context.Context, c *client.Client) ([]client.JoinedHost, error) {
+	all, missing, err := lookup(ctx, c, h.Names, client.HostFilter{Selector: h.Selector})
 	if err != nil || len(missing) == 0 {
 		return all, err
 	}
 	unknown := missing
 	if h.Selector != "" {
 		// The list only improves the message.
-		_, unknown, _ = lookup(ctx, c, missing, client.AgentFilter{Limit: 1})
+		_, unknown, _ = lookup(ctx, c, missing, client.HostFilter{Limit: 1})
 	}
 	near := nearHosts(ctx, c)
 	return nil, All(missing, func(name string) error {
@@ -316,13 +316,13 @@ func (h *Hosts) named(ctx context.Context, c *client.Client) ([]client.Agent, er
 
 // lookup returns the hosts of a filter that names choose, and the names without one. The limit of the filter is for
 // each pattern; a name that is no pattern has one host at most.
-func lookup(ctx context.Context, c *client.Client, names []string, f client.AgentFilter) (
-	all []client.Agent, missing []string, err error,
+func lookup(ctx context.Context, c *client.Client, names []string, f client.HostFilter) (
+	all []client.JoinedHost, missing []string, err error,
 ) {
 	whole := slices.DeleteFunc(slices.Clone(names), wildcard.IsPattern)
 	with := map[string]bool{}
 	for part := range slices.Chunk(whole, MostAsked) {
-		found, err := client.Collect(c.Agents(ctx, client.AgentFilter{Hosts: part, Selector: f.Selector}))
+		found, err := client.Collect(c.Hosts(ctx, client.HostFilter{Hosts: part, Selector: f.Selector}))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -334,7 +334,7 @@ func lookup(ctx context.Context, c *client.Client, names []string, f client.Agen
 	for _, name := range names {
 		if wildcard.IsPattern(name) && !with[name] {
 			f.Hosts = []string{name}
-			found, err := client.Collect(c.Agents(ctx, f))
+			found, err := client.Collect(c.Hosts(ctx, f))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -395,8 +395,8 @@ func (h *Hosts) Unmatched(ctx context.Context, c *client.Client) error {
 	if err := UnmatchedHosts(ctx, c, h.Names); err != nil || h.Selector == "" {
 		return err
 	}
-	f := client.AgentFilter{Hosts: h.Names[:min(len(h.Names), MostAsked)], Selector: h.Selector, Limit: 1}
-	if found, err := client.Collect(c.Agents(ctx, f)); err != nil || len(found) > 0 || len(h.Names) > MostAsked {
+	f := client.HostFilter{Hosts: h.Names[:min(len(h.Names), MostAsked)], Selector: h.Selector, Limit: 1}
+	if found, err := client.Collect(c.Hosts(ctx, f)); err != nil || len(found) > 0 || len(h.Names) > MostAsked {
 		return nil //nolint:nilerr // the answer only improves a message
 	}
 	if len(h.Names) == 0 {
@@ -419,7 +419,7 @@ func hasEvents(ctx context.Context, c *client.Client, host string) bool {
 
 func (h *Hosts) exist(ctx context.Context, c *client.Client, past bool) error {
 	names := slices.DeleteFunc(slices.Clone(h.Names), wildcard.IsPattern)
-	_, missing, err := lookup(ctx, c, names, client.AgentFilter{})
+	_, missing, err := lookup(ctx, c, names, client.HostFilter{})
 	if err != nil {
 		return nil //nolint:nilerr // the answer only improves a message
 	}
@@ -430,7 +430,7 @@ func (h *Hosts) exist(ctx context.Context, c *client.Client, past bool) error {
 	// The patterns without a host only complete the message.
 	_, patterns, _ := lookup(ctx, c, slices.DeleteFunc(slices.Clone(h.Names), func(name string) bool {
 		return !wildcard.IsPattern(name)
-	}), client.AgentFilter{Limit: 1})
+	}), client.HostFilter{Limit: 1})
 	missing = append(missing, patterns...)
 	near := nearHosts(ctx, c)
 	return All(missing, func(name string) error { return noHost(name, near) })
@@ -457,7 +457,7 @@ func (h *Hosts) UnmatchedAfter(ctx context.Context, c *client.Client, err error)
 // UnmatchedHosts returns an error about the names and patterns that match no host, with the names that they may mean.
 // It returns nil if each matches, or if the server does not say.
 func UnmatchedHosts(ctx context.Context, c *client.Client, names []string) error {
-	_, missing, err := lookup(ctx, c, names, client.AgentFilter{Limit: 1})
+	_, missing, err := lookup(ctx, c, names, client.HostFilter{Limit: 1})
 	if err != nil {
 		return nil //nolint:nilerr // the answer only improves a message
 	}
@@ -475,13 +475,13 @@ func noHost(name string, near func(name string) []string) error {
 // nearHosts returns a search for the names of the hosts with an address in any area, otherwise names that are
 // spelt alike.
 func nearHosts(ctx context.Context, c *client.Client) func(name string) []string {
-	known := sync.OnceValue(func() []string { return Words(c.Agents(ctx, client.AgentFilter{Limit: 2000}), agentID) })
+	known := sync.OnceValue(func() []string { return Words(c.Hosts(ctx, client.HostFilter{Limit: 2000}), agentID) })
 	return func(name string) []string {
 		if wildcard.IsPattern(name) {
 			return nil
 		}
-		anyArea := client.AgentFilter{Hosts: []string{"*:" + name}, Limit: 3}
-		if near := Words(c.Agents(ctx, anyArea), agentID); len(near) > 0 {
+		anyArea := client.HostFilter{Hosts: []string{"*:" + name}, Limit: 3}
+		if near := Words(c.Hosts(ctx, anyArea), agentID); len(near) > 0 {
 			return near
 		}
 		return spelling.Nearest(name, known())

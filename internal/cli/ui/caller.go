@@ -48,7 +48,7 @@ func (c *caller) do(d Do) tea.Cmd {
 		return func() tea.Msg { return c.submit(d) }
 	case Watch:
 		return func() tea.Msg {
-			task, err := c.client.Operation(c.life, d.ID, 0)
+			task, err := c.client.Task(c.life, d.ID, 0)
 			return Watched{ID: d.ID, Task: task, Away: isAway(err), Err: c.problem(err)}
 		}
 	case Step:
@@ -116,11 +116,11 @@ func (c *caller) fill(answer *Listed, a Ask) (err error) {
 	case processes:
 		return c.fillProcesses(answer, a, f)
 	case hosts:
-		err = put[client.Agent](answer)(c.client.AgentPage(c.life, client.AgentFilter{
+		err = put[client.JoinedHost](answer)(c.client.HostPage(c.life, client.HostFilter{
 			Hosts: f.hosts, Selector: f.selector, Search: f.search, State: f.state(), Limit: Page,
 		}, at))
 	case tasks:
-		err = put[client.Operation](answer)(c.client.OperationPage(c.life, client.OperationFilter{
+		err = put[client.Task](answer)(c.client.TaskPage(c.life, client.TaskFilter{
 			State: f.state(), App: f.app, Limit: Page,
 		}, at))
 	case rollouts:
@@ -176,7 +176,7 @@ func firstPage[T any](answer *Listed, list iter.Seq2[T, error]) error {
 
 // fillResults asks for a task and its results.
 func (c *caller) fillResults(answer *Listed, p place) error {
-	task, err := c.client.Operation(c.life, p.of.id, 0)
+	task, err := c.client.Task(c.life, p.of.id, 0)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type dialog struct {
 	held    *client.Selection
 	all     *everything
 	rollout *client.Rollout
-	task    *client.Operation
+	task    *client.Task
 	// batches are how the operation goes through its hosts, as flags of drover restart; empty means all at once.
 	batches string
 	// confirm tells that the focus is on the operation, not on Cancel. typed is the number that a person has typed.

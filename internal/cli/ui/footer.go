@@ -165,11 +165,11 @@ func (s *State) workKeys() (keys []footerKey) {
 }
 
 // onTask is the task that a key is about; nil elsewhere than in a list of tasks or in the results of one.
-func (s *State) onTask() *client.Operation {
+func (s *State) onTask() *client.Task {
 	if s.here.kind == results {
 		return s.task
 	}
-	if t, ok := s.selected().(client.Operation); ok {
+	if t, ok := s.selected().(client.Task); ok {
 		return &t
 	}
 	return nil

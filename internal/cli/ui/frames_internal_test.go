@@ -215,13 +215,13 @@ func frames() map[string]func(t *testing.T) *rig {
 		},
 		"jump": func(t *testing.T) *rig { return wide(t, State{}).press(":").typing("hos") },
 		"hosts": func(t *testing.T) *rig {
-			return wide(t, State{}).press(":").typing("hosts").press("enter").answer(client.Agent{
+			return wide(t, State{}).press(":").typing("hosts").press("enter").answer(client.JoinedHost{
 				Host: client.Host{ID: "0:10.0.0.7", IP: "10.0.0.7", Online: true, LastSeen: before(time.Second)}, Name: "web-7",
 				Build: "1.2.0", Labels: map[string]string{"role": "web", "env": "prod"}, Notes: []string{"the clock is 3 s off"},
 			})
 		},
 		"tasks": func(t *testing.T) *rig {
-			return wide(t, State{}).press("t").answer(client.Operation{
+			return wide(t, State{}).press("t").answer(client.Task{
 				ID: "op-x7k2m9q4w1zd", Op: "restart", Subject: "shop/api", Requests: 3, State: "running", User: "anna",
 				CreatedAt: *before(time.Minute), Counts: client.Counts{Targets: 213, OK: 157, Failed: 2, Pending: 54},
 			})
@@ -358,7 +358,7 @@ func frames() map[string]func(t *testing.T) *rig {
 		"audit": func(t *testing.T) *rig {
 			return wide(t, State{lang: words.Chinese}).press(":").typing("audit").press("enter").answer(
 				client.AuditRow{
-					At: noon, User: "anna", App: "drover-console", Remote: "10.0.0.2", RequestID: "1", Action: "operations.create",
+					At: noon, User: "anna", App: "drover-console", Remote: "10.0.0.2", RequestID: "1", Action: "tasks.create",
 					Target: "shop/api", Allowed: true, Detail: []byte(`{"ops":{"stop":1}}`), Reason: "memory test",
 				},
 				client.AuditRow{At: noon, User: "bo", Remote: "10.0.0.3", RequestID: "2", Action: "users.list", Message: "not allowed"},
@@ -382,7 +382,7 @@ func frames() map[string]func(t *testing.T) *rig {
 		"sent": func(t *testing.T) *rig {
 			r := wide(t, State{}).answer(fleet()...).press("S", "tab", "enter")
 			sent := asked[Submit](r)
-			r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: client.Operation{
+			r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: client.Task{
 				ID: "op-x7k2m9q4w1zd", State: "running", Counts: client.Counts{Targets: 1, Pending: 1},
 			}})
 			return r.answer(fleet()...)
@@ -465,10 +465,10 @@ func TestHostsSteerNoTerminal(t *testing.T) {
 			Namespace: text, Name: text, Kind: text, Host: p.Host, Cause: &cause, Actor: client.Actor{User: text, App: text},
 			EventDetail: client.EventDetail{Output: text, Fields: []string{text}},
 		}).press("enter")
-		r.press("t").answer(client.Operation{ID: text, Op: text, Subject: text, User: text}).press("enter")
+		r.press("t").answer(client.Task{ID: text, Op: text, Subject: text, User: text}).press("enter")
 		r.answer(client.Result{Namespace: text, Name: text, Host: text, Outcome: text, Message: text})
 		r.press(":").send(tea.PasteMsg{Content: text}).press("enter").send(Notice(text))
-		r.press(":", "ctrl+u").typing("hosts").press("enter").answer(client.Agent{
+		r.press(":", "ctrl+u").typing("hosts").press("enter").answer(client.JoinedHost{
 			Host: p.Host, Name: text, Build: text, Labels: map[string]string{text: text}, Notes: []string{text},
 		})
 		r.press(":", "ctrl+u").typing("people").press("enter").answer(client.User{Name: text, Note: text}).press("enter")
@@ -485,8 +485,8 @@ func TestHostsSteerNoTerminal(t *testing.T) {
 }
 
 // doneTask is a task of which two targets have failed.
-func doneTask() client.Operation {
-	return client.Operation{
+func doneTask() client.Task {
+	return client.Task{
 		ID: "op-x7k2m9q4w1zd", Op: "restart", Subject: "shop/api", Requests: 1, State: "done", User: "anna",
 		CreatedAt: *before(time.Minute), Counts: client.Counts{Targets: 213, OK: 211, Failed: 2},
 	}

@@ -235,9 +235,9 @@ func (s State) enter() (State, []Do) {
 	switch v := item.(type) {
 	case client.Process, client.Result:
 		return s.open(place{kind: describe, of: of})
-	case client.Agent:
+	case client.JoinedHost:
 		return s.open(place{kind: processes, filter: quoted("--hosts", of.host)})
-	case client.Operation:
+	case client.Task:
 		return s.open(place{kind: results, of: of})
 	case client.Rollout:
 		return s.open(place{kind: rollout, of: of})

@@ -145,28 +145,28 @@ func since(p client.Process) *time.Time {
 
 func hostColumns() []column {
 	return []column{
-		col(words.Head.Host, 0, func(_ *State, a client.Agent) string { return a.ID }),
-		stateCol(words.Head.State, func(a client.Agent) string {
+		col(words.Head.Host, 0, func(_ *State, a client.JoinedHost) string { return a.ID }),
+		stateCol(words.Head.State, func(a client.JoinedHost) string {
 			if a.Online {
 				return "online"
 			}
 			return "away"
 		}),
-		col(words.Head.Name, 2, func(_ *State, a client.Agent) string { return a.Name }),
-		col(words.Head.Address, 5, func(_ *State, a client.Agent) string { return remote.Address(a.Host) }),
-		col(words.Head.Build, 4, func(_ *State, a client.Agent) string { return a.Build }),
-		col(words.Head.LastSeen, 3, func(s *State, a client.Agent) string { return s.age(a.LastSeen) }),
-		col(words.Head.Labels, 6, func(_ *State, a client.Agent) string { return labelsOf(a.Labels) }),
-		col(words.Head.Notes, 1, func(s *State, a client.Agent) string { return s.said(strings.Join(a.Notes, "; ")) }),
+		col(words.Head.Name, 2, func(_ *State, a client.JoinedHost) string { return a.Name }),
+		col(words.Head.Address, 5, func(_ *State, a client.JoinedHost) string { return remote.Address(a.Host) }),
+		col(words.Head.Build, 4, func(_ *State, a client.JoinedHost) string { return a.Build }),
+		col(words.Head.LastSeen, 3, func(s *State, a client.JoinedHost) string { return s.age(a.LastSeen) }),
+		col(words.Head.Labels, 6, func(_ *State, a client.JoinedHost) string { return labelsOf(a.Labels) }),
+		col(words.Head.Notes, 1, func(s *State, a client.JoinedHost) string { return s.said(strings.Join(a.Notes, "; ")) }),
 	}
 }
 
 func taskColumns() []column {
 	return []column{
-		col(words.Head.Task, 0, func(_ *State, t client.Operation) string { return t.ID }),
-		stateCol(words.Head.State, func(t client.Operation) string { return words.Result(t.State, t.Counts.Failed) }),
-		col(words.Head.Operation, 0, func(s *State, t client.Operation) string { return s.op(t.Op) }),
-		col(words.Head.Progress, 1, func(s *State, t client.Operation) string {
+		col(words.Head.Task, 0, func(_ *State, t client.Task) string { return t.ID }),
+		stateCol(words.Head.State, func(t client.Task) string { return words.Result(t.State, t.Counts.Failed) }),
+		col(words.Head.Operation, 0, func(s *State, t client.Task) string { return s.op(t.Op) }),
+		col(words.Head.Progress, 1, func(s *State, t client.Task) string {
 			n := t.Counts
 			text := fmt.Sprintf("%d/%d", n.OK+n.Failed, n.Targets)
 			if n.Failed > 0 {
@@ -174,9 +174,9 @@ func taskColumns() []column {
 			}
 			return text
 		}),
-		col(words.Head.Created, 2, func(s *State, t client.Operation) string { return s.age(&t.CreatedAt) }),
-		col(words.Head.User, 4, func(_ *State, t client.Operation) string { return term.Caller(t.App, t.User) }),
-		col(words.Head.Subject, 3, func(s *State, t client.Operation) string {
+		col(words.Head.Created, 2, func(s *State, t client.Task) string { return s.age(&t.CreatedAt) }),
+		col(words.Head.User, 4, func(_ *State, t client.Task) string { return term.Caller(t.App, t.User) }),
+		col(words.Head.Subject, 3, func(s *State, t client.Task) string {
 			if t.Requests > 1 {
 				return t.Subject + " " + words.Screen.And.In(s.lang, "n", t.Requests-1)
 			}
@@ -238,9 +238,9 @@ func keyOf(item any) string {
 		return fmt.Sprintf("%s/%s@%s", v.Namespace, v.Name, v.Host.ID)
 	case client.Result:
 		return fmt.Sprintf("%s/%s@%s", v.Namespace, v.Name, v.Host)
-	case client.Agent:
+	case client.JoinedHost:
 		return v.ID
-	case client.Operation:
+	case client.Task:
 		return v.ID
 	case client.Rollout:
 		return v.ID
@@ -261,9 +261,9 @@ func subjectOf(item any) subject {
 		return subject{v.Namespace, v.Name, v.Host.ID, ""}
 	case client.Result:
 		return subject{v.Namespace, v.Name, v.Host, ""}
-	case client.Agent:
+	case client.JoinedHost:
 		return subject{host: v.ID}
-	case client.Operation:
+	case client.Task:
 		return subject{id: v.ID}
 	case client.Rollout:
 		return subject{id: v.ID}

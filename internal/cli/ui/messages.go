@@ -79,7 +79,7 @@ type (
 		Items   []any
 		Next    string
 		Lines   []string
-		Task    *client.Operation
+		Task    *client.Task
 		Counts  *client.ProcessCounts
 		Wrong   int
 		Away    error
@@ -102,14 +102,14 @@ type (
 	Submitted struct {
 		Op      string
 		Rows    []string
-		Task    client.Operation
+		Task    client.Task
 		Rollout client.Rollout
 		Err     string
 	}
 	// Watched is the progress of a task. Away is set if there was no answer.
 	Watched struct {
 		ID   string
-		Task client.Operation
+		Task client.Task
 		Away bool
 		Err  string
 	}

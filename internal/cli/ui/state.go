@@ -102,7 +102,7 @@ func (p place) cursor() string {
 // running is an operation that the screen has sent. keys are the rows that show it.
 type running struct {
 	op   string
-	task client.Operation
+	task client.Task
 	keys []string
 }
 
@@ -133,7 +133,7 @@ type State struct {
 	wrongOf int
 	lines   []string
 	// task is the task whose results are listed.
-	task   *client.Operation
+	task   *client.Task
 	loaded bool
 
 	// asked numbers the questions; an answer to another one is old.

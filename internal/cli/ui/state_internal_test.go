@@ -108,7 +108,7 @@ func TestLeavingWaitsForAnOperation(t *testing.T) {
 func TestTaskOfARow(t *testing.T) {
 	r := begin(t, 110, 24, State{}).answer(fleet()...).press("r", "y")
 	sent := asked[Submit](r)
-	task := client.Operation{ID: "op-1", State: "running", Counts: client.Counts{Targets: 1, Pending: 1}}
+	task := client.Task{ID: "op-1", State: "running", Counts: client.Counts{Targets: 1, Pending: 1}}
 	r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: task}).answer(fleet()...)
 	if !strings.Contains(View(r.state), "▶ restart op-1 0/1") {
 		t.Errorf("no task:\n%s", View(r.state))
@@ -132,7 +132,7 @@ func TestOldAnswersAreDropped(t *testing.T) {
 	if len(r.state.items) != 0 {
 		t.Error("the hosts are processes")
 	}
-	r.answer(client.Agent{Host: client.Host{ID: "h"}})
+	r.answer(client.JoinedHost{Host: client.Host{ID: "h"}})
 	if len(r.state.items) != 1 {
 		t.Error("the answer is missing")
 	}
@@ -235,11 +235,12 @@ func TestQuestionsComeInTurn(t *testing.T) {
 	}
 }
 
-// TestEndOfATask: the screen learns of it also while it shows a text, and forgets a task that the server refuses to show.
+// TestEndOfATask: the screen learns of it also while it shows a text, and forgets a task that the server refuses to
+// show.
 func TestEndOfATask(t *testing.T) {
 	r := begin(t, 80, 24, State{}).answer(fleet()...).press("r", "y")
 	sent := asked[Submit](r)
-	task := client.Operation{ID: "op-1", State: "running", Counts: client.Counts{Targets: 1, Pending: 1}}
+	task := client.Task{ID: "op-1", State: "running", Counts: client.Counts{Targets: 1, Pending: 1}}
 	r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: task}).press("?")
 	r.done = nil
 	if r.send(Tick(noon.Add(2 * time.Second))); len(r.done) != 0 {
@@ -263,7 +264,7 @@ func TestEndOfATask(t *testing.T) {
 func TestNotesOnTheirOwnPass(t *testing.T) {
 	r := begin(t, 80, 24, State{}).answer(fleet()...).press("r", "y")
 	sent := asked[Submit](r)
-	task := client.Operation{ID: "op-1", State: "running", Counts: client.Counts{Targets: 1, Pending: 1}}
+	task := client.Task{ID: "op-1", State: "running", Counts: client.Counts{Targets: 1, Pending: 1}}
 	r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: task})
 	r.send(Tick(noon.Add(time.Minute))).sees("task op-1")
 	task.State, task.Counts = "done", client.Counts{Targets: 1, OK: 1}
@@ -429,7 +430,7 @@ func TestMarkingAll(t *testing.T) {
 	if r.submits() != 1 || sent.Selection != "sel-1" || len(sent.Targets) != 0 || len(sent.Rows) != 4 {
 		t.Errorf("sent %+v", sent)
 	}
-	r.send(Submitted{Op: "stop", Rows: sent.Rows, Task: client.Operation{ID: "op-1", LeftOut: 3}})
+	r.send(Submitted{Op: "stop", Rows: sent.Rows, Task: client.Task{ID: "op-1", LeftOut: 3}})
 	if frame := View(r.state); !strings.Contains(frame, "Left out: 3") || strings.Contains(frame, "marked") {
 		t.Errorf("after the answer:\n%s", frame)
 	}
@@ -538,13 +539,13 @@ func errorText(err error) string {
 func TestDoneWithFailures(t *testing.T) {
 	s := State{lang: words.English}
 	counts := client.Counts{Targets: 2, OK: 1, Failed: 1}
-	task := client.Operation{ID: "op-1", State: "done", Counts: counts}
+	task := client.Task{ID: "op-1", State: "done", Counts: counts}
 	rollout := client.Rollout{ID: "ro-1", State: "done", Counts: client.RolloutCounts{Hosts: 2, OK: 1, Failed: 1}}
 	for got, want := range map[string]string{
-		taskColumns()[1].cell(&s, task):                            "✖ done with failures",
-		rolloutColumns()[1].cell(&s, rollout):                      "✖ done with failures",
-		string(words.ClassOf(taskColumns()[1].state(task))):        string(words.Bad),
-		taskColumns()[1].cell(&s, client.Operation{State: "done"}): "● done",
+		taskColumns()[1].cell(&s, task):                       "✖ done with failures",
+		rolloutColumns()[1].cell(&s, rollout):                 "✖ done with failures",
+		string(words.ClassOf(taskColumns()[1].state(task))):   string(words.Bad),
+		taskColumns()[1].cell(&s, client.Task{State: "done"}): "● done",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -204,7 +204,7 @@ func (s *State) summary() string {
 }
 
 // taskLine says what a task does, and how far it is.
-func (s *State) taskLine(t *client.Operation) string {
+func (s *State) taskLine(t *client.Task) string {
 	n := t.Counts
 	line := fmt.Sprintf("%s %s · %d/%d %s", s.op(t.Op), t.Subject, n.OK+n.Failed, n.Targets,
 		s.state(words.Result(t.State, n.Failed)))

@@ -313,7 +313,7 @@ func TestAudit(t *testing.T) {
 	r.call("admin", "GET", "/hosts", nil)
 	r.call("admin", "GET", "/hosts", nil)
 	a := r.want(200, r.call("admin", "GET", "/audit?limit=2", nil))
-	same(t, "newest", []string{"agents.list true", "agents.list true"}, a.items("action", "allowed"))
+	same(t, "newest", []string{"hosts.list true", "hosts.list true"}, a.items("action", "allowed"))
 	a = r.want(200, r.call("admin", "GET", "/audit?limit=2&action=processes.list&cursor="+a.cursor(), nil))
 	same(t, "older", []string{"processes.list false nobody 401"}, a.items("action", "allowed", "app", "code"))
 	a = r.want(200, r.call("admin", "GET", "/audit?allowed=false", nil))
@@ -321,7 +321,7 @@ func TestAudit(t *testing.T) {
 	r.call("admin", "POST", "/apps", map[string]any{})
 	r.want(200, r.call("admin", "POST", "/hosts/labels?dry_run=true", `{"hosts":["*"],"set":{"role":"web"}}`))
 	a = r.want(200, r.call("admin", "GET", "/audit?limit=1", nil))
-	same(t, "a dry run", []string{"agents.label.dry-run true"}, a.items("action", "allowed"))
+	same(t, "a dry run", []string{"hosts.label.dry-run true"}, a.items("action", "allowed"))
 	a = r.want(200, r.call("admin", "GET", "/audit?changes=true", nil))
 	same(t, "changes", []string{"apps.create"}, a.items("action"))
 	r.app("plain", "read on a*")
@@ -437,7 +437,7 @@ func TestPollsAreNoRows(t *testing.T) {
 	}
 	r.want(http.StatusNotFound, r.call("admin", http.MethodGet, "/tasks/none", nil))
 	r.want(http.StatusOK, r.call("other", http.MethodGet, "/tasks/"+id, nil))
-	rows := r.want(http.StatusOK, r.call("admin", http.MethodGet, "/audit?action=operations.get", nil)).items("app",
+	rows := r.want(http.StatusOK, r.call("admin", http.MethodGet, "/audit?action=tasks.get", nil)).items("app",
 		"target")
 	if want := []string{"other " + id, "admin none"}; !slices.Equal(rows, want) {
 		t.Errorf("rows %q, want %q", rows, want)

@@ -234,7 +234,7 @@ func TestLabelAgents(t *testing.T) {
 	a := r.want(200, label("labeller", `{"hosts":["0:10.0.0.2"],"set":{"role":"cache"},"remove":["zone"]}`))
 	same(t, "labelled", []any{"0:10.0.0.2"}, a.body["hosts"].([]any))
 	r.want(202, r.call("shop", "POST", "/tasks", stop))
-	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "agents.label", Limit: 10})
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "hosts.label", Limit: 10})
 	r.must(err)
 	if len(rows) != 1 || rows[0].App != "labeller" || rows[0].Target != "0:10.0.0.2" ||
 		!strings.Contains(string(rows[0].Detail), `"role":"cache"`) {

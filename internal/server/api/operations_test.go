@@ -41,7 +41,7 @@ func TestOperationIsSubmitted(t *testing.T) {
 	}, r.engine.last.Requests)
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 10})
 	r.must(err)
-	if len(rows) != 1 || rows[0].Action != "operations.create" || rows[0].Targets != 3 || !rows[0].Allowed ||
+	if len(rows) != 1 || rows[0].Action != "tasks.create" || rows[0].Targets != 3 || !rows[0].Allowed ||
 		!strings.Contains(string(rows[0].Detail), id) {
 		t.Errorf("audit rows %+v", rows)
 	}
@@ -383,7 +383,7 @@ func TestOperationIsCancelled(t *testing.T) {
 	same(t, "again", any(0.0), again.body["cancelled"])
 	own := r.want(202, r.call("shop", "POST", "/tasks", restart)).body["id"].(string)
 	same(t, "own", any(2.0), r.want(200, r.call("shop", "POST", "/tasks/"+own+"/cancel", nil)).body["cancelled"])
-	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "operations.cancel", Limit: 10})
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "tasks.cancel", Limit: 10})
 	r.must(err)
 	same(t, "audit rows", 5, len(rows))
 	same(t, "targets", 2, rows[0].Targets)

@@ -118,7 +118,7 @@ func TestPackages(t *testing.T) {
 	dry = r.want(200, r.call("admin", "POST", "/hosts/upgrade?dry_run=true", others)).body
 	same(t, "reason for other hosts", nil, dry["reason"])
 	r.want(202, upgrade("admin", others))
-	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "agents.upgrade", App: "upgrader", Limit: 10})
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "hosts.upgrade", App: "upgrader", Limit: 10})
 	r.must(err)
 	if len(rows) != 2 || rows[0].Message != process.Success { // the dry run has an action of its own
 		t.Errorf("the audit rows are %+v", rows)

@@ -275,7 +275,7 @@ func (v *view) recordForbidden(ctx context.Context, op string, s *client.Selecti
 	}
 	missing.More = s.DeniedCount - 1
 	v.recordCall(ctx, store.AuditRow{
-		Action: "operations.create", Target: audit.Clip(missing.Subject, 200), Targets: s.Targets,
+		Action: "tasks.create", Target: audit.Clip(missing.Subject, 200), Targets: s.Targets,
 		Code: http.StatusForbidden, Message: "not allowed: " + missing.What(),
 	})
 }

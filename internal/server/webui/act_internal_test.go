@@ -60,7 +60,7 @@ func TestAgain(t *testing.T) {
 		{"restart", v1.TaskDone, make([]client.Result, maxNamed+1), nil},
 	} {
 		body := map[string]any{}
-		again(body, &client.Operation{Op: tt.op, State: tt.state}, tt.failed)
+		again(body, &client.Task{Op: tt.op, State: tt.state}, tt.failed)
 		if got, _ := body["Failed"].([]target); !slices.Equal(got, tt.want) {
 			t.Errorf("%s %s: %v, want %v", tt.op, tt.state, got, tt.want)
 		}

@@ -301,7 +301,7 @@ func (v *view) newer(ctx context.Context, f *applyForm) (*newer, error) {
 func (v *view) reasonOn(ctx context.Context, hosts []string) (string, error) {
 	for _, at := range v.ReasonAt {
 		for part := range slices.Chunk(hosts, mostAsked) {
-			found, err := client.Collect(v.client.Agents(ctx, client.AgentFilter{Hosts: part, Selector: at, Limit: 1}))
+			found, err := client.Collect(v.client.Hosts(ctx, client.HostFilter{Hosts: part, Selector: at, Limit: 1}))
 			if err != nil || len(found) > 0 {
 				return at, err
 			}

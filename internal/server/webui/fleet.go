@@ -151,7 +151,7 @@ func (v *view) overview(ctx context.Context) error {
 	if err != nil {
 		return v.badFilter(err, "overview", body)
 	}
-	running, _, err := some(v.client.Operations(ctx, client.OperationFilter{
+	running, _, err := some(v.client.Tasks(ctx, client.TaskFilter{
 		State: "running", Namespace: f.Namespace, Hosts: f.Hosts, Selector: f.Selector, Limit: few,
 	}), few)
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 )
 
 // findHost returns the host of the path, by its id or its address.
-func (v *view) findHost(ctx context.Context) (client.Agent, error) {
+func (v *view) findHost(ctx context.Context) (client.JoinedHost, error) {
 	id := v.r.PathValue("host")
-	rows, _, err := some(v.client.Agents(ctx, client.AgentFilter{Hosts: []string{literal(id)}}), perPage)
+	rows, _, err := some(v.client.Hosts(ctx, client.HostFilter{Hosts: []string{literal(id)}}), perPage)
 	if err != nil {
-		return client.Agent{}, err
+		return client.JoinedHost{}, err
 	}
-	i := slices.IndexFunc(rows, func(a client.Agent) bool { return a.ID == id || address(a.Host) == id })
+	i := slices.IndexFunc(rows, func(a client.JoinedHost) bool { return a.ID == id || address(a.Host) == id })
 	if i < 0 {
-		return client.Agent{}, &client.Error{Status: http.StatusNotFound}
+		return client.JoinedHost{}, &client.Error{Status: http.StatusNotFound}
 	}
 	return rows[i], nil
 }
@@ -85,7 +85,7 @@ func (v *view) labelHost(ctx context.Context) error {
 			return badParameter("labels", text, "KEY=VALUE to set a label, or KEY- to remove it")
 		}
 	}
-	if _, err := v.client.LabelAgents(ctx, request); err != nil {
+	if _, err := v.client.LabelHosts(ctx, request); err != nil {
 		return err
 	}
 	http.Redirect(v.w, v.r, path("hosts", a.ID), http.StatusSeeOther)
@@ -101,7 +101,7 @@ func (v *view) removeHost(ctx context.Context) error {
 	if v.r.PostFormValue("typed") != a.ID {
 		return v.rejected(http.StatusUnprocessableEntity, words.Admin.WrongName)
 	}
-	if err := v.client.RemoveAgent(ctx, a.ID); err != nil {
+	if err := v.client.RemoveHost(ctx, a.ID); err != nil {
 		return err
 	}
 	http.Redirect(v.w, v.r, path("hosts"), http.StatusSeeOther)
@@ -110,10 +110,10 @@ func (v *view) removeHost(ctx context.Context) error {
 
 // hostCounts counts the hosts of a list by state and by version of the agent, each without its own filter. There are no
 // versions if all hosts have the same one.
-func (v *view) hostCounts(ctx context.Context, q url.Values, f client.AgentFilter) (states, builds []facet, err error) {
+func (v *view) hostCounts(ctx context.Context, q url.Values, f client.HostFilter) (states, builds []facet, err error) {
 	all, one := f, f
 	all.State, one.Build = "", ""
-	n, err := v.client.CountAgents(ctx, all, selector.AgentVersion)
+	n, err := v.client.CountHosts(ctx, all, selector.AgentVersion)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,7 +121,7 @@ func (v *view) hostCounts(ctx context.Context, q url.Values, f client.AgentFilte
 	maps.DeleteFunc(by, func(id string, n int) bool { return n == 0 && id != f.State })
 	versions := map[string]int{}
 	if f.State != "" || f.Build != "" {
-		if n, err = v.client.CountAgents(ctx, one, selector.AgentVersion); err != nil {
+		if n, err = v.client.CountHosts(ctx, one, selector.AgentVersion); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -136,7 +136,7 @@ func (v *view) hostCounts(ctx context.Context, q url.Values, f client.AgentFilte
 
 // hostRow is a host with the numbers of its processes by state. A number leads to these processes.
 type hostRow struct {
-	client.Agent
+	client.JoinedHost
 	States []facet
 	// Stale is the number of processes of a host that is away.
 	Stale    int
@@ -144,7 +144,7 @@ type hostRow struct {
 }
 
 // hostRows counts the processes of some hosts.
-func (v *view) hostRows(ctx context.Context, agents []client.Agent) ([]hostRow, error) {
+func (v *view) hostRows(ctx context.Context, agents []client.JoinedHost) ([]hostRow, error) {
 	if len(agents) == 0 {
 		return nil, nil
 	}
@@ -162,7 +162,7 @@ func (v *view) hostRows(ctx context.Context, agents []client.Agent) ([]hostRow, 
 	}
 	rows := make([]hostRow, len(agents))
 	for i, a := range agents {
-		rows[i].Agent = a
+		rows[i].JoinedHost = a
 		if g := of[a.ID]; g != nil {
 			q := url.Values{"hosts": {a.ID}}
 			rows[i].States = facetsOf(q, "state", g.States, "stale", "false")

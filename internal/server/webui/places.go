@@ -174,14 +174,14 @@ func (v *view) find(ctx context.Context, text string) ([]place, error) {
 		namespace, name, _ := strings.Cut(g.Key, "/")
 		found = append(found, place{"process", visible(g.Key), path("processes", namespace, name)})
 	}
-	hosts, _, err := some(v.client.Agents(ctx, client.AgentFilter{Hosts: []string{pattern}, Limit: few}), few)
+	hosts, _, err := some(v.client.Hosts(ctx, client.HostFilter{Hosts: []string{pattern}, Limit: few}), few)
 	if err = unlessRejected(err); err != nil {
 		return nil, err
 	}
 	for _, a := range hosts {
 		found = append(found, place{"host", visible(a.ID), path("hosts", a.ID)})
 	}
-	if o, err := v.client.Operation(ctx, text, 0); err == nil {
+	if o, err := v.client.Task(ctx, text, 0); err == nil {
 		found = append(found, place{"task", visible(o.ID + " " + o.Subject), path("tasks", o.ID)})
 	} else if err = unlessRejected(err); err != nil {
 		return nil, err

@@ -148,14 +148,14 @@ func (v *view) hosts(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery}
 	err := v.checkParameters([]string{"hosts", "state", "selector", "area", "build", "proxy", "policy", "q", "cursor"})
-	f := client.AgentFilter{
+	f := client.HostFilter{
 		Hosts: fields(q.Get("hosts")), State: q.Get("state"), Selector: q.Get("selector"), Area: q.Get("area"),
 		Build: q.Get("build"), Proxy: q.Get("proxy"), Policy: q.Get("policy"), Search: q.Get("q"),
 		Limit: perPage * 4,
 	}
-	var page client.Page[client.Agent]
+	var page client.Page[client.JoinedHost]
 	if err == nil {
-		page, err = v.client.AgentPage(ctx, f, q.Get("cursor"))
+		page, err = v.client.HostPage(ctx, f, q.Get("cursor"))
 	}
 	if err == nil {
 		body["States"], body["Builds"], err = v.hostCounts(ctx, q, f)
@@ -178,16 +178,16 @@ func (v *view) tasks(ctx context.Context) error {
 	err := v.checkParameters([]string{
 		"state", "op", "user", "app", "namespace", "hosts", "selector", "outcome", "since", "cursor",
 	})
-	f := client.OperationFilter{
+	f := client.TaskFilter{
 		State: q.Get("state"), Op: q.Get("op"), User: q.Get("user"), App: q.Get("app"), Namespace: q.Get("namespace"),
 		Outcome: q.Get("outcome"), Hosts: fields(q.Get("hosts")), Selector: q.Get("selector"), Limit: perPage,
 	}
 	if err == nil {
 		f.Since, err = moments(q, "since", v.Now())
 	}
-	var page client.Page[client.Operation]
+	var page client.Page[client.Task]
 	if err == nil {
-		page, err = v.client.OperationPage(ctx, f, q.Get("cursor"))
+		page, err = v.client.TaskPage(ctx, f, q.Get("cursor"))
 	}
 	if err != nil {
 		return v.badFilter(err, "tasks", body)
@@ -201,7 +201,7 @@ func (v *view) tasks(ctx context.Context) error {
 // task shows an operation and its results, the failed ones first.
 func (v *view) task(ctx context.Context) error {
 	q := v.r.URL.Query()
-	o, err := v.client.Operation(ctx, v.r.PathValue("id"), 0)
+	o, err := v.client.Task(ctx, v.r.PathValue("id"), 0)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (v *view) task(ctx context.Context) error {
 }
 
 // outcomesOf are the outcomes of an operation, with the page of each and its number of results. The first is all.
-func outcomesOf(o *client.Operation) []facet {
+func outcomesOf(o *client.Task) []facet {
 	list := []facet{
 		{N: o.Counts.Targets},
 		{ID: v1.OutcomeOK, N: o.Counts.OK},
@@ -285,7 +285,7 @@ func (v *view) hostsOfTask(ctx context.Context) error {
 }
 
 // again adds to the page of a task the operation for the targets that have failed, if one form can name them.
-func again(body map[string]any, o *client.Operation, failed []client.Result) {
+func again(body map[string]any, o *client.Task, failed []client.Result) {
 	i := slices.IndexFunc(ops(), func(a act) bool { return a.ID == o.Op })
 	if i < 0 || !o.Done() || len(failed) == 0 || len(failed) > maxNamed {
 		return

@@ -71,7 +71,7 @@ func functions(lang words.Lang, now func() time.Time) template.FuncMap {
 			return e.Revision
 		},
 		"atHost": atHost,
-		"subject": func(o client.Operation) string {
+		"subject": func(o client.Task) string {
 			if o.Requests < 2 {
 				return o.Subject
 			}

@@ -194,7 +194,7 @@ func (f *Fleet) hosts() map[string]bool {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	hosts := map[string]bool{}
-	for host, err := range f.local.Agents(ctx, client.AgentFilter{}) {
+	for host, err := range f.local.Hosts(ctx, client.HostFilter{}) {
 		if err != nil {
 			return nil
 		}
