@@ -102,8 +102,7 @@ func New(c Config) *Handler {
 	h.kernel = k
 	h.hosts = hosts.New(hosts.Config{
 		Kernel: k, Directory: c.Directory, Labels: c.Labels, Proxies: c.Joining.Proxies,
-		FileSelections: c.FileSelections,
-		Breadth:        c.Breadth,
+		FileSelections: c.FileSelections, Breadth: c.Breadth,
 	})
 	h.events = events.New(events.Config{
 		Kernel: k, Bus: c.Bus, Directory: c.Directory, Events: c.Events, Former: c.Timeline,
@@ -111,14 +110,12 @@ func New(c Config) *Handler {
 	}, h.hosts)
 	h.processes = processes.New(processes.Config{
 		Kernel: k, Directory: c.Directory, Listing: c.Listing, Picture: c.Picture, Timeline: c.Timeline,
-		CallerSelections: c.CallerSelections,
-		Logs:             c.Logs, SharedFor: c.SharedFor,
+		CallerSelections: c.CallerSelections, Logs: c.Logs, SharedFor: c.SharedFor,
 	}, h.hosts, h.events)
 	h.Operations = operations.New(operations.Config{
 		Kernel: k, Directory: c.Directory, Cancels: c.Cancels, Rollouts: c.Rollouts, Schedules: c.Schedules,
 		Listing: c.Listing, Picture: c.Picture, Revisions: c.Revisions,
-		FileSelections: c.FileSelections, Upkeep: c.Upkeep,
-		Breadth: c.Breadth, Bus: c.Bus,
+		FileSelections: c.FileSelections, Upkeep: c.Upkeep, Breadth: c.Breadth, Bus: c.Bus,
 	}, h.hosts, h.events, h.processes)
 	h.files = files.New(files.Config{
 		Kernel: k, Directory: c.Directory, Rollouts: c.Rollouts, Revisions: c.Revisions, Events: c.Events,
