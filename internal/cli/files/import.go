@@ -276,7 +276,9 @@ func thisHost(ctx context.Context, c *client.Client, names []string) (host clien
 
 // hostWith returns the only host with one of the addresses, else the only one with the name, as in a container or
 // behind NAT. Of several, names decide.
-func hostWith(agents []client.JoinedHost, addresses []string, name string, names []string) (host client.JoinedHost, err error) {
+func hostWith(agents []client.JoinedHost, addresses []string, name string, names []string) (
+	host client.JoinedHost, err error,
+) {
 	found := slices.Clone(agents)
 	found = slices.DeleteFunc(found, func(a client.JoinedHost) bool { return !slices.Contains(addresses, a.IP) })
 	if len(found) == 0 {

@@ -378,13 +378,13 @@ func hasFailed(p *client.Process) bool {
 func unitWords(processes []client.Process) []string {
 	words := make([]string, len(processes))
 	for i := range processes {
-		words[i] = UnitWord(&processes[i])
+		words[i] = unitWord(&processes[i])
 	}
 	return words
 }
 
-// UnitWord returns the state of a process in a word of systemd.
-func UnitWord(p *client.Process) string {
+// unitWord returns the state of a process in a word of systemd.
+func unitWord(p *client.Process) string {
 	state := p.State
 	if state == process.StateFlapping {
 		state = process.StateBackoff

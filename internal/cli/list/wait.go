@@ -21,8 +21,8 @@ import (
 // The states that a caller can wait for.
 const (
 	untilRunning = "running"
-	UntilReady   = "ready"
-	UntilStopped = "stopped"
+	untilReady   = "ready"
+	untilStopped = "stopped"
 )
 
 const (
@@ -53,36 +53,36 @@ func NewWait() *cobra.Command {
 			if err := sel.ResolveFew(cmd.Context(), c); err != nil {
 				return err
 			}
-			w := StateWait{Session: &s, Client: c, Args: args, Sel: &sel, Until: until}
-			return w.Run(cmd.Context())
+			w := stateWait{session: &s, client: c, args: args, sel: &sel, until: until}
+			return w.run(cmd.Context())
 		},
 		ValidArgsFunction: selection.CompleteProcesses(&s),
 	}
-	cmd.Flags().StringVar(&until, "for", UntilReady, "state to wait for: running, ready or stopped")
+	cmd.Flags().StringVar(&until, "for", untilReady, "state to wait for: running, ready or stopped")
 	sel.Hosts.ChangeFlags(cmd, &s, "only on these hosts")
 	sel.LabelFlag(cmd)
-	term.Complete(cmd, "for", untilRunning, UntilReady, UntilStopped)
+	term.Complete(cmd, "for", untilRunning, untilReady, untilStopped)
 	s.WaitingFlags(cmd)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		return term.OneOf("--for", until, untilRunning, UntilReady, UntilStopped)
+		return term.OneOf("--for", until, untilRunning, untilReady, untilStopped)
 	})
 	return cmd
 }
 
-// StateWait waits for a state of processes.
-type StateWait struct {
-	Session *remote.Session
-	Client  *client.Client
-	Args    []string
-	Sel     *selection.Selection
-	Until   string
+// stateWait waits for a state of processes.
+type stateWait struct {
+	session *remote.Session
+	client  *client.Client
+	args    []string
+	sel     *selection.Selection
+	until   string
 }
 
-// Run looks again and again, and returns the exit code as an error. It survives a restart of the server. The first look
+// run looks again and again, and returns the exit code as an error. It survives a restart of the server. The first look
 // alone ends no wait before its time: what it sees may be older than the question, as after a kill.
-func (w *StateWait) Run(ctx context.Context) error {
+func (w *stateWait) run(ctx context.Context) error {
 	asked, pause := time.Now(), waitLook
-	if t := w.Session.Timeout; t > 0 {
+	if t := w.session.Timeout; t > 0 {
 		pause = min(pause, t/4)
 	}
 	news := w.follow(ctx)
@@ -97,7 +97,7 @@ func (w *StateWait) Run(ctx context.Context) error {
 	}
 	for {
 		sure := time.Since(asked) >= waitSure
-		found, err := w.Sel.Choose(ctx, w.Client, w.Args, false)
+		found, err := w.sel.Choose(ctx, w.client, w.args, false)
 		if exit, ok := errors.AsType[*command.ExitError](err); ok && exit.Code == command.NoSuch &&
 			w.begins(ctx) {
 			found, err = nil, nil
@@ -111,8 +111,8 @@ func (w *StateWait) Run(ctx context.Context) error {
 		case err != nil:
 			left, seen = err.Error(), false
 		case len(found) > 0:
-			lacking := slices.DeleteFunc(found, w.Holds)
-			hopeless := w.Hopeless(lacking)
+			lacking := slices.DeleteFunc(found, w.holds)
+			hopeless := w.hopeless(lacking)
 			ends := (len(lacking) == 0 || hopeless != nil) && !w.isBusy(ctx)
 			if ctx.Err() != nil { // the look before has seen more than half a look
 				return late()
@@ -134,15 +134,15 @@ func (w *StateWait) Run(ctx context.Context) error {
 }
 
 // follow returns a channel that gets a value after events of the namespaces, at most a few times a second.
-func (w *StateWait) follow(ctx context.Context) <-chan struct{} {
+func (w *stateWait) follow(ctx context.Context) <-chan struct{} {
 	news := make(chan struct{})
 	var f client.EventFilter
-	for _, arg := range w.Args {
+	for _, arg := range w.args {
 		namespace, _, _ := strings.Cut(arg, "/")
 		f.Namespaces = append(f.Namespaces, namespace)
 	}
 	go func() {
-		for _, err := range w.Client.FollowEvents(ctx, f) {
+		for _, err := range w.client.FollowEvents(ctx, f) {
 			if err != nil {
 				return // the looks go on without it
 			}
@@ -162,41 +162,41 @@ func (w *StateWait) follow(ctx context.Context) <-chan struct{} {
 }
 
 // begins reports whether the first operation on processes that no host knows yet is under way.
-func (w *StateWait) begins(ctx context.Context) bool {
-	return !slices.ContainsFunc(w.Args, func(arg string) bool { return !w.isOpen(ctx, arg) })
+func (w *stateWait) begins(ctx context.Context) bool {
+	return !slices.ContainsFunc(w.args, func(arg string) bool { return !w.isOpen(ctx, arg) })
 }
 
 // isBusy reports whether an operation on the processes is open: their states may be from before it.
-func (w *StateWait) isBusy(ctx context.Context) bool {
-	return slices.ContainsFunc(w.Args, func(arg string) bool { return w.isOpen(ctx, arg) })
+func (w *stateWait) isBusy(ctx context.Context) bool {
+	return slices.ContainsFunc(w.args, func(arg string) bool { return w.isOpen(ctx, arg) })
 }
 
 // isOpen reports whether an operation on a process is queued or under way.
-func (w *StateWait) isOpen(ctx context.Context, arg string) bool {
+func (w *stateWait) isOpen(ctx context.Context, arg string) bool {
 	namespace, name, err := term.SplitID(arg)
 	if err != nil {
 		return false
 	}
-	found, err := w.Client.Why(ctx, client.WhyFilter{
-		Namespace: namespace, Name: name, Hosts: w.Sel.Names, Selector: w.Sel.Selector, All: true,
+	found, err := w.client.Why(ctx, client.WhyFilter{
+		Namespace: namespace, Name: name, Hosts: w.sel.Names, Selector: w.sel.Selector, All: true,
 	})
 	return err == nil && slices.ContainsFunc(found.Findings, func(f client.Finding) bool {
 		return f.Cause.ID == string(process.CauseOperating) || f.Cause.ID == string(process.CauseQueued)
 	})
 }
 
-// Holds reports whether a process is in the state. What its host said before it went away does not count.
-func (w *StateWait) Holds(p client.Process) bool {
+// holds reports whether a process is in the state. What its host said before it went away does not count.
+func (w *stateWait) holds(p client.Process) bool {
 	if p.Stale {
 		return false
 	}
-	switch w.Until {
-	case UntilStopped:
+	switch w.until {
+	case untilStopped:
 		failed := p.State == process.StateFinished && hasFailed(&p)
 		return p.Instance == nil && !failed && slices.Contains([]string{
 			process.StateStopped, process.StateFinished, process.StateGivenUp, process.StateScheduled,
 		}, p.State)
-	case UntilReady:
+	case untilReady:
 		return runs(p) && !isUnready(p)
 	}
 	return runs(p)
@@ -213,10 +213,10 @@ func isUnready(p client.Process) bool {
 	return p.State == process.StateNotReady || p.Cause != nil && is(*p.Cause) || slices.ContainsFunc(p.Further, is)
 }
 
-// Hopeless returns an error if a process cannot get to the state by itself, or if its single run has failed.
-func (w *StateWait) Hopeless(lacking []client.Process) error {
+// hopeless returns an error if a process cannot get to the state by itself, or if its single run has failed.
+func (w *stateWait) hopeless(lacking []client.Process) error {
 	over := slices.DeleteFunc(slices.Clone(lacking), func(p client.Process) bool {
-		return p.Stale || !hasFailed(&p) || w.Until == UntilStopped && p.State == process.StateGivenUp
+		return p.Stale || !hasFailed(&p) || w.until == untilStopped && p.State == process.StateGivenUp
 	})
 	if len(over) == 0 {
 		return nil
@@ -225,10 +225,10 @@ func (w *StateWait) Hopeless(lacking []client.Process) error {
 }
 
 // late is the error of a wait that ended before its state.
-func (w *StateWait) late(ctx context.Context, left string) error {
+func (w *stateWait) late(ctx context.Context, left string) error {
 	exit := &command.ExitError{Code: command.Unreachable}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		exit.Err = fmt.Errorf("not %s within %s: %s", w.Until, w.Session.Timeout, left)
+		exit.Err = fmt.Errorf("not %s within %s: %s", w.until, w.session.Timeout, left)
 	}
 	return exit
 }

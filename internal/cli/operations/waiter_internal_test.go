@@ -1,11 +1,7 @@
 package operations
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,12 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/client"
-	"drover/internal/cli/list"
 	"drover/internal/cli/remote"
-	"drover/internal/cli/selection"
 	"drover/internal/cli/term"
-	"drover/internal/command"
-	"drover/internal/process"
 )
 
 // TestFailuresOfMany: while many targets are under way, a wait tells each kind of failure once, with one target.
@@ -112,69 +104,6 @@ func TestProgressInAPipe(t *testing.T) {
 			t.Errorf("it told %q, want %q", said.String(), want)
 		}
 	})
-}
-
-// looks answers each look at the processes with the next state, and all other calls with an empty list.
-type looks struct{ states []string }
-
-func (l *looks) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := `{"items":[]}`
-	if r.URL.Path == "/api/v1/processes" {
-		instance := ""
-		if l.states[0] == process.StateRunning {
-			instance = `,"instance":{"pid":7}`
-		}
-		body = fmt.Sprintf(`{"items":[{"namespace":"shop","name":"api","host":{"id":"h","online":true},"state":%q%s}]}`,
-			l.states[0], instance)
-		l.states = l.states[min(1, len(l.states)-1):]
-	}
-	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(strings.NewReader(body)), Request: r,
-	}, nil
-}
-
-// TestFirstLook: what the first look sees may be older than the question, so it alone ends no wait before its
-// time. A wait that has no time for more ends with what its last look has seen.
-func TestFirstLook(t *testing.T) {
-	const running, backoff, given = process.StateRunning, process.StateBackoff, process.StateGivenUp
-	for name, c := range map[string]struct {
-		states  []string
-		timeout time.Duration
-		code    int
-	}{
-		"it runs on":                      {[]string{running, running}, time.Minute, command.Done},
-		"it was ended just before":        {[]string{running, backoff, running}, time.Minute, command.Done},
-		"it was ended, and stays down":    {[]string{running, backoff}, time.Minute, command.Unreachable},
-		"it was given up, and has begun":  {[]string{given, running}, time.Minute, command.Done},
-		"it was given up, and remains so": {[]string{given, given}, time.Minute, command.Failed},
-		"a short look at what runs":       {[]string{running, running}, time.Second, command.Done},
-		"a short look at an end":          {[]string{running, backoff}, time.Second, command.Unreachable},
-		"a short look at what is given up": {
-			[]string{given, given}, 100 * time.Millisecond, command.Failed,
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			host := &looks{states: c.states}
-			client, err := client.New(client.Config{URL: "http://drover", AppCode: "a", AppSecret: "s", Transport: host})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
-			defer cancel()
-			w := list.StateWait{
-				Session: &remote.Session{Timeout: c.timeout}, Client: client, Args: []string{"shop/api"}, Sel: &selection.Selection{}, Until: list.UntilReady,
-			}
-			err = w.Run(ctx)
-			code := command.Done
-			if exit, ok := errors.AsType[*command.ExitError](err); ok {
-				code = exit.Code
-			}
-			if code != c.code || len(host.states) != 1 {
-				t.Errorf("%s: exit code %d, %d states are left: %v", name, code, len(host.states), err)
-			}
-		})
-	}
 }
 
 // TestOutputOfResults: what programs have written comes below the results, in lines and once.

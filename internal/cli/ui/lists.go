@@ -157,7 +157,9 @@ func hostColumns() []column {
 		col(words.Head.Build, 4, func(_ *State, a client.JoinedHost) string { return a.Build }),
 		col(words.Head.LastSeen, 3, func(s *State, a client.JoinedHost) string { return s.age(a.LastSeen) }),
 		col(words.Head.Labels, 6, func(_ *State, a client.JoinedHost) string { return labelsOf(a.Labels) }),
-		col(words.Head.Notes, 1, func(s *State, a client.JoinedHost) string { return s.said(strings.Join(a.Notes, "; ")) }),
+		col(words.Head.Notes, 1, func(s *State, a client.JoinedHost) string {
+			return s.said(strings.Join(a.Notes, "; "))
+		}),
 	}
 }
 

@@ -79,7 +79,7 @@ type Handler struct {
 	Accounts   *accounts.Handler
 	Operations *operations.Handler
 
-	kernel    *call.Kernel
+	routes    http.Handler
 	hosts     *hosts.Handler
 	events    *events.Handler
 	processes *processes.Handler
@@ -99,7 +99,6 @@ func New(c Config) *Handler {
 	stopping, stop := context.WithCancel(context.Background())
 	h.stop = stop
 	k := call.NewKernel(stopping, c.Config, c.Fullness, c.CursorSecret)
-	h.kernel = k
 	h.hosts = hosts.New(hosts.Config{
 		Kernel: k, Directory: c.Directory, Labels: c.Labels, Proxies: c.Joining.Proxies,
 		FileSelections: c.FileSelections, Breadth: c.Breadth,
@@ -134,9 +133,11 @@ func New(c Config) *Handler {
 	h.Accounts = accounts.New(accounts.Config{
 		Kernel: k, Records: c.Records, Directory: c.Directory, Console: c.Console,
 	})
+	var routes []call.Route
 	for _, r := range h.table() {
-		k.Handle(call.Route(r))
+		routes = append(routes, call.Route(r))
 	}
+	h.routes = k.Routes(routes)
 	return h
 }
 
@@ -144,7 +145,7 @@ func New(c Config) *Handler {
 func (h *Handler) Stop() { h.stop() }
 
 // ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.kernel.ServeHTTP(w, r) }
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
 
 // route is one row of the table.
 type route call.Route

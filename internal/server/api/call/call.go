@@ -162,15 +162,15 @@ func (k *Kernel) record(ctx context.Context, c *Call, err error) {
 	k.Record(ctx, c.Call, end)
 }
 
-// noSuchPath answers a path that is not in the table, and a path of the table with another method.
-func (k *Kernel) noSuchPath(_ context.Context, c *Call) (Reply, error) {
+// noSuchPath answers a path that is not among the routes, and a path of a route with another method.
+func noSuchPath(routes *http.ServeMux, c *Call) (Reply, error) {
 	var allowed []string
 	for _, method := range []string{
 		http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 	} {
 		probe := *c.Request
 		probe.Method = method
-		if _, pattern := k.mux.Handler(&probe); pattern != "" && pattern != "/" {
+		if _, pattern := routes.Handler(&probe); pattern != "" && pattern != "/" {
 			allowed = append(allowed, method)
 		}
 	}

@@ -25,25 +25,27 @@ type Kernel struct {
 
 	cursors *cursors
 	heavy   Slots
-	mux     *http.ServeMux
 }
 
-// NewKernel returns a kernel without routes. stopping ends the calls that only wait. If secret is nil, cursors of this
+// NewKernel returns a kernel. stopping ends the calls that only wait. If secret is nil, cursors of this
 // kernel are valid for this kernel only.
 func NewKernel(stopping context.Context, c edge.Config, fullness store.Fullness, secret []byte) *Kernel {
 	if secret == nil {
 		secret = someSecret()
 	}
-	k := &Kernel{
+	return &Kernel{
 		Config: c, Fullness: fullness, CursorSecret: secret, Stopping: stopping, cursors: newCursors(secret),
-		mux: http.NewServeMux(),
 	}
-	k.mux.Handle("/", k.serving(Route{Name: "unknown", Serve: k.noSuchPath}))
-	return k
 }
 
-// Handle serves a route. Call it before the first request.
-func (k *Kernel) Handle(r Route) { k.mux.Handle(r.Pattern, k.serving(r)) }
-
-// ServeHTTP implements http.Handler.
-func (k *Kernel) ServeHTTP(w http.ResponseWriter, r *http.Request) { k.mux.ServeHTTP(w, r) }
+// Routes returns the handler of routes. It answers every other path with a problem.
+func (k *Kernel) Routes(list []Route) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", k.serving(Route{Name: "unknown", Serve: func(_ context.Context, c *Call) (Reply, error) {
+		return noSuchPath(mux, c)
+	}}))
+	for _, r := range list {
+		mux.Handle(r.Pattern, k.serving(r))
+	}
+	return mux
+}

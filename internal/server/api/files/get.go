@@ -23,7 +23,7 @@ import (
 // have them now, or as they are by a revision.
 func (h *Handler) Get(ctx context.Context, c *call.Call) (call.Reply, error) {
 	namespace := c.Subject("namespace")
-	revision := RevisionOf(&c.Params, "revision")
+	revision := revisionOf(&c.Params, "revision")
 	if err := c.Params.Done(); err != nil {
 		return call.Reply{}, err
 	}

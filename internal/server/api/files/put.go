@@ -65,7 +65,7 @@ func (h *Handler) readApply(ctx context.Context, c *call.Call, t *store.Task, na
 ) {
 	dry := c.Params.Flag("dry_run")
 	f.dry = dry != nil && *dry
-	t.Message, t.Through = MessageOf(&c.Params), cmp.Or(c.Params.Choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
+	t.Message, t.Through = messageOf(&c.Params), cmp.Or(c.Params.Choice("through", v1.ThroughApply, v1.ThroughEdit), v1.ThroughApply)
 	var faults [5]error
 	var wrong processfile.Faults
 	f.options, faults[0] = applyOptions(c)

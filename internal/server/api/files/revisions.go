@@ -17,8 +17,8 @@ import (
 // maxMessage is the longest message of a revision, in bytes.
 const maxMessage = 500
 
-// MessageOf returns the parameter message: the text of the caller for the list of revisions.
-func MessageOf(p *call.Params) string {
+// messageOf returns the parameter message: the text of the caller for the list of revisions.
+func messageOf(p *call.Params) string {
 	text := p.Text("message")
 	switch {
 	case len(text) > maxMessage:
@@ -29,8 +29,8 @@ func MessageOf(p *call.Params) string {
 	return text
 }
 
-// RevisionOf returns the number of a revision; 0 if it is missing.
-func RevisionOf(p *call.Params, name string) int64 {
+// revisionOf returns the number of a revision; 0 if it is missing.
+func revisionOf(p *call.Params, name string) int64 {
 	v := p.Text(name)
 	if v == "" {
 		return 0
@@ -99,7 +99,7 @@ func ViewRevision(r store.Revision) v1.Revision {
 // state, in the form of a plan.
 func (h *Handler) CompareRevisions(ctx context.Context, c *call.Call) (call.Reply, error) {
 	namespace := c.Subject("namespace")
-	from, to := RevisionOf(&c.Params, "from"), RevisionOf(&c.Params, "to")
+	from, to := revisionOf(&c.Params, "from"), revisionOf(&c.Params, "to")
 	if err := c.Params.Done(); err != nil {
 		return call.Reply{}, err
 	}

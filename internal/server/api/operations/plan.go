@@ -10,9 +10,9 @@ import (
 	"drover/internal/server/api/call"
 )
 
-// CheckPlan notes the faults of the values of a rollout plan that were read, so that a caller with other faults learns
+// checkPlan notes the faults of the values of a rollout plan that were read, so that a caller with other faults learns
 // of them, too.
-func CheckPlan(p *call.Params, o *PlanOptions) {
+func checkPlan(p *call.Params, o *PlanOptions) {
 	var given v1.RolloutPlan
 	for _, change := range o.changes {
 		change(&given)
@@ -93,7 +93,7 @@ func (h *Handler) PlanOptionsOf(p *call.Params) (o PlanOptions, err error) {
 		}
 	}
 	if p.Fault != nil {
-		CheckPlan(p, &o)
+		checkPlan(p, &o)
 	}
 	o.At, err = Beginning(p.Text("at"), h.Now())
 	return o, err

@@ -22,11 +22,11 @@ type Choice struct {
 
 // ChoiceOf reads the parameters that select processes.
 func ChoiceOf(p *call.Params) Choice {
-	return Choice{Labels: p.Selector("process_selector"), version: p.Text("version"), states: StatesOf(p)}
+	return Choice{Labels: p.Selector("process_selector"), version: p.Text("version"), states: statesOf(p)}
 }
 
-// StatesOf reads the states of processes; nil for all.
-func StatesOf(p *call.Params) []string {
+// statesOf reads the states of processes; nil for all.
+func statesOf(p *call.Params) []string {
 	states := p.List("state")
 	for _, s := range states {
 		if !slices.Contains(process.States(), s) {

@@ -89,7 +89,7 @@ func (h *Handler) List(ctx context.Context, c *call.Call) (call.Reply, error) {
 	switch at := p.Given("at"); {
 	case p.Given("group") && !at:
 		return h.listGroups(ctx, c)
-	case FromPicture(p) && !at:
+	case fromPicture(p) && !at:
 		return h.listPicture(ctx, c)
 	}
 	f := store.ObservedFilter{

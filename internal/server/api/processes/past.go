@@ -57,7 +57,7 @@ func (h *Handler) atMoment(c *call.Call, f store.ObservedFilter) *pastQuery {
 	p := &c.Params
 	q := &pastQuery{
 		h: h, Reader: h.events.Reader(&c.Principal), filter: f, which: Choice{version: p.Text("version")},
-		states: StatesOf(p), hosts: hosts.ChoiceOf(p), past: v1.Past{At: h.Moment(p, "at").UTC()},
+		states: statesOf(p), hosts: hosts.ChoiceOf(p), past: v1.Past{At: h.Moment(p, "at").UTC()},
 	}
 	for _, name := range []string{"process_selector", "spec"} {
 		if p.Text(name) != "" {

@@ -64,7 +64,7 @@ func (h *Handler) Ready(ctx context.Context, who *access.Principal, f *Filter, c
 	*rollup.Query, error,
 ) {
 	if causes || len(f.Causes) > 0 { // nothing else depends on the open operations
-		q := WhyQuery{h: h, Reader: h.events.Reader(who), now: h.Now()}
+		q := whyQuery{h: h, Reader: h.events.Reader(who), now: h.Now()}
 		if err := q.readOpenItems(ctx); err != nil {
 			return nil, err
 		}
@@ -85,8 +85,8 @@ func (h *Handler) Ready(ctx context.Context, who *access.Principal, f *Filter, c
 	return &f.Query, nil
 }
 
-// FromPicture reports whether a list of processes needs the picture.
-func FromPicture(p *call.Params) bool {
+// fromPicture reports whether a list of processes needs the picture.
+func fromPicture(p *call.Params) bool {
 	return slices.ContainsFunc([]string{"sort", "count", "cause", "stale", "hosted", "selection", "search"}, p.Given)
 }
 

@@ -24,7 +24,7 @@ import (
 // with a finding.
 func (h *Handler) Why(ctx context.Context, c *call.Call) (call.Reply, error) {
 	p := &c.Params
-	q := WhyQuery{h: h, Reader: h.events.Reader(&c.Principal), catalogue: why.Open(), now: h.Now()}
+	q := whyQuery{h: h, Reader: h.events.Reader(&c.Principal), catalogue: why.Open(), now: h.Now()}
 	q.namespace, q.name, q.hosts, q.most = p.Text("namespace"), p.Text("name"), hosts.ChoiceOf(p), p.Limit()
 	q.which = ChoiceOf(p)
 	if all := p.Flag("all"); all != nil {
@@ -47,8 +47,8 @@ func (h *Handler) Why(ctx context.Context, c *call.Call) (call.Reply, error) {
 	return call.OK(q.view())
 }
 
-// WhyQuery is one walk over the selected processes.
-type WhyQuery struct {
+// whyQuery is one walk over the selected processes.
+type whyQuery struct {
 	h *Handler
 	events.Reader
 	catalogue why.Catalogue
@@ -71,13 +71,13 @@ type WhyQuery struct {
 }
 
 // one returns the selected process; false if the query selects more than one process.
-func (q *WhyQuery) one() (process.ID, bool) {
+func (q *whyQuery) one() (process.ID, bool) {
 	id := process.ID{Namespace: q.namespace, Name: q.name}
 	return id, id.Namespace != "" && id.Name != "" && !wildcard.IsPattern(q.namespace+q.name)
 }
 
 // judgeAll judges every process that the caller may query.
-func (q *WhyQuery) judgeAll(ctx context.Context) error {
+func (q *whyQuery) judgeAll(ctx context.Context) error {
 	q.seen, q.counts = map[string]bool{}, map[process.CauseID]*v1.CauseCount{}
 	agents := q.h.hosts.KeysOf(q.hosts)
 	if err := q.readOpenItems(ctx); err != nil {
@@ -112,7 +112,7 @@ func (q *WhyQuery) judgeAll(ctx context.Context) error {
 	return nil
 }
 
-func (q *WhyQuery) asksFor(id process.ID) bool {
+func (q *whyQuery) asksFor(id process.ID) bool {
 	return (q.namespace == "" || wildcard.Match(q.namespace, id.Namespace)) &&
 		(q.name == "" || wildcard.Match(q.name, id.Name) || wildcard.Match(q.name, BaseOf(id.Name)))
 }
@@ -122,7 +122,7 @@ const mostWaiting = 10_000
 
 // readOpenItems reads the unfinished operations. Unless the query is about one process or has all=true, it skips
 // operations younger than why.Patience, which do not explain anything yet.
-func (q *WhyQuery) readOpenItems(ctx context.Context) error {
+func (q *whyQuery) readOpenItems(ctx context.Context) error {
 	var f store.OpenItemFilter
 	if id, one := q.one(); one {
 		f.Process, f.Copies = id, true
@@ -146,7 +146,7 @@ func (q *WhyQuery) readOpenItems(ctx context.Context) error {
 
 // addUnknown adds findings for names of the caller that the server does not know: a process that a host does not have,
 // and an unknown host.
-func (q *WhyQuery) addUnknown() {
+func (q *whyQuery) addUnknown() {
 	id, one := q.one()
 	if !one {
 		return
@@ -165,7 +165,7 @@ func (q *WhyQuery) addUnknown() {
 }
 
 // judge adds the findings about one process on one host.
-func (q *WhyQuery) judge(id process.ID, agent store.Agent, joined bool, status *process.Status,
+func (q *whyQuery) judge(id process.ID, agent store.Agent, joined bool, status *process.Status,
 	operations []why.Operation,
 ) {
 	q.seen[agent.Key] = true
@@ -211,7 +211,7 @@ func (q *WhyQuery) judge(id process.ID, agent store.Agent, joined bool, status *
 }
 
 // count adds a finding to the counts of its cause. The cause has the severity of its worst finding.
-func (q *WhyQuery) count(v *why.Finding) {
+func (q *whyQuery) count(v *why.Finding) {
 	n := q.counts[v.Cause.ID]
 	if n == nil {
 		e, _ := q.catalogue.Lookup(v.Cause.ID)
@@ -231,7 +231,7 @@ func (q *WhyQuery) count(v *why.Finding) {
 func worse(a, b string) int { return why.Severity(a).Compare(why.Severity(b)) }
 
 // sort puts the worst findings first. Among equals it groups the findings with the same cause and name.
-func (q *WhyQuery) sort() {
+func (q *whyQuery) sort() {
 	slices.SortStableFunc(q.findings, func(a, b v1.Finding) int {
 		return cmp.Or(
 			worse(a.Severity, b.Severity), cmp.Compare(a.Namespace, b.Namespace),
@@ -241,7 +241,7 @@ func (q *WhyQuery) sort() {
 	})
 }
 
-func (q *WhyQuery) view() v1.Why {
+func (q *whyQuery) view() v1.Why {
 	q.sort()
 	v := v1.Why{
 		Findings: q.findings[:min(q.most, len(q.findings))], Causes: []v1.CauseCount{}, Wrong: q.wrong, Total: q.total,
