@@ -83,9 +83,9 @@ func TestPackages(t *testing.T) {
 		t.Errorf("after the packages came back there is\n%swant pid %s", ps, pid)
 	}
 	m.run("systemctl enable --now drover-shutdown; systemctl stop drover-shutdown") // as a shutdown of the machine does
-	if said := m.run("journalctl -u drover-shutdown -o cat"); !strings.Contains(said, "1 ended, none left") {
-		t.Errorf("the stop of the unit says\n%s", said)
-	}
+	harness.Eventually(t, "the journal to have the words of the stopped unit", func() bool {
+		return strings.Contains(m.run("journalctl -u drover-shutdown -o cat"), "1 ended, none left")
+	})
 	if m.try("test -e /proc/"+pid).err == nil {
 		t.Error("the process runs after the stop of the unit")
 	}
