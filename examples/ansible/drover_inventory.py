@@ -17,9 +17,9 @@ import subprocess
 import sys
 
 
-def agents():
+def hosts():
     """Return the hosts as drover lists them."""
-    command = [os.environ.get("DROVER", "drover"), "agents", "-o", "json"]
+    command = [os.environ.get("DROVER", "drover"), "hosts", "-o", "json"]
     if "DROVER_SELECTOR" in os.environ:
         command += ["--selector", os.environ["DROVER_SELECTOR"]]
     try:
@@ -66,7 +66,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--host")
     args = parser.parse_args()
-    answer = inventory(agents())
+    answer = inventory(hosts())
     if args.host:
         answer = answer["_meta"]["hostvars"].get(args.host, {})
     json.dump(answer, sys.stdout, indent=2, sort_keys=True)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -30,9 +31,10 @@ import (
 const (
 	callTime = 30 * time.Second
 	maxReply = 1 << 20
-	// retryTime is how long after its beginning Ask still repeats a request, and shortestPause its least pause.
-	retryTime     = 30 * time.Second
-	shortestPause = 100 * time.Millisecond
+	// retryTime is how long after its beginning Ask still repeats a request. firstPause is the least pause before the
+	// first repetition, and doubles with each further one.
+	retryTime  = 30 * time.Second
+	firstPause = 100 * time.Millisecond
 )
 
 // DeniedError means that the server rejects this host; Text has the reason.
@@ -111,17 +113,20 @@ func AddressTowards(ctx context.Context, server *url.URL) (string, error) {
 // available and says when to ask again, Ask repeats the request, for 30 s. It blocks for a minute at most. Its errors
 // have the types above, except the error for an untrusted answer.
 func Ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) ([]byte, error) {
-	for begun := time.Now(); ; {
-		data, pause, err := ask(ctx, server, fingerprint, body)
-		if pause == 0 || time.Since(begun)+pause > retryTime || !idle.Sleep(ctx, pause) {
+	begun := time.Now()
+	for least := firstPause; ; least *= 2 {
+		data, wanted, again, err := ask(ctx, server, fingerprint, body)
+		pause := max(wanted, least)
+		pause += rand.N(pause / 2) //nolint:gosec // no secret: hosts that join together must not ask together again
+		if !again || time.Since(begun)+pause > retryTime || !idle.Sleep(ctx, pause) {
 			return data, err
 		}
 	}
 }
 
-// ask sends a request once. pause is the time after which to repeat the request; 0 if that would not help.
+// ask sends a request once. again says that the server wants the request later, after the given pause.
 func ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) (
-	data []byte, pause time.Duration, err error,
+	data []byte, pause time.Duration, again bool, err error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -135,31 +140,31 @@ func ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) 
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(server.String(), "/")+wire.JoinPath,
 		bytes.NewReader(body))
 	if err != nil {
-		return nil, 0, fmt.Errorf("cannot make request: %w", err)
+		return nil, 0, false, fmt.Errorf("cannot make request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, 0, unreached(server, err)
+		return nil, 0, false, unreached(server, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // the rest of the body is not needed
 	data, err = io.ReadAll(io.LimitReader(resp.Body, maxReply))
 	if err != nil {
-		return nil, 0, unreached(server, err)
+		return nil, 0, false, unreached(server, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, pauseOf(resp), denied(server, resp, data)
+		pause, again = retryAfter(resp)
+		return nil, pause, again, denied(server, resp, data)
 	}
-	return data, 0, proven(resp, fingerprint, body, data)
+	return data, 0, false, proven(resp, fingerprint, body, data)
 }
 
-// pauseOf returns the time after which a server that is not available wants the request again; 0 if it does not say.
-func pauseOf(resp *http.Response) time.Duration {
-	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-	if err != nil || seconds < 0 || resp.StatusCode != http.StatusServiceUnavailable {
-		return 0
-	}
-	return max(time.Duration(seconds)*time.Second, shortestPause)
+// retryAfter returns the time after which a server that is not available wants the request again. ok is false if the
+// server does not say so, or names a time beyond retryTime.
+func retryAfter(resp *http.Response) (pause time.Duration, ok bool) {
+	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
+	pause = time.Duration(seconds) * time.Second
+	return pause, err == nil && pause <= retryTime && resp.StatusCode == http.StatusServiceUnavailable
 }
 
 // unreached returns an error that says why there was no answer and what to do.

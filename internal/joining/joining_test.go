@@ -80,6 +80,8 @@ func TestAServerThatIsNotAvailableYet(t *testing.T) {
 	}{
 		"later":             {http.StatusServiceUnavailable, "0", 2, 3, true},
 		"much later":        {http.StatusServiceUnavailable, "3600", 1, 1, false},
+		"never":             {http.StatusServiceUnavailable, "18446744073709551615", 1, 1, false},
+		"in the past":       {http.StatusServiceUnavailable, "-1", 1, 1, false},
 		"without a time":    {http.StatusServiceUnavailable, "", 1, 1, false},
 		"another rejection": {http.StatusTooManyRequests, "0", 1, 1, false},
 	} {

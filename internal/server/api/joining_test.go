@@ -35,7 +35,7 @@ func withDesk(t *testing.T) *rig {
 			Gate: believing{r.store}, Engine: r.engine, Tasks: r.store, Audit: recorder{r.store},
 			Rooms: admission.New(), Log: r.handler.Log,
 		},
-		Directory: r.fleet, History: r.store, Fullness: r.store,
+		Bus: r.bus, Directory: r.fleet, History: r.store, Fullness: r.store,
 		Joining: install.Joining{Store: r.store, Enroller: enrol.New(enrol.Config{
 			Store: r.store, Directory: r.fleet, Broker: quiet{}, Fingerprint: func(store.JoinToken) string {
 				return strings.Repeat("ab", 32)

@@ -50,19 +50,21 @@ func implied(t Topic) []Topic {
 }
 
 // Bus passes notices on. It has a version of each topic, which differs after each change and after a restart of the
-// server. Its methods never block, and may be called from any goroutine. A nil Bus passes nothing on.
+// server. Its methods never block, and may be called from any goroutine.
 type Bus struct {
 	mu        sync.Mutex
 	versions  map[Topic]int64
-	listeners map[chan struct{}][]Topic
+	listeners map[Topic]map[chan struct{}]struct{}
+	// listening is the number of listeners, each of which may have several topics.
+	listening int
 	share     func(Topic)
 }
 
 // New returns a bus whose versions begin at the given time.
 func New(now time.Time) *Bus {
-	b := &Bus{versions: map[Topic]int64{}, listeners: map[chan struct{}][]Topic{}, share: func(Topic) {}}
+	b := &Bus{versions: map[Topic]int64{}, listeners: map[Topic]map[chan struct{}]struct{}{}, share: func(Topic) {}}
 	for _, t := range Topics() {
-		b.versions[t] = now.UnixMilli()
+		b.versions[t], b.listeners[t] = now.UnixMilli(), map[chan struct{}]struct{}{}
 	}
 	return b
 }
@@ -76,9 +78,6 @@ func (b *Bus) Share(share func(Topic)) {
 
 // Changed says that this server has changed something. The other servers hear of it, too.
 func (b *Bus) Changed(topics ...Topic) {
-	if b == nil || len(topics) == 0 {
-		return
-	}
 	b.Arrived(topics...)
 	b.mu.Lock()
 	share := b.share
@@ -92,20 +91,19 @@ func (b *Bus) Changed(topics ...Topic) {
 func (b *Bus) Arrived(topics ...Topic) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	changed := map[Topic]bool{}
 	for _, t := range topics {
-		changed[t] = true
+		b.raise(t)
 		for _, further := range implied(t) {
-			changed[further] = true
+			b.raise(further)
 		}
 	}
-	for t := range changed {
-		b.versions[t]++
-	}
-	for l, topics := range b.listeners {
-		if slices.ContainsFunc(topics, func(t Topic) bool { return changed[t] }) {
-			idle.Wake(l)
-		}
+}
+
+// raise raises the version of a topic and wakes its listeners. The caller holds the lock.
+func (b *Bus) raise(t Topic) {
+	b.versions[t]++
+	for l := range b.listeners[t] {
+		idle.Wake(l)
 	}
 }
 
@@ -123,19 +121,25 @@ func (b *Bus) Versions() map[Topic]int64 {
 func (b *Bus) Listeners() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.listeners)
+	return b.listening
 }
 
 // Listen returns a channel that receives after a change of one of the topics; several changes before a receive count as
-// one. The caller must call stop, unless it listens as long as the server runs.
+// one. The caller must call stop, once, unless it listens as long as the server runs.
 func (b *Bus) Listen(topics ...Topic) (changed <-chan struct{}, stop func()) {
 	l := make(chan struct{}, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.listeners[l] = topics
+	b.listening++
+	for _, t := range topics {
+		b.listeners[t][l] = struct{}{}
+	}
 	return l, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.listeners, l)
+		b.listening--
+		for _, t := range topics {
+			delete(b.listeners[t], l)
+		}
 	}
 }

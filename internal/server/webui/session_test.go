@@ -66,7 +66,9 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 	clock := func() time.Time { return r.now }
 	g := gate.New(gate.Config{Store: reading{s, r}, Now: clock})
 	records := audit.New(s, log)
+	changes := bus.New(r.now)
 	api := api.New(api.Config{
+		Bus:     changes,
 		Config:  edge.Config{Gate: g, Audit: records, Tasks: s, Rooms: admission.New(), Log: log, Now: clock},
 		Records: accounts.Records{Apps: s, Users: s, Tokens: s}, History: s, Fullness: s,
 		Directory: r.fleet, Labels: r.fleet, Listing: s, CallerSelections: s, Events: s, Rollouts: s, Revisions: s, Logs: quiet{},
@@ -75,7 +77,7 @@ func newRigWith(t *testing.T, settings webui.Settings) *rig {
 	})
 	console, err := webui.New(webui.Config{
 		API: api, Gate: g, Tokens: reading{s, r}, Views: s, Directory: r.fleet, Audit: records, Named: func(string) bool { return true }, Now: clock, Log: log,
-		Bus: bus.New(r.now), Settings: settings, Parse: admission.New().ParseYAML,
+		Bus: changes, Settings: settings, Parse: admission.New().ParseYAML,
 	})
 	if err != nil {
 		t.Fatal(err)
