@@ -1,217 +1,45 @@
 package v1
 
-// Spec says how drover runs a process, in the form of process files: drover explain describes each field. A nil or
-// empty field has its default.
-type Spec struct {
-	// Hosts are the hosts that have the process. Only File has them.
-	Hosts Hosts `json:"hosts,omitzero"`
+import "drover/internal/spec"
 
-	Run             string    `json:"run,omitempty"`
-	Start           string    `json:"start,omitempty"`
-	PIDFile         string    `json:"pid_file,omitempty"`
-	ProcessName     string    `json:"process_name,omitempty"`
-	Directory       string    `json:"directory,omitempty"`
-	Preflight       *Before   `json:"preflight,omitempty"`
-	BeforeStart     *Before   `json:"before_start,omitempty"`
-	User            string    `json:"user,omitempty"`
-	Group           string    `json:"group,omitempty"`
-	Groups          []string  `json:"groups,omitzero"`
-	Environment     Variables `json:"environment,omitempty"`
-	EnvironmentFile []string  `json:"environment_files,omitempty"`
+// The types of a process file, and of the values in it.
+type (
+	// Spec says how drover runs a process: drover explain describes each field.
+	Spec           = spec.Spec
+	Variables      = spec.Variables
+	Before         = spec.Before
+	BeforeStop     = spec.BeforeStop
+	Limits         = spec.Limits
+	Thresholds     = spec.Thresholds
+	Schedule       = spec.Schedule
+	Ready          = spec.Ready
+	Restart        = spec.Restart
+	Health         = spec.Health
+	Timeouts       = spec.Timeouts
+	Log            = spec.Log
+	ConfigFile     = spec.ConfigFile
+	Compat         = spec.Compat
+	CompatResource = spec.CompatResource
+	RolloutPlan    = spec.RolloutPlan
+	Leave          = spec.Leave
+	Drifting       = spec.Drifting
+	When           = spec.When
+	Overlap        = spec.Overlap
+	Missed         = spec.Missed
+	StopScope      = spec.StopScope
 
-	Umask            string   `json:"umask,omitempty"`
-	Nice             *int     `json:"nice,omitempty"`
-	OOMScoreAdjust   *int     `json:"oom_score_adjust,omitempty"`
-	NoNewPrivileges  bool     `json:"no_new_privileges,omitempty"`
-	Capabilities     []string `json:"capabilities,omitzero"`
-	RuntimeDirectory string   `json:"runtime_directory,omitempty"`
-
-	Limits     *Limits     `json:"limits,omitempty"`
-	Thresholds *Thresholds `json:"thresholds,omitempty"`
-	Copies     *int        `json:"copies,omitempty"`
-
-	Once      bool      `json:"once,omitempty"`
-	OnDemand  bool      `json:"on_demand,omitempty"`
-	Schedule  *Schedule `json:"schedule,omitempty"`
-	TimeLimit *Duration `json:"time_limit,omitempty"`
-
-	Ready   *Ready            `json:"ready,omitempty"`
-	After   map[string]string `json:"after,omitempty"`
-	Restart *Restart          `json:"restart,omitempty"`
-	Health  *Health           `json:"health,omitempty"`
-
-	VersionCommand string `json:"version_command,omitempty"`
-
-	Stop        string       `json:"stop,omitempty"`
-	StopSignals []StopSignal `json:"stop_signals,omitzero"`
-	StopScope   string       `json:"stop_scope,omitempty"`
-	BeforeStop  *BeforeStop  `json:"before_stop,omitempty"`
-	Reload      *Reload      `json:"reload,omitempty"`
-	Timeouts    *Timeouts    `json:"timeouts,omitempty"`
-
-	Log         *Log         `json:"log,omitempty"`
-	LogFile     string       `json:"log_file,omitempty"`
-	ConfigFiles []ConfigFile `json:"config_files,omitempty"`
-
-	Labels            map[string]string `json:"labels,omitempty"`
-	AlarmID           int64             `json:"alarm_id,omitempty"`
-	ExpectedInstances *int              `json:"expected_instances,omitempty"`
-	Leave             string            `json:"leave,omitempty"`
-	Drift             string            `json:"drift,omitempty"`
-	// Rollout says how an apply of the process spreads over its hosts; nil means all hosts at once.
-	Rollout *RolloutPlan `json:"rollout,omitempty"`
-	Compat  *Compat      `json:"compat,omitempty"`
-}
-
-// Variables are environment variables by name. A file may give a value as a number or as true or false: the text counts
-// as it is written.
-type Variables map[string]string
-
-// Before is a command that must succeed before a start, or before a restart ends a process.
-type Before struct {
-	Run     string    `json:"run"`
-	Timeout *Duration `json:"timeout,omitempty"`
-}
-
-// BeforeStop is a command that takes a process out of use before a stop, and the pause after the command.
-type BeforeStop struct {
-	Run  string    `json:"run"`
-	Wait *Duration `json:"wait,omitempty"`
-}
-
-// Limits are enforced by the kernel: the first three by a control group, the others by setrlimit(2).
-type Limits struct {
-	Memory       Size        `json:"memory,omitempty"`
-	CPU          Percent     `json:"cpu,omitempty"`
-	Tasks        int64       `json:"tasks,omitempty"`
-	OpenFiles    LimitNumber `json:"open_files,omitempty"`
-	CoreSize     *LimitSize  `json:"core_size,omitempty"`
-	LockedMemory *LimitSize  `json:"locked_memory,omitempty"`
-	StackSize    LimitSize   `json:"stack_size,omitempty"`
-	Processes    LimitNumber `json:"processes,omitempty"`
-	FileSize     *LimitSize  `json:"file_size,omitempty"`
-	// Strict fails a start on a host that cannot give these limits, nice or oom_score_adjust exactly.
-	Strict bool `json:"strict,omitempty"`
-}
-
-// Thresholds are judged by drover, in percent of the whole machine.
-type Thresholds struct {
-	Memory Percent `json:"memory,omitempty"`
-	CPU    Percent `json:"cpu,omitempty"`
-}
-
-// Schedule says when a periodic process runs: Cron or Every.
-type Schedule struct {
-	Cron     string    `json:"cron,omitempty"`
-	Every    *Duration `json:"every,omitempty"`
-	TimeZone string    `json:"time_zone,omitempty"`
-	Overlap  string    `json:"overlap,omitempty"`
-	Missed   string    `json:"missed,omitempty"`
-	Jitter   *Duration `json:"jitter,omitempty"`
-}
-
-// Ready decides when a start has succeeded. Exactly one field before Within is set.
-type Ready struct {
-	Notify    bool      `json:"notify,omitempty"`
-	NotifyFD  *int      `json:"notify_fd,omitempty"`
-	HTTP      string    `json:"http,omitempty"`
-	Insecure  bool      `json:"insecure,omitempty"`
-	TCP       string    `json:"tcp,omitempty"`
-	Log       string    `json:"log,omitempty"`
-	Exec      string    `json:"exec,omitempty"`
-	Alive     *Duration `json:"alive,omitempty"`
-	Within    *Duration `json:"within,omitempty"`
-	OnTimeout string    `json:"on_timeout,omitempty"`
-}
-
-// Restart is the policy of relaunches.
-type Restart struct {
-	When         string    `json:"when,omitempty"`
-	Delay        *Duration `json:"delay,omitempty"`
-	MaxDelay     *Duration `json:"max_delay,omitempty"`
-	Factor       *float64  `json:"factor,omitempty"`
-	Jitter       *Percent  `json:"jitter,omitempty"`
-	ResetAfter   *Duration `json:"reset_after,omitempty"`
-	GiveUpAfter  *Count    `json:"give_up_after,omitempty"`
-	SuccessCodes []Status  `json:"success_codes,omitzero"`
-	NeverOn      []Status  `json:"never_on,omitzero"`
-}
-
-// Health is the check of a running process. Exactly one of Exec, HTTP, TCP and Watchdog is set.
-type Health struct {
-	Exec     string    `json:"exec,omitempty"`
-	HTTP     string    `json:"http,omitempty"`
-	Insecure bool      `json:"insecure,omitempty"`
-	TCP      string    `json:"tcp,omitempty"`
-	Watchdog bool      `json:"watchdog,omitempty"`
-	Every    *Duration `json:"every,omitempty"`
-	Timeout  *Duration `json:"timeout,omitempty"`
-	Failures *int      `json:"failures,omitempty"`
-	Grace    *Duration `json:"grace,omitempty"`
-	Action   string    `json:"action,omitempty"`
-}
-
-// Timeouts bound the commands of a process.
-type Timeouts struct {
-	Start   *Duration `json:"start,omitempty"`
-	Stop    *Duration `json:"stop,omitempty"`
-	Reload  *Duration `json:"reload,omitempty"`
-	Version *Duration `json:"version,omitempty"`
-}
-
-// Log bounds what drover keeps of the output of a process.
-type Log struct {
-	MaxSize  *Size     `json:"max_size,omitempty"`
-	Keep     *int      `json:"keep,omitempty"`
-	MaxAge   *Duration `json:"max_age,omitempty"`
-	Compress *bool     `json:"compress,omitempty"`
-	// Pipe gives the process pipes to write to.
-	Pipe bool `json:"pipe,omitempty"`
-}
-
-// ConfigFile is a file whose checksum drover compares.
-type ConfigFile struct {
-	Path   string `json:"path"`
-	SHA256 string `json:"sha256,omitempty"`
-	MD5    string `json:"md5,omitempty"`
-}
-
-// Compat holds what the GSE and JOB APIs know of a process and no other field says. drover runs a process with Compat
-// as these APIs demand it. Times are whole seconds; zero means the default.
-type Compat struct {
-	RestartCommand string `json:"restart_cmd,omitempty"`
-	KillCommand    string `json:"kill_cmd,omitempty"`
-	OpTimeout      int    `json:"op_timeout,omitempty"`
-	// StartCheckBegin is the time after which the process must have appeared; it must run on until ready.alive.
-	StartCheckBegin int `json:"start_check_begin,omitempty"`
-	StopCheck       int `json:"stop_check_secs,omitempty"`
-	// StartRetries and StartInterval are those of a process that is not relaunched.
-	StartRetries  int `json:"start_retries,omitempty"`
-	StartInterval int `json:"start_interval,omitempty"`
-	// ConfigPath and LogPath may be of any form.
-	ConfigPath string          `json:"config_path,omitempty"`
-	LogPath    string          `json:"log_path,omitempty"`
-	Resource   *CompatResource `json:"resource,omitempty"`
-	// Crontab and CycleTime are the timetable of a process that has no schedule.
-	Crontab   string `json:"crontab_rule,omitempty"`
-	CycleTime int    `json:"cycle_time,omitempty"`
-	// KindAssumed tells that the caller did not say whether the process is resident.
-	KindAssumed bool   `json:"kind_assumed,omitempty"`
-	FuncID      string `json:"func_id,omitempty"`
-	InstanceID  string `json:"instance_id,omitempty"`
-	Contact     string `json:"contact,omitempty"`
-	// Labels is the JSON of labels that are not names with strings.
-	Labels string `json:"labels,omitempty"`
-}
-
-// CompatResource are numbers of a GSE resource that limit nothing, and limits that are out of range.
-type CompatResource struct {
-	CPU  float64 `json:"cpu,omitempty"`
-	Mem  float64 `json:"mem,omitempty"`
-	FD   int64   `json:"fd,omitempty"`
-	Disk int64   `json:"disk,omitempty"`
-	Net  int64   `json:"net,omitempty"`
-}
+	Hosts       = spec.Hosts
+	StopSignal  = spec.StopSignal
+	Reload      = spec.Reload
+	Status      = spec.Status
+	Duration    = spec.Duration
+	Size        = spec.Size
+	LimitSize   = spec.LimitSize
+	LimitNumber = spec.LimitNumber
+	Percent     = spec.Percent
+	Count       = spec.Count
+	HostCount   = spec.HostCount
+)
 
 // File is a process file: processes of one namespace. A process may be in several parts, for different hosts.
 type File struct {
@@ -222,3 +50,6 @@ type File struct {
 	// More are further documents of the same namespace.
 	More []map[string]Spec `json:"more,omitempty"`
 }
+
+// ParseHostCount reads a number of hosts such as 20, or a share of all hosts such as 10%.
+func ParseHostCount(text string) (HostCount, error) { return spec.ParseHostCount(text) }

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/eventlog"
 	"drover/internal/agent/host"
 	"drover/internal/agent/launch"
@@ -233,9 +234,9 @@ func hostBeforehand(dir string, store *specstore.Store) error {
 		return err
 	}
 	spec := *order.Spec
-	spec.Restart = &process.RestartPolicy{
-		When: process.Always, Delay: 10, MaxDelay: 10, Factor: 1, ResetAfter: 60_000, GiveUpAfter: 3,
-		SuccessCodes: []string{"0"},
+	spec.Restart = &v1.Restart{
+		Delay: new(v1.Duration(10 * time.Millisecond)), MaxDelay: new(v1.Duration(10 * time.Millisecond)),
+		Factor: new(1.0), Jitter: new(v1.Percent(0)), GiveUpAfter: new(v1.Count(3)),
 	}
 	return store.PutRecord(record.Record{
 		ID: order.Process, Spec: spec, Hosted: true, Want: process.WantRunning,
@@ -314,19 +315,15 @@ func crashSpec(dir string) *process.Spec {
 		"until [ -s d.pid ] && [ \"$(cat /proc/$(cat d.pid)/comm)\" = sleep ]; do :; done"
 	stop := `kill $(cat d.pid); while kill -0 $(cat d.pid) 2>/dev/null; do :; done; rm d.pid`
 	return &process.Spec{
-		Identity: process.Identity{
-			ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "d.pid"),
-			User: "root",
-		},
-		Commands: process.Commands{
-			Start: note("start", start), Stop: note("stop", stop), Reload: note("reload", "true"),
-			Kill: note("kill", strings.Replace(stop, "kill ", "kill -9 ", 1)),
-		},
-		Policy: process.Policy{
-			Kind: process.Resident, StartCheckEnd: 1, StopCheck: 2, StartRetries: 3,
-			StartInterval: 1, OpTimeout: 20,
-		},
-		Ready: &process.Readiness{Alive: new(int64(20)), Within: 10_000},
+		ProcessName: "sleep",
+		Directory:   dir,
+		PIDFile:     filepath.Join(dir, "d.pid"),
+		User:        "root",
+		Start:       note("start", start),
+		Stop:        note("stop", stop),
+		Reload:      &v1.Reload{Command: note("reload", "true")},
+		Ready:       &v1.Ready{Alive: new(v1.Duration(20 * time.Millisecond)), Within: new(v1.Duration(10_000 * time.Millisecond))},
+		Compat:      &v1.Compat{KillCommand: note("kill", strings.Replace(stop, "kill ", "kill -9 ", 1)), StartCheckEnd: 1, StopCheck: 2, StartRetries: 3, StartInterval: 1, OpTimeout: 20},
 	}
 }
 
@@ -440,7 +437,7 @@ func crashOnce(
 		t.Fatal(err)
 	}
 	if running {
-		out, err := exec.Command("/bin/sh", "-c", "cd "+dir+"; "+strings.TrimPrefix(crashSpec(dir).Commands.Start,
+		out, err := exec.Command("/bin/sh", "-c", "cd "+dir+"; "+strings.TrimPrefix(crashSpec(dir).Start,
 			"echo start >>commands.log; ")).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)

@@ -45,7 +45,7 @@ func TestFewDescriptors(t *testing.T) {
 	if err := fewDescriptors(); err == nil || !strings.Contains(err.Error(), "raise LimitNOFILE") {
 		t.Errorf("with a reserve of fewer than %d: %v", spareDescriptors, err)
 	}
-	spec := &process.Spec{Commands: process.Commands{Run: "sleep 1"}, Stop: &process.StopPolicy{}}
+	spec := &process.Spec{Run: "sleep 1"}
 	if err := (measuredHost{}).Preflight(process.ID{}, spec, nil, false); err == nil {
 		t.Error("a preflight passes")
 	}

@@ -31,9 +31,9 @@ func (a *Agent) Answer(ctx context.Context, q wire.LogQuestion) wire.LogAnswer {
 	if err := a.mayReadLog(q.Process, spec); err != nil {
 		return wire.LogAnswer{Error: err.Error()}
 	}
-	path := spec.Identity.LogPath
+	path := spec.LogPath()
 	if !filepath.IsAbs(path) && path != "" {
-		path = filepath.Join(spec.Identity.SetupPath, path)
+		path = filepath.Join(spec.Dir(), path)
 	}
 	switch {
 	case spec.Foreground() && q.Stream != wire.StreamFile:

@@ -73,7 +73,8 @@ func pure() []string {
 		"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/record", "internal/agent/story",
 		"internal/agent/uplink/linkstate", "internal/gse", "internal/process", "internal/selector",
 		"internal/server/breaker", "internal/server/desired", "internal/server/past", "internal/server/rollout",
-		"internal/server/task", "internal/server/upkeep", "internal/statemachine", "internal/why",
+		"internal/server/task", "internal/server/upkeep", "internal/spec", "internal/statemachine",
+		"internal/why",
 	}
 }
 
@@ -142,7 +143,7 @@ func TestOnePackageReadsGettext(t *testing.T) {
 // mayImport lists which of our packages each package of the product may import.
 func mayImport() map[string][]string {
 	return map[string][]string{
-		"api/v1":                {},
+		"api/v1":                {"internal/spec"},
 		"client":                {"api/v1"},
 		"internal/clip":         {},
 		"internal/colour":       {},
@@ -161,15 +162,17 @@ func mayImport() map[string][]string {
 		"internal/wildcard":     {},
 		"internal/selector":     {},
 		"internal/spelling":     {},
-		"internal/process":      {"api/v1", "internal/crontab", "internal/pattern"},
+		"internal/spec":         {},
+		"internal/process":      {"api/v1", "internal/crontab", "internal/pattern", "internal/spec"},
 		"internal/agent/budget": {},
 		"internal/processfile": {
-			"api/v1", "internal/crontab", "internal/pattern", "internal/process", "internal/selector", "internal/spelling",
+			"api/v1", "internal/crontab", "internal/pattern", "internal/process", "internal/selector",
+			"internal/spec", "internal/spelling",
 		},
 		"internal/server/plan":     {"api/v1", "internal/process", "internal/processfile"},
 		"internal/agent/timetable": {"internal/crontab", "internal/idle", "internal/process"},
 		"internal/agent/lifecycle": {"internal/process", "internal/statemachine"},
-		"internal/gse":             {"internal/clip", "internal/process"},
+		"internal/gse":             {"internal/clip", "internal/process", "internal/spec"},
 		"internal/server/task":     {"internal/process", "internal/statemachine"},
 		"internal/server/desired":  {"internal/process"},
 		"internal/why":             {"internal/process", "internal/words"},
@@ -195,8 +198,8 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/inotify": {},
 		"internal/agent/logs": {
-			"internal/agent/inotify", "internal/agent/trail", "internal/clip", "internal/idle", "internal/pattern", "internal/process",
-			"internal/wire",
+			"internal/agent/inotify", "internal/agent/trail", "internal/clip", "internal/idle", "internal/pattern",
+			"internal/process", "internal/spec", "internal/wire",
 		},
 		"internal/agent/pidfd": {},
 		"internal/agent/procfs": {
@@ -207,6 +210,7 @@ func mayImport() map[string][]string {
 		"internal/agent/launch": {
 			"internal/agent/cgroup", "internal/agent/instance", "internal/agent/launch/gate", "internal/agent/pidfd",
 			"internal/agent/procfs", "internal/agent/trail", "internal/clip", "internal/durable", "internal/process",
+			"internal/spec",
 		},
 		"internal/agent/liveness": {
 			"internal/agent/cgroup", "internal/agent/instance", "internal/agent/launch", "internal/agent/pidfd",
@@ -214,6 +218,7 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/limit": {
 			"internal/agent/instance", "internal/agent/procfs", "internal/agent/usage", "internal/process",
+			"internal/spec",
 		},
 		"internal/agent/usage": {"internal/process", "internal/wire"},
 		"internal/agent/locate": {
@@ -229,27 +234,30 @@ func mayImport() map[string][]string {
 		},
 		"internal/agent/probe": {
 			"internal/agent/instance", "internal/agent/liveness", "internal/agent/ready", "internal/clip",
-			"internal/idle", "internal/process",
+			"internal/idle", "internal/process", "internal/spec",
 		},
 		"internal/agent/configdrift": {
-			"internal/agent/record", "internal/agent/trail", "internal/process",
+			"internal/agent/record", "internal/agent/trail", "internal/process", "internal/spec",
 		},
-		"internal/agent/ready":    {"internal/agent/trail", "internal/pattern", "internal/process"},
-		"internal/agent/instance": {"internal/agent/procfs", "internal/process"},
+		"internal/agent/ready": {
+			"internal/agent/trail", "internal/pattern", "internal/process", "internal/spec",
+		},
+		"internal/agent/instance": {"internal/agent/procfs", "internal/process", "internal/spec"},
 		"internal/agent/operation": {
 			"internal/agent/instance", "internal/agent/liveness", "internal/agent/notify", "internal/agent/probe",
 			"internal/agent/ready", "internal/agent/record", "internal/agent/specstore", "internal/agent/trail",
-			"internal/clip", "internal/process",
+			"internal/clip", "internal/process", "internal/spec",
 		},
 		"internal/agent/story": {
 			"internal/agent/instance", "internal/agent/lifecycle", "internal/agent/record", "internal/clip",
 			"internal/process",
 		},
 		"internal/agent/supervisor": {
-			"internal/agent/budget", "internal/agent/configdrift", "internal/agent/instance", "internal/agent/lifecycle",
-			"internal/agent/limit", "internal/agent/liveness", "internal/agent/notify", "internal/agent/operation",
-			"internal/agent/probe", "internal/agent/ready", "internal/agent/record", "internal/agent/specstore",
-			"internal/agent/story", "internal/agent/timetable", "internal/process",
+			"internal/agent/budget", "internal/agent/configdrift", "internal/agent/instance",
+			"internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness", "internal/agent/notify",
+			"internal/agent/operation", "internal/agent/probe", "internal/agent/ready", "internal/agent/record",
+			"internal/agent/specstore", "internal/agent/story", "internal/agent/timetable", "internal/process",
+			"internal/spec",
 		},
 		"internal/agent/eventlog": {
 			"internal/clip", "internal/durable", "internal/idle", "internal/process",
@@ -370,7 +378,7 @@ func mayImport() map[string][]string {
 			"internal/server/store/sqldb", "internal/server/store/sqlstore/events",
 			"internal/server/store/sqlstore/fleet", "internal/server/store/sqlstore/kit",
 			"internal/server/store/sqlstore/observed", "internal/server/store/sqlstore/people",
-			"internal/server/store/statusjson", "internal/server/task",
+			"internal/server/store/statusjson", "internal/server/task", "internal/spec",
 		},
 		"docs/why":    {},
 		"docs/zh/why": {},
@@ -393,7 +401,7 @@ func mayImport() map[string][]string {
 			"internal/agent/cgroup", "internal/agent/inotify", "internal/agent/instance", "internal/agent/launch",
 			"internal/agent/liveness", "internal/agent/locate", "internal/agent/logs", "internal/agent/notify",
 			"internal/agent/probe", "internal/agent/procfs", "internal/agent/record", "internal/agent/trail",
-			"internal/clip", "internal/durable", "internal/group", "internal/process",
+			"internal/clip", "internal/durable", "internal/group", "internal/process", "internal/spec",
 		},
 		"internal/agent/policy": {"internal/agent/trail", "internal/process", "internal/wildcard"},
 		"internal/agent/trail":  {},
@@ -403,7 +411,7 @@ func mayImport() map[string][]string {
 			"internal/agent", "internal/agent/admission", "internal/agent/policy", "internal/command",
 			"internal/config", "internal/wire",
 		},
-		"internal/importer":        {"api/v1", "internal/process", "internal/processfile"},
+		"internal/importer":        {"api/v1", "internal/process", "internal/processfile", "internal/spec"},
 		"internal/importer/onhost": {"internal/importer"},
 		"internal/cli": {
 			"internal/cli/accounts", "internal/cli/events", "internal/cli/files", "internal/cli/fleet",
@@ -468,8 +476,8 @@ func mayImport() map[string][]string {
 			"internal/proxy", "internal/serve", "internal/server/store/storeopen", "internal/serverkeys",
 		},
 		"internal/cli/term": {
-			"api/v1", "internal/command", "internal/config", "internal/process", "internal/why", "internal/words",
-			"internal/words/help",
+			"api/v1", "internal/command", "internal/config", "internal/process", "internal/spec", "internal/why",
+			"internal/words", "internal/words/help",
 		},
 		"internal/cli/receivers": {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
 		"internal/cli/ui": {
@@ -555,10 +563,10 @@ func mayImport() map[string][]string {
 		},
 		"internal/server/webui": {
 			"api/v1", "client", "docs/why", "docs/zh/why", "internal/joining", "internal/process",
-			"internal/processfile", "internal/selector", "internal/server/access",
-			"internal/server/api/accounts", "internal/server/api/call", "internal/server/audit",
-			"internal/server/bus", "internal/server/edge", "internal/server/gate", "internal/server/provider",
-			"internal/server/store", "internal/words",
+			"internal/processfile", "internal/selector", "internal/server/access", "internal/server/api/accounts",
+			"internal/server/api/call", "internal/server/audit", "internal/server/bus", "internal/server/edge",
+			"internal/server/gate", "internal/server/provider", "internal/server/store", "internal/spec",
+			"internal/words",
 		},
 		"internal/server/admission": {},
 		"internal/server/api": {
@@ -612,14 +620,15 @@ func mayImport() map[string][]string {
 			"internal/server/access", "internal/server/api/call", "internal/server/api/hosts",
 			"internal/server/api/operations", "internal/server/edge", "internal/server/enrol",
 			"internal/server/keyring", "internal/server/plan", "internal/server/rollout", "internal/server/store",
+			"internal/spec",
 		},
 		"internal/server/api/operations": {
 			"api/v1", "internal/crontab", "internal/process", "internal/processfile", "internal/selector",
 			"internal/server/access", "internal/server/api/call", "internal/server/api/events",
 			"internal/server/api/hosts", "internal/server/api/processes", "internal/server/bus",
 			"internal/server/edge", "internal/server/fleet", "internal/server/gate", "internal/server/plan",
-			"internal/server/rollout", "internal/server/rollup", "internal/server/store",
-			"internal/server/task", "internal/wildcard",
+			"internal/server/rollout", "internal/server/rollup", "internal/server/store", "internal/server/task",
+			"internal/spec", "internal/wildcard",
 		},
 		"internal/server/api/processes": {
 			"api/v1", "internal/pattern", "internal/process", "internal/processfile", "internal/selector",
@@ -658,8 +667,9 @@ func mayImport() map[string][]string {
 		"internal/agent/pidns":       {},
 		"internal/fabric/fabrictest": {"internal/fabric"},
 		"internal/server/store/storetest": {
-			"api/v1", "internal/process", "internal/server/access", "internal/server/past", "internal/server/rollout",
-			"internal/server/store", "internal/server/task", "internal/server/upkeep",
+			"api/v1", "internal/process", "internal/server/access", "internal/server/past",
+			"internal/server/rollout", "internal/server/store", "internal/server/task", "internal/server/upkeep",
+			"internal/spec",
 		},
 	}
 }

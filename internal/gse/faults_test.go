@@ -2,6 +2,7 @@ package gse_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,73 @@ func TestAllFaultsOfAKeyAreTold(t *testing.T) {
 	}
 }
 
+// TestOrderOfUnreadableFields: callers of JOB see the faults in the order of the fields.
+func TestOrderOfUnreadableFields(t *testing.T) {
+	names := strings.Fields("cfg_path log_path account start_cmd stop_cmd restart_cmd reload_cmd kill_cmd " +
+		"cpu_lmt mem_lmt func_id instance_id contact cycle_time type start_check_begin_time start_check_end_time " +
+		"op_timeout instance_num")
+	var fields strings.Builder
+	for _, name := range names {
+		fields.WriteString(`, "` + name + `": []`)
+	}
+	ops, err := gse.ReadJobOperate([]byte(`{"bk_biz_id": 2, "op_type": 0, "process_infos": [{"setup_path": "/",
+		"proc_name": "p", "pid_path": "/p", "ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}]` + fields.String() + `}]}`))
+	var got []string
+	for text := range strings.SplitSeq(problem(t, ops, err), "; ") {
+		name, _, _ := strings.Cut(text, " ")
+		got = append(got, name)
+	}
+	if !slices.Equal(got, names) {
+		t.Errorf("the faults are of\n%q, want\n%q", got, names)
+	}
+}
+
+// TestFaultsOfEveryField: each fault has the name of the field as callers of GSE, and of JOB, know it.
+func TestFaultsOfEveryField(t *testing.T) {
+	const nul = "\"\\u0000\""
+	labels := `{"drover.stop_scope": "tree"}`
+	read := func(spec string) string {
+		ops, err := gse.ReadRegistration([]byte(`{"meta": {"namespace": "n", "name": "p", "labels": `+labels+`},
+			"hosts": [{"ip": "::1", "bk_cloud_id": 0}], "spec": `+spec+`}`), process.Register)
+		return problem(t, ops, err)
+	}
+	long := `"` + strings.Repeat("a", process.MaxPath+1) + `"`
+	got := read(`{"identity": {"config_path": ` + long + `, "log_path": ` + long + `, "pid_path": "p", "setup_path": "/",
+		"proc_name": "a/b", "user": ` + nul + `}, "control": {"start_cmd": ` + nul + `, "stop_cmd": ` + nul + `,
+		"restart_cmd": ` + nul + `, "reload_cmd": ` + nul + `, "kill_cmd": ` + nul + `, "version_cmd": ` + nul + `,
+		"health_cmd": ` + nul + `}, "monitor_policy": {"auto_type": 0, "crontab_rule": "x"},
+		"configmap": [{"path": "c", "md5": "x"}]}`)
+	want := `spec.identity.proc_name "a/b" holds a slash: expected the base name of the executable; ` +
+		`spec.identity.pid_path "p" is not absolute: expected a path that begins with /; ` +
+		`spec.identity.config_path is 4096 bytes long: expected at most 4095; ` +
+		`spec.identity.log_path is 4096 bytes long: expected at most 4095; ` +
+		`spec.identity.user holds a control character at byte 0; ` +
+		`spec.control.start_cmd holds a NUL byte; spec.control.stop_cmd holds a NUL byte; ` +
+		`spec.control.restart_cmd holds a NUL byte; spec.control.reload_cmd holds a NUL byte; ` +
+		`spec.control.kill_cmd holds a NUL byte; spec.control.version_cmd holds a NUL byte; ` +
+		`spec.control.health_cmd holds a NUL byte; ` +
+		`meta.labels[drover.stop_scope] is "tree": expected "process", or no such label; ` +
+		`spec.monitor_policy.crontab_rule "x": has 1 field: expected five (minute, hour, day of month, month, day of week); ` +
+		`spec.configmap[0].path "c" is not absolute: expected a path that begins with /; ` +
+		`spec.configmap[0].md5 is "x": expected 32 hexadecimal digits, or nothing`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	ops, err := gse.ReadJobOperate([]byte(`{"bk_biz_id": 2, "op_type": 0, "process_infos": [{"setup_path": "opt",
+		"proc_name": "a/b", "pid_path": "p", "cfg_path": ` + long + `, "log_path": ` + long + `, "account": ` + nul + `,
+		"start_cmd": ` + nul + `, "stop_cmd": ` + nul + `, "restart_cmd": ` + nul + `, "reload_cmd": ` + nul + `,
+		"kill_cmd": ` + nul + `, "ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}]}]}`))
+	want = `proc_name "a/b" holds a slash: expected the base name of the executable; ` +
+		`setup_path "opt" is not absolute: expected a path that begins with /; ` +
+		`pid_path "p" is not absolute: expected a path that begins with /; ` +
+		`cfg_path is 4096 bytes long: expected at most 4095; log_path is 4096 bytes long: expected at most 4095; ` +
+		`account holds a control character at byte 0; start_cmd holds a NUL byte; stop_cmd holds a NUL byte; ` +
+		`restart_cmd holds a NUL byte; reload_cmd holds a NUL byte; kill_cmd holds a NUL byte`
+	if got := problem(t, ops, err); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestJobTypes(t *testing.T) {
 	for _, c := range []struct {
 		op, fields, problem string
@@ -115,8 +183,8 @@ func TestJobTypes(t *testing.T) {
 		if got := problem(t, ops, err); got != c.problem {
 			t.Errorf("op %s%s:\n got %s\nwant %s", c.op, c.fields, got, c.problem)
 		}
-		if p := ops[0].Spec.Policy; p.Kind != c.kind || p.KindAssumed != c.assumed {
-			t.Errorf("op %s%s: kind %s, assumed %v", c.op, c.fields, p.Kind, p.KindAssumed)
+		if s := ops[0].Spec; s.Kind() != c.kind || s.Compat.KindAssumed != c.assumed {
+			t.Errorf("op %s%s: kind %s, assumed %v", c.op, c.fields, s.Kind(), s.Compat.KindAssumed)
 		}
 	}
 }

@@ -3,10 +3,12 @@ package gse_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/gse"
 	"drover/internal/process"
 
@@ -43,8 +45,8 @@ func TestNumbersInEverySpelling(t *testing.T) {
 		`-3`: 60, `"0"`: 60,
 	} {
 		o := operation(t, `{"op_timeout": `+text+`}`, `null`)
-		if o.Problem != nil || o.Spec.Policy.OpTimeout != want {
-			t.Errorf("%s is %d, %v, want %d", text, o.Spec.Policy.OpTimeout, o.Problem, want)
+		if o.Problem != nil || o.Spec.Compat.OpTimeout != want {
+			t.Errorf("%s is %d, %v, want %d", text, o.Spec.Compat.OpTimeout, o.Problem, want)
 		}
 	}
 	for _, text := range []string{
@@ -57,9 +59,17 @@ func TestNumbersInEverySpelling(t *testing.T) {
 			t.Errorf("%s: problem is %v", text, o.Problem)
 		}
 	}
-	for text, want := range map[string]float64{`30.5`: 30.5, `"30.5"`: 30.5, `null`: 0, `""`: 0, `-1`: -1, `1e1`: 10} {
-		if o := operation(t, `null`, `{"cpu": `+text+`}`); o.Problem != nil || o.Spec.Limits.CPU != want {
-			t.Errorf("cpu %s is %v, %v, want %v", text, o.Spec.Limits.CPU, o.Problem, want)
+	for text, want := range map[string]v1.Percent{
+		`30.5`: 30.5, `"30.5"`: 30.5, `null`: 0, `""`: 0, `-1`: 0, `100.5`: 0, `1e1`: 10,
+	} {
+		o := operation(t, `null`, `{"cpu": `+text+`}`)
+		if got := o.Spec.Shares().CPU; o.Problem != nil || got != want {
+			t.Errorf("cpu %s is %v, %v, want %v", text, got, o.Problem, want)
+		}
+		// A share that is out of range limits nothing, and is kept.
+		if r := o.Spec.Compat.Resource; (r != nil) != (text == `-1` || text == `100.5`) ||
+			r != nil && strconv.FormatFloat(r.CPU, 'g', -1, 64) != text {
+			t.Errorf("cpu %s is kept as %+v", text, r)
 		}
 	}
 	for _, text := range []string{`"NaN"`, `"Inf"`, `"0x1p4"`, `"1_0.0"`, `1e999`, `[]`, `"ten"`} {
@@ -77,23 +87,20 @@ func TestCrontabRuleBeforeItsMisspelling(t *testing.T) {
 		`{"auto_type": 0, "crotab_rule": "a", "crontab_rule": ""}`:             "a",
 		`{"auto_type": "0", "crotab_rule": null, "crontab_rule": "0 1 * * *"}`: "0 1 * * *",
 	} {
-		if p := operation(t, policy, `null`).Spec.Policy; p.Crontab != want || p.Kind != process.Periodic {
-			t.Errorf("%s: policy is %+v", policy, p)
+		if s := operation(t, policy, `null`).Spec; s.Timetable().Cron != want || s.Kind() != process.Periodic {
+			t.Errorf("%s: the schedule is %+v", policy, s.Schedule)
 		}
 	}
 }
 
 func TestAbsentPolicyIsAllDefault(t *testing.T) {
-	want := process.Policy{
-		Kind: process.Resident, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10,
-		OpTimeout: 60,
-	}
+	want := v1.Compat{StartCheckBegin: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60}
 	for _, policy := range []string{
 		`null`, `{}`,
 		`{"auto_type": null, "start_check_secs": 0, "start_retries": null, "start_interval": 0}`,
 	} {
-		if got := operation(t, policy, `null`).Spec.Policy; got != want {
-			t.Errorf("%s: policy is %+v", policy, got)
+		if s := operation(t, policy, `null`).Spec; *s.Compat != want || s.Kind() != process.Resident {
+			t.Errorf("%s: %s with the policy %+v", policy, s.Kind(), s.Compat)
 		}
 	}
 }
@@ -107,8 +114,8 @@ func TestSpecKeepsWhatIsOnlyStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := ops[0].Spec
-	if s.ReportID != 77 || len(s.Config) != 1 || s.Config[0] != (process.ConfigFile{Path: "/a", MD5: "x"}) ||
-		string(s.Labels) != `{"id": 1}` {
+	if s.AlarmID != 77 || len(s.ConfigFiles) != 1 || s.ConfigFiles[0] != (v1.ConfigFile{Path: "/a", MD5: "x"}) ||
+		string(s.LabelsJSON()) != `{"id":1}` {
 		t.Errorf("spec is %+v", s)
 	}
 	if key := ops[0].Targets[0].Key; key != "2:3:::1:n:p" {
@@ -226,12 +233,12 @@ func checkOperation(t *testing.T, name string, o gse.Operation) {
 		}
 		return
 	}
-	if err := o.Spec.Validate(o.Op); err != nil {
+	if err := process.Validate(o.Spec, o.Op); err != nil {
 		t.Errorf("%s: no problem, but %v", name, err)
 	}
-	if p := o.Spec.Policy; p.OpTimeout <= 0 || p.StopCheck <= 0 || p.StartRetries <= 0 || p.StartCheckBegin+
-		p.StartCheckEnd <= 0 || p.Kind == "" {
-		t.Errorf("%s: policy is %+v", name, p)
+	if c := o.Spec.Compat; c == nil || c.OpTimeout <= 0 || c.StopCheck <= 0 || c.StartRetries <= 0 ||
+		c.StartInterval <= 0 || c.StartCheckBegin <= 0 {
+		t.Errorf("%s: policy is %+v", name, c)
 	}
 	if _, err := json.Marshal(o.Spec); err != nil {
 		t.Errorf("%s: the spec cannot be stored: %v", name, err)
@@ -311,10 +318,10 @@ func TestSpecsOfOneBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ops[0].Spec != ops[1].Spec || ops[0].Spec.Limits.CPU != 1 || len(ops[0].Spec.Labels) != 0 {
+	if ops[0].Spec != ops[1].Spec || ops[0].Spec.Shares().CPU != 1 || ops[0].Spec.LabelsJSON() != nil {
 		t.Errorf("the same spec is %+v and %+v", ops[0].Spec, ops[1].Spec)
 	}
-	if string(ops[2].Spec.Labels) != `{"x":1}` || ops[3].Spec.Limits.CPU != 2 {
+	if string(ops[2].Spec.LabelsJSON()) != `{"x":1}` || ops[3].Spec.Shares().CPU != 2 {
 		t.Errorf("other specs are %+v and %+v", ops[2].Spec, ops[3].Spec)
 	}
 	for _, o := range ops[4:] {

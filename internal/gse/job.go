@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // JOB's process APIs are a facade on the same agents: a flat spec, a scope in place of a namespace, and processes
@@ -199,7 +200,7 @@ func (p *jobProcess) key(spec *process.Spec) string {
 	if p.ValueKey.value != "" {
 		return p.ValueKey.value
 	}
-	dir, name := spec.Identity.SetupPath, spec.Identity.ProcName
+	dir, name := spec.Dir(), spec.ProcessName
 	if strings.HasSuffix(dir, "/") || strings.HasSuffix(dir, `\`) {
 		return dir + name
 	}
@@ -208,51 +209,49 @@ func (p *jobProcess) key(spec *process.Spec) string {
 
 func (p *jobProcess) translate() (*process.Spec, []process.FieldFault) {
 	var r reader
-	s := &process.Spec{
-		Identity: process.Identity{
-			ProcName:   r.text("proc_name", p.ProcName),
-			SetupPath:  r.text("setup_path", p.SetupPath),
-			PIDPath:    r.text("pid_path", p.PIDPath),
-			ConfigPath: r.text("cfg_path", p.CfgPath),
-			LogPath:    r.text("log_path", p.LogPath),
-			User:       r.text("account", p.Account),
-		},
-		Commands: process.Commands{
-			Start:   r.text("start_cmd", p.Start),
-			Stop:    r.text("stop_cmd", p.Stop),
-			Restart: r.text("restart_cmd", p.Restart),
-			Reload:  r.text("reload_cmd", p.Reload),
-			Kill:    r.text("kill_cmd", p.Kill),
-		},
-		Limits:     process.Limits{CPU: r.percent("cpu_lmt", p.CPULimit), Mem: r.percent("mem_lmt", p.MemLimit)},
-		FuncID:     r.text("func_id", p.FuncID),
-		InstanceID: r.text("instance_id", p.InstanceID),
-		Contact:    r.text("contact", p.Contact),
+	c := &spec.Compat{}
+	s := &spec.Spec{Compat: c}
+	// The order of the fields is that of their faults.
+	s.ProcessName = r.text("proc_name", p.ProcName)
+	s.Directory = r.text("setup_path", p.SetupPath)
+	s.PIDFile = r.text("pid_path", p.PIDPath)
+	c.ConfigPath = r.text("cfg_path", p.CfgPath)
+	s.SetLogPath(r.text("log_path", p.LogPath))
+	s.User = r.text("account", p.Account)
+	s.Start = r.text("start_cmd", p.Start)
+	s.Stop = r.text("stop_cmd", p.Stop)
+	c.RestartCommand = r.text("restart_cmd", p.Restart)
+	s.SetReload(r.text("reload_cmd", p.Reload))
+	c.KillCommand = r.text("kill_cmd", p.Kill)
+	s.SetResource(spec.CompatResource{CPU: r.percent("cpu_lmt", p.CPULimit), Mem: r.percent("mem_lmt", p.MemLimit)})
+	c.FuncID = r.text("func_id", p.FuncID)
+	c.InstanceID = r.text("instance_id", p.InstanceID)
+	c.Contact = r.text("contact", p.Contact)
+	if c.Contact == "" {
+		c.Contact = r.text("proc_owner", p.Owner)
 	}
-	if s.Contact == "" {
-		s.Contact = r.text("proc_owner", p.Owner)
+	if strings.TrimSpace(s.User) == "" {
+		s.User = "root"
 	}
-	if strings.TrimSpace(s.Identity.User) == "" {
-		s.Identity.User = "root"
-	}
-	if s.Identity.SetupPath == "" {
+	if s.Directory == "" {
 		// manage_proc may omit setup_path. The process then runs its commands in the root directory.
-		s.Identity.SetupPath = "/"
+		s.Directory = "/"
 	}
 	cycle := r.bounded("cycle_time", p.CycleTime, maxSeconds)
 	missing := process.Resident
 	if cycle > 0 {
 		missing = process.Periodic
 	}
-	s.Policy = process.Policy{
-		Kind:            r.kind("type", p.Type, missing),
-		StartCheckBegin: r.bounded("start_check_begin_time", p.CheckBegin, maxOperation),
-		StartCheckEnd:   r.bounded("start_check_end_time", p.CheckEnd, maxOperation),
-		OpTimeout:       r.bounded("op_timeout", p.OpTimeout, maxOperation),
-		CycleTime:       cycle,
-		Instances:       r.bounded("instance_num", p.Instances, maxCount),
-		KindAssumed:     p.Type.state == absent && cycle == 0,
-	}.Defaulted()
+	kind := r.kind("type", p.Type, missing)
+	c.StartCheckBegin = r.bounded("start_check_begin_time", p.CheckBegin, maxOperation)
+	c.StartCheckEnd = r.bounded("start_check_end_time", p.CheckEnd, maxOperation)
+	c.OpTimeout = r.bounded("op_timeout", p.OpTimeout, maxOperation)
+	c.KindAssumed = p.Type.state == absent && cycle == 0
+	if n := r.bounded("instance_num", p.Instances, maxCount); n > spec.DefaultInstances {
+		s.ExpectedInstances = &n
+	}
+	*c = c.Defaulted()
+	s.SetKind(kind, "", cycle)
 	return s, r.faults
 }
 

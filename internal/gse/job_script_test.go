@@ -7,6 +7,7 @@ import (
 
 	"drover/internal/gse"
 	"drover/internal/process"
+	"drover/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -27,17 +28,18 @@ func TestJobFillsInWhatOperateProcCannotSay(t *testing.T) {
 	o := scripted(t,
 		`"setup_path": "/usr/local/xxx", "proc_name": "agent", "pid_path": "/p", "value_key": "mine", "contact": "me", "start_cmd": "rm -rf /", "kill_cmd": "x", "type": 2, "op_timeout": 99`)
 	want := &process.Spec{
-		Identity: process.Identity{ProcName: "agent", SetupPath: "/usr/local/xxx", PIDPath: "/p", User: "root"},
-		Commands: process.Commands{
-			Start: "cd /usr/local/xxx && ./start.sh agent &", Stop: "cd /usr/local/xxx && ./stop.sh agent &",
-			Restart: "cd /usr/local/xxx && ./restart.sh agent &", Reload: "cd /usr/local/xxx && ./reload.sh agent &",
+		ProcessName: "agent",
+		Directory:   "/usr/local/xxx",
+		PIDFile:     "/p",
+		User:        "root",
+		Start:       "cd /usr/local/xxx && ./start.sh agent &",
+		Stop:        "cd /usr/local/xxx && ./stop.sh agent &",
+		Reload:      &spec.Reload{Command: "cd /usr/local/xxx && ./reload.sh agent &"},
+		Thresholds:  &spec.Thresholds{CPU: 50, Memory: 30},
+		Compat: &spec.Compat{
+			RestartCommand: "cd /usr/local/xxx && ./restart.sh agent &", StartCheckBegin: 5, StartCheckEnd: 1, StopCheck: 5,
+			StartRetries: 4, StartInterval: 10, OpTimeout: 10, Contact: "mapleleaf",
 		},
-		Limits: process.Limits{CPU: 50, Mem: 30},
-		Policy: process.Policy{
-			Kind: process.Resident, StartCheckBegin: 5, StartCheckEnd: 1, StopCheck: 5, StartRetries: 4,
-			StartInterval: 10, OpTimeout: 10, Instances: 1,
-		},
-		Contact: "mapleleaf",
 	}
 	if diff := cmp.Diff(want, o.Spec); diff != "" || o.Problem != nil {
 		t.Errorf("spec (-want +got): %s, problem %v", diff, o.Problem)
@@ -65,19 +67,19 @@ func TestScriptedCommands(t *testing.T) {
 		},
 	} {
 		o := scripted(t, fields+`, "pid_path": "/p"`)
-		if o.Spec.Commands.Start != want[0] || o.ID.Name != want[1] {
-			t.Errorf("%s: %q named %q, want %q named %q", fields, o.Spec.Commands.Start, o.ID.Name, want[0], want[1])
+		if o.Spec.Start != want[0] || o.ID.Name != want[1] {
+			t.Errorf("%s: %q named %q, want %q named %q", fields, o.Spec.Start, o.ID.Name, want[0], want[1])
 		}
 	}
 }
 
 func TestScriptedLimits(t *testing.T) {
-	for limits, want := range map[string]process.Limits{
-		`"cpu_lmt": 0, "mem_lmt": "100"`: {CPU: 0, Mem: 100}, `"cpu_lmt": null, "mem_lmt": 101`: {CPU: 50, Mem: 30},
-		`"cpu_lmt": -1, "mem_lmt": 12.5`: {CPU: 50, Mem: 12.5},
+	for limits, want := range map[string]spec.Thresholds{
+		`"cpu_lmt": 0, "mem_lmt": "100"`: {CPU: 0, Memory: 100}, `"cpu_lmt": null, "mem_lmt": 101`: {CPU: 50, Memory: 30},
+		`"cpu_lmt": -1, "mem_lmt": 12.5`: {CPU: 50, Memory: 12.5},
 	} {
-		if o := scripted(t, `"setup_path": "/x", "proc_name": "n", "pid_path": "/p", `+limits); o.Spec.Limits != want {
-			t.Errorf("%s: %+v, want %+v", limits, o.Spec.Limits, want)
+		if o := scripted(t, `"setup_path": "/x", "proc_name": "n", "pid_path": "/p", `+limits); o.Spec.Shares() != want {
+			t.Errorf("%s: %+v, want %+v", limits, o.Spec.Shares(), want)
 		}
 	}
 	if o := scripted(t, `"setup_path": "/x", "proc_name": "n", "pid_path": "/p", "cpu_lmt": []`); o.Problem == nil ||

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // Operation is one operation on one process of many agents, from any of the APIs.
@@ -217,11 +218,11 @@ func (o *Operation) faults(read []process.FieldFault,
 		return list
 	}
 	list = append(list, read...)
-	spec := o.Spec
-	if spec == nil {
-		spec = &process.Spec{}
+	s := o.Spec
+	if s == nil {
+		s = &process.Spec{Compat: &spec.Compat{}}
 	}
-	for _, f := range spec.Faults(o.Op) {
+	for _, f := range process.Faults(s, o.Op) {
 		f = spelt(f)
 		// An unreadable field is empty now: do not report it twice.
 		if !slices.ContainsFunc(read, func(r process.FieldFault) bool { return r.Field == f.Field }) {
@@ -233,7 +234,7 @@ func (o *Operation) faults(read []process.FieldFault,
 
 // fits rejects a spec that is too large to store with the operation, even if the operation ignores the spec.
 func fits(field string, spec *process.Spec) error {
-	if n := spec.Size(); n > process.MaxSpec {
+	if n := process.Size(spec); n > process.MaxSpec {
 		return misreadf("%s is %d bytes long in all: expected at most %d", field, n, process.MaxSpec)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // The largest accepted values, so that no sum of times overflows and no loop runs for ever. An operation blocks its
@@ -153,66 +154,63 @@ func (b *specBody) translate(labels json.RawMessage, g generation) readySpec {
 		return readySpec{}
 	}
 	var (
-		s process.Spec
+		s = spec.Spec{Compat: &spec.Compat{}}
 		r reader
 	)
+	c := s.Compat
 	if i := b.Identity; i != nil {
-		s.Identity = process.Identity{
-			ProcName:   r.text("spec.identity.proc_name", i.ProcName),
-			SetupPath:  r.text("spec.identity.setup_path", i.SetupPath),
-			PIDPath:    r.text("spec.identity.pid_path", i.PIDPath),
-			ConfigPath: r.text("spec.identity.config_path", i.ConfigPath),
-			LogPath:    r.text("spec.identity.log_path", i.LogPath),
-			User:       r.text("spec.identity.user", i.User),
-		}
+		s.ProcessName = r.text("spec.identity.proc_name", i.ProcName)
+		s.Directory = r.text("spec.identity.setup_path", i.SetupPath)
+		s.PIDFile = r.text("spec.identity.pid_path", i.PIDPath)
+		c.ConfigPath = r.text("spec.identity.config_path", i.ConfigPath)
+		s.SetLogPath(r.text("spec.identity.log_path", i.LogPath))
+		s.User = r.text("spec.identity.user", i.User)
 	}
-	if c := b.Control; c != nil {
-		s.Commands = process.Commands{
-			Start:   r.text("spec.control.start_cmd", c.Start),
-			Stop:    r.text("spec.control.stop_cmd", c.Stop),
-			Restart: r.text("spec.control.restart_cmd", c.Restart),
-			Reload:  r.text("spec.control.reload_cmd", c.Reload),
-			Kill:    r.text("spec.control.kill_cmd", c.Kill),
-			Version: r.text("spec.control.version_cmd", c.Version),
-			Health:  r.text("spec.control.health_cmd", c.Health),
-		}
+	if b := b.Control; b != nil {
+		s.Start = r.text("spec.control.start_cmd", b.Start)
+		s.Stop = r.text("spec.control.stop_cmd", b.Stop)
+		c.RestartCommand = r.text("spec.control.restart_cmd", b.Restart)
+		s.SetReload(r.text("spec.control.reload_cmd", b.Reload))
+		c.KillCommand = r.text("spec.control.kill_cmd", b.Kill)
+		s.VersionCommand = r.text("spec.control.version_cmd", b.Version)
+		s.SetHealth(r.text("spec.control.health_cmd", b.Health))
 	}
 	if l := b.Resource; l != nil {
-		s.Limits = process.Limits{
+		s.SetResource(spec.CompatResource{
 			CPU:  r.number("spec.resource.cpu", l.CPU),
 			Mem:  r.number("spec.resource.mem", l.Mem),
 			FD:   r.integer("spec.resource.fd", l.FD),
 			Disk: r.integer("spec.resource.disk", l.Disk),
 			Net:  r.integer("spec.resource.net", l.Net),
-		}
+		})
 	}
-	words := b.policy(&r, g, &s.Policy)
+	words := b.policy(&r, g, &s)
 	if b.Warn != nil {
-		s.ReportID = r.integer("spec.warn_report_policy.report_id", b.Warn.ReportID)
+		s.AlarmID = r.integer("spec.warn_report_policy.report_id", b.Warn.ReportID)
 	}
 	for i, c := range b.Configs {
-		file := process.ConfigFile{
+		file := spec.ConfigFile{
 			Path: r.text(fmt.Sprintf("spec.configmap[%d].path", i), c.Path),
 			MD5:  r.text(fmt.Sprintf("spec.configmap[%d].md5", i), c.MD5),
 		}
-		if file != (process.ConfigFile{}) { // the example in GSE's documents is an entry with two empty strings
-			s.Config = append(s.Config, file)
+		if file != (spec.ConfigFile{}) { // the example in GSE's documents is an entry with two empty strings
+			s.ConfigFiles = append(s.ConfigFiles, file)
 		}
 	}
 	if !bytes.Equal(bytes.TrimSpace(labels), []byte("null")) {
-		s.Labels = labels
+		s.SetLabels(labels)
 	}
 	return readySpec{&s, r.faults, words}
 }
 
 // policy reads the monitor policy that counts, or the defaults if there is none. It returns the caller's spelling.
-func (b *specBody) policy(r *reader, g generation, into *process.Policy) policyWords {
+func (b *specBody) policy(r *reader, g generation, into *spec.Spec) policyWords {
 	p, words := b.Alive, policyWords{"spec.alive_monitor_policy.", "crontab_rule"}
 	if p == nil || (g == registered && b.Monitor != nil) {
 		p, words.policy = b.Monitor, "spec.monitor_policy."
 	}
 	if p == nil {
-		*into = process.Policy{}.Defaulted()
+		*into.Compat = into.Compat.Defaulted()
 		return words
 	}
 	r.under = words.policy
@@ -221,15 +219,15 @@ func (b *specBody) policy(r *reader, g generation, into *process.Policy) policyW
 	if crontab == "" && (p.Crotab.state == bad || p.Crotab.value != "") {
 		crontab, words.crontab = r.text("crotab_rule", p.Crotab), "crotab_rule"
 	}
-	*into = process.Policy{
-		Kind:            r.kind("auto_type", p.AutoType, process.Resident),
-		StartCheckBegin: r.bounded("start_check_secs", p.StartCheck, maxOperation),
-		StopCheck:       r.bounded("stop_check_secs", p.StopCheck, maxOperation),
-		StartRetries:    r.bounded("start_retries", p.StartRetries, maxCount),
-		StartInterval:   r.bounded("start_interval", p.StartInterval, maxSeconds),
-		OpTimeout:       r.bounded("op_timeout", p.OpTimeout, maxOperation),
-		Crontab:         crontab,
-	}.Defaulted()
+	c := into.Compat
+	kind := r.kind("auto_type", p.AutoType, process.Resident)
+	c.StartCheckBegin = r.bounded("start_check_secs", p.StartCheck, maxOperation)
+	c.StopCheck = r.bounded("stop_check_secs", p.StopCheck, maxOperation)
+	c.StartRetries = r.bounded("start_retries", p.StartRetries, maxCount)
+	c.StartInterval = r.bounded("start_interval", p.StartInterval, maxSeconds)
+	c.OpTimeout = r.bounded("op_timeout", p.OpTimeout, maxOperation)
+	*c = c.Defaulted()
+	into.SetKind(kind, crontab, 0)
 	return words
 }
 

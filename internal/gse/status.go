@@ -44,8 +44,10 @@ type rowReserved struct {
 // RowOf returns the row of a process that an agent has reported. spec may be nil.
 func RowOf(id process.ID, h Host, agentID string, s process.Status, spec *process.Spec) Row {
 	r := UnknownRow(id, h, agentID, s.Message)
-	if spec != nil && len(spec.Labels) > 0 {
-		r.Meta.Labels = spec.Labels
+	if spec != nil {
+		if labels := spec.LabelsJSON(); labels != nil {
+			r.Meta.Labels = labels
+		}
 	}
 	r.Flag = flagOf(s.Want)
 	r.IsAuto = s.Hosted

@@ -193,7 +193,7 @@ func fault(d *draft) (path, text string) {
 	for _, f := range processfile.Check(docs) {
 		return below(f.Path), below(f.Path) + " is lost, because its value " + f.Text
 	}
-	spec := processfile.ToSpec(d.Spec)
+	spec := processfile.Canonical(d.Spec)
 	for _, f := range processfile.FaultsOf(&spec, process.Start) {
 		return f.Path, f.Path + " is lost, because its value " + f.Text
 	}

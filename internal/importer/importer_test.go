@@ -133,7 +133,7 @@ func valid(t *testing.T, name string, text []byte) {
 		return
 	}
 	for _, p := range docs[0].Processes {
-		spec := processfile.ToSpec(p.Spec)
+		spec := processfile.Canonical(p.Spec)
 		for _, f := range processfile.FaultsOf(&spec, process.Start) {
 			t.Errorf("%s: %s: %v", name, p.Name, f)
 		}

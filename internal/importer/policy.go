@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
+	"drover/internal/spec"
 )
 
 // The defaults of systemd.
@@ -40,7 +41,7 @@ func (s *serviceDraft) relaunch() {
 		}
 		return
 	}
-	r := &v1.Restart{When: map[string]string{
+	r := &v1.Restart{When: map[string]spec.When{
 		"no": "never", "always": "always", "on-success": "always",
 	}[when]}
 	if r.When == "" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
+	"drover/internal/spec"
 )
 
 // serviceDraft is a service while it is converted.
@@ -167,13 +168,13 @@ func (s *serviceDraft) environment() {
 		if file := s.unit.expand(line); strings.ContainsAny(file, "*?[") {
 			s.lose("EnvironmentFile=%s is lost: name each file in environment_files", line)
 		} else {
-			s.EnvironmentFile = append(s.EnvironmentFile, file)
+			s.EnvironmentFiles = append(s.EnvironmentFiles, file)
 		}
 	}
-	if len(s.EnvironmentFile) > 0 && len(s.Environment) > 0 {
+	if len(s.EnvironmentFiles) > 0 && len(s.Environment) > 0 {
 		s.lose("environment: systemd lets a variable of a file win, and drover that of environment")
 	}
-	if len(s.EnvironmentFile) > 0 && s.User != "root" {
+	if len(s.EnvironmentFiles) > 0 && s.User != "root" {
 		s.lose("environment_files: %s must be able to read the files, because drover reads them with its rights",
 			firstOf(s.User, "the account"))
 	}
@@ -202,7 +203,7 @@ func (s *serviceDraft) limits() {
 		soft, hard, both := strings.Cut(value, ":")
 		n, err := size(soft)
 		if soft == infinite {
-			n, err = v1.Unlimited, nil
+			n, err = spec.Unlimited, nil
 		}
 		switch {
 		case value == "":
@@ -222,7 +223,7 @@ func (s *serviceDraft) limits() {
 		}
 	}
 	if value := s.get("CPUQuota"); value != "" {
-		p, err := v1.ParsePercent(value)
+		p, err := spec.ParsePercent(value)
 		if err != nil {
 			s.lose("CPUQuota=%s is lost: it %v", value, err)
 		}

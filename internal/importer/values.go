@@ -10,6 +10,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // code reads a number of a character.
@@ -133,5 +134,5 @@ func signal(text string) (string, error) {
 	if n, err := strconv.Atoi(text); err == nil {
 		text = firstOf(process.SignalName(n), text)
 	}
-	return v1.SignalName(text)
+	return spec.SignalName(text)
 }

@@ -26,7 +26,7 @@ func CutCopy(name string) (base string, number int) {
 
 // CopyOf returns the process and the number of a copy; 0 if the process is not a copy. Only a foreground process can be
 // a copy: the names of the compatible APIs may look like the name of a copy.
-func (s *Spec) CopyOf(id ID) (of ID, number int) {
+func CopyOf(s *Spec, id ID) (of ID, number int) {
 	if s == nil || !s.Foreground() {
 		return id, 0
 	}

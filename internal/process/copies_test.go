@@ -26,11 +26,11 @@ func TestCutCopy(t *testing.T) {
 		}
 	}
 	id := process.ID{Namespace: "n", Name: "api@2"}
-	daemon, foreground := process.Spec{}, process.Spec{Commands: process.Commands{Run: "x"}}
-	if of, n := daemon.CopyOf(id); of != id || n != 0 {
+	daemon, foreground := process.Spec{}, process.Spec{Run: "x"}
+	if of, n := process.CopyOf(&daemon, id); of != id || n != 0 {
 		t.Errorf("a daemon is copy %d of %s", n, of)
 	}
-	if of, n := foreground.CopyOf(id); of.Name != "api" || of.Namespace != "n" || n != 2 {
+	if of, n := process.CopyOf(&foreground, id); of.Name != "api" || of.Namespace != "n" || n != 2 {
 		t.Errorf("it is copy %d of %s", n, of)
 	}
 }

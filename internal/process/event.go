@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "drover/api/v1"
+	"drover/internal/spec"
 )
 
 // Event is a change of a process. The agent of its host records it first. Stream and Seq together identify an event
@@ -231,27 +232,28 @@ func (e *Exit) Cause() CauseID {
 }
 
 // Limit names the limit of a spec that ended the process; empty if none did. Exit may be nil.
-func (e *Exit) Limit(spec *Spec) string {
+func (e *Exit) Limit(s *Spec) string {
 	const xfsz = 25 // signal(7)
-	switch size := spec.Execution.RLimits.FileSize; {
+	size, limited := s.RLimits().Get(spec.FileSize)
+	switch memory := s.GroupLimits().Memory; {
 	case e == nil:
-	case e.OOM && spec.Hard.Memory > 0:
-		return "the memory limit of its spec is " + v1.Size(spec.Hard.Memory).String()
-	case e.Signal == xfsz && size != nil && *size != Unlimited:
-		return "its spec limits the size of a file to " + v1.Size(*size).String()
+	case e.OOM && memory > 0:
+		return "the memory limit of its spec is " + spec.Size(memory).String()
+	case e.Signal == xfsz && limited && size != Unlimited:
+		return "its spec limits the size of a file to " + spec.Size(size).String()
 	}
 	return ""
 }
 
 // FilesLimit names the limit of open files of a spec if a process seems to have reached it; else it is empty. Output is
 // the end of what the process wrote. Files is how many files it had open at the last reading, so the last tenth counts.
-func FilesLimit(spec *Spec, files int, output string) string {
-	limit := spec.Execution.RLimits.OpenFiles
-	if limit == nil || *limit == Unlimited ||
-		int64(files)*10 < *limit*9 && !strings.Contains(strings.ToLower(output), "too many open files") {
+func FilesLimit(s *Spec, files int, output string) string {
+	limit, limited := s.RLimits().Get(spec.OpenFiles)
+	if !limited || limit == Unlimited ||
+		int64(files)*10 < limit*9 && !strings.Contains(strings.ToLower(output), "too many open files") {
 		return ""
 	}
-	return fmt.Sprintf("its spec limits the open files of each process to %d", *limit)
+	return fmt.Sprintf("its spec limits the open files of each process to %d", limit)
 }
 
 // Run is one run of a periodic or single-run process. Times are Unix milliseconds; Ended is 0 while it lasts.

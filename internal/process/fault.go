@@ -9,18 +9,25 @@ import (
 type FieldFault struct{ Field, Text string }
 
 // faults collects the errors in a spec, in the order of the checks.
-type faults []FieldFault
-
-// add notes a fault; the format begins after the field.
-func (f *faults) add(field, format string, args ...any) {
-	*f = append(*f, FieldFault{Field: field, Text: field + " " + fmt.Sprintf(format, args...)})
+type faults struct {
+	spec *Spec
+	// wire says that fields have the names of GSE.
+	wire bool
+	list []FieldFault
 }
 
-// upTo adds a fault for a number that is negative or too large. Zero is always valid: it means the default.
-func (f *faults) upTo(most int, field string, value int) {
-	if value < 0 || value > most {
-		f.add(field, "is %d: expected 1 to %d, or 0 for the default", value, most)
+// name is the name of a field: that of process files, or that of GSE.
+func (f *faults) name(file, wire string) string {
+	if f.wire {
+		return wire
 	}
+	return file
+}
+
+// add notes a fault of a field, by its names in process files and in GSE; the format begins after the field.
+func (f *faults) add(file, wire, format string, args ...any) {
+	field := f.name(file, wire)
+	f.list = append(f.list, FieldFault{Field: field, Text: field + " " + fmt.Sprintf(format, args...)})
 }
 
 // mostFaults is the longest text of one failure in bytes: every target carries that text.

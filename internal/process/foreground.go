@@ -6,13 +6,6 @@ import (
 	"strings"
 )
 
-// Foreground reports whether the command of Commands.Run is itself the process.
-func (s *Spec) Foreground() bool { return s.Commands.Run != "" }
-
-// ByName reports whether a process file names a daemon without a pid file. Its name alone does not prove a process to
-// be the daemon, so drover has to start it or to take it over.
-func (s *Spec) ByName() bool { return s.Stop != nil && !s.Foreground() && s.Identity.PIDPath == "" }
-
 // Unexecuted begins what the gate of a command and the shell after it say if they cannot execute the command. Shell is
 // the shell that runs a line that is more than one command.
 const (
@@ -20,10 +13,10 @@ const (
 	Shell      = "/bin/sh"
 )
 
-// CauseOf names the kind of an end of the process, whose last output is given. A foreground process whose command was
-// not found, or could not be executed, ends with 127 or 126 (POSIX, sh, "Exit status for commands"). So does a script
-// that has met such a command.
-func (s *Spec) CauseOf(e *Exit, output string) CauseID {
+// CauseOfEnd names the kind of an end of the process, whose last output is given. A foreground process whose command
+// was not found, or could not be executed, ends with 127 or 126 (POSIX, sh, "Exit status for commands"). So does a
+// script that has met such a command.
+func CauseOfEnd(s *Spec, e *Exit, output string) CauseID {
 	if s.Foreground() && e != nil && e.Known && e.Signal == 0 {
 		if cause := CauseOfStatus(e.Code, output); cause != "" {
 			return cause
@@ -43,14 +36,14 @@ func CauseOfStatus(code int, output string) CauseID {
 	return map[int]CauseID{127: CauseCommandMissing, 126: CauseCommandDenied}[code]
 }
 
-// Unrun says which command of Commands.Run was not found or could not be executed, and what such an exit status means
+// Unrun says which command of Run was not found or could not be executed, and what such an exit status means
 // if it is that of a program; empty if there is nothing to say.
-func (s *Spec) Unrun(cause CauseID, e *Exit) string {
+func Unrun(s *Spec, cause CauseID, e *Exit) string {
 	if !s.Foreground() {
 		return ""
 	}
 	problem := map[CauseID]string{CauseCommandMissing: "was not found", CauseCommandDenied: "cannot be executed"}[cause]
-	switch words, exact := Words(s.Commands.Run); {
+	switch words, exact := Words(s.Run); {
 	case problem != "" && exact:
 		return fmt.Sprintf("run: %q %s", words[0], problem)
 	case problem != "":
@@ -63,23 +56,6 @@ func (s *Spec) Unrun(cause CauseID, e *Exit) string {
 		return "drover has executed it; a script ends so if it cannot execute a command"
 	}
 	return ""
-}
-
-// Field returns the name of a field for the reader of a fault: that of process files, or that of GSE and JOB if the
-// spec is one of theirs.
-func (s *Spec) Field(file, wire string) string {
-	if s.Stop != nil {
-		return file
-	}
-	return wire
-}
-
-// Starter returns the command line that starts the process, and its field as callers know it.
-func (s *Spec) Starter() (field, line string) {
-	if s.Foreground() {
-		return "run", s.Commands.Run
-	}
-	return "start_cmd", s.Commands.Start
 }
 
 // Replacing returns the line for a shell that becomes the process: the shell executes a command without shell syntax in

@@ -51,10 +51,10 @@ func TestUnrun(t *testing.T) {
 		},
 		{"", "drover: x", 127, process.CauseExitStatus, ""},
 	} {
-		s := process.Spec{Commands: process.Commands{Run: tt.line}}
+		s := &process.Spec{Run: tt.line}
 		e := &process.Exit{Known: true, Code: tt.code}
-		cause := s.CauseOf(e, tt.output)
-		if got := s.Unrun(cause, e); got != tt.want || cause != tt.cause {
+		cause := process.CauseOfEnd(s, e, tt.output)
+		if got := process.Unrun(s, cause, e); got != tt.want || cause != tt.cause {
 			t.Errorf("%q, %d: got %q [%s], want %q [%s]", tt.line, tt.code, got, cause, tt.want, tt.cause)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	v1 "drover/api/v1"
+	"drover/internal/spec"
 )
 
 // Op is an operation on a process.
@@ -252,7 +253,7 @@ func (o Op) Signal() (name string, tree, ok bool) {
 		return "", false, false
 	}
 	name, scope, scoped := strings.Cut(argument, ":")
-	return name, scoped, slices.Contains(v1.Signals(), name) && (!scoped || scope == v1.ScopeTree)
+	return name, scoped, slices.Contains(spec.Signals(), name) && (!scoped || scope == v1.ScopeTree)
 }
 
 // Info returns the row of the operation. drover treats an operation without a row as one that runs commands.

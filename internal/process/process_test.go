@@ -1,74 +1,12 @@
 package process_test
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"drover/internal/process"
 )
-
-func TestDefaulted(t *testing.T) {
-	defaults := process.Policy{
-		Kind: process.Resident, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60,
-	}
-	with := func(set func(p *process.Policy)) process.Policy {
-		p := defaults
-		set(&p)
-		return p
-	}
-	for _, c := range []struct {
-		name     string
-		in, want process.Policy
-	}{
-		{"nothing set", process.Policy{}, defaults},
-		{
-			"everything negative",
-			process.Policy{
-				StartCheckBegin: -1, StartCheckEnd: -1, StopCheck: -1, StartRetries: -1, StartInterval: -1,
-				OpTimeout: -1,
-			},
-			defaults,
-		},
-		{
-			"everything set",
-			process.Policy{
-				Kind: process.Periodic, StartCheckBegin: 1, StartCheckEnd: 2, StopCheck: 3, StartRetries: 4,
-				StartInterval: 5, OpTimeout: 6, Crontab: "* * * * *", CycleTime: 7, Instances: 8,
-			},
-			process.Policy{
-				Kind: process.Periodic, StartCheckBegin: 1, StartCheckEnd: 2, StopCheck: 3, StartRetries: 4,
-				StartInterval: 5, OpTimeout: 6, Crontab: "* * * * *", CycleTime: 7, Instances: 8,
-			},
-		},
-		{
-			"a window without a begin",
-			process.Policy{StartCheckEnd: 9},
-			with(func(p *process.Policy) { p.StartCheckBegin, p.StartCheckEnd = 5, 9 }),
-		},
-		{
-			"a window that ends before the default begin",
-			process.Policy{StartCheckBegin: -3, StartCheckEnd: 3},
-			with(func(p *process.Policy) { p.StartCheckBegin, p.StartCheckEnd = 3, 3 }),
-		},
-		{
-			"a begin without an end",
-			process.Policy{StartCheckBegin: 9, StartCheckEnd: -1},
-			with(func(p *process.Policy) { p.StartCheckBegin = 9 }),
-		},
-	} {
-		got := c.in.Defaulted()
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got): %s", c.name, diff)
-		}
-		if again := got.Defaulted(); again != got {
-			t.Errorf("%s: defaulted twice it is %+v", c.name, again)
-		}
-	}
-}
 
 func TestHash(t *testing.T) {
 	ids := []process.ID{
@@ -121,35 +59,6 @@ func TestRunning(t *testing.T) {
 		if got := (process.Status{Instance: process.Instance{PID: pid}}).Running(); got != want {
 			t.Errorf("pid %d is running: %v", pid, got)
 		}
-	}
-}
-
-// TestSpecSurvivesEncoding: a spec goes over the wire and to disk as it is, the caller's own JSON included.
-func TestSpecSurvivesEncoding(t *testing.T) {
-	want := process.Spec{
-		Identity: process.Identity{
-			ProcName: "n", SetupPath: "/s", PIDPath: "/p", ConfigPath: "/c", LogPath: "/l",
-			User: "u",
-		},
-		Commands: process.Commands{
-			Start: "<&>", Stop: "b", Restart: "c", Reload: "d", Kill: "e", Version: "f",
-			Health: "g",
-		},
-		Limits: process.Limits{CPU: 0.5, Mem: 1, FD: 2, Disk: 3, Net: 4}, Policy: process.Policy{}.Defaulted(),
-		ReportID: 1 << 62,
-		Config:   []process.ConfigFile{{Path: "/x", MD5: "y"}}, Labels: json.RawMessage(`{"b":1e400,"a":null}`),
-		FuncID: "f", InstanceID: "i", Contact: "c",
-	}
-	data, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got process.Spec
-	if err := json.Unmarshal(data, &got); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got): %s", diff)
 	}
 }
 

@@ -7,14 +7,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // TestSignalNames: each name of the API has a number, which is that of the kernel, and comes back.
 func TestSignalNames(t *testing.T) {
 	seen := map[int]string{}
-	for _, name := range v1.Signals() {
+	for _, name := range spec.Signals() {
 		n := process.SignalNumber(name)
 		if first := seen[n]; n == 0 || first != "" || process.SignalName(n) != name {
 			t.Errorf("%s is %d, which is %s and %s", name, n, process.SignalName(n), first)

@@ -1,19 +1,23 @@
 package process_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 func valid() *process.Spec {
 	return &process.Spec{
-		Identity: process.Identity{ProcName: "nginx", SetupPath: "/opt/nginx", PIDPath: "/run/nginx.pid", User: "www"},
-		Commands: process.Commands{Start: "start"},
+		ProcessName: "nginx",
+		Directory:   "/opt/nginx",
+		PIDFile:     "/run/nginx.pid",
+		User:        "www",
+		Start:       "start",
+		Compat:      &spec.Compat{},
 	}
 }
 
@@ -24,100 +28,102 @@ func acting() []process.Op {
 	}
 }
 
+func long(n int) string { return strings.Repeat("a", n) }
+
 func TestValidate(t *testing.T) {
-	long := strings.Repeat("a", process.MaxName+1)
+	long := long(process.MaxName + 1)
 	for _, c := range []struct {
 		name string
 		set  func(s *process.Spec)
 		want string
 	}{
 		{"as it should be", func(*process.Spec) {}, ""},
-		{"without a pid file", func(s *process.Spec) { s.Identity.PIDPath = "" }, ""},
-		{"without a command", func(s *process.Spec) { s.Commands = process.Commands{} }, ""},
-		{"a command of several lines", func(s *process.Spec) { s.Commands.Start = "a\n\tb\r\n" }, ""},
+		{"without a pid file", func(s *process.Spec) { s.PIDFile = "" }, ""},
+		{"without a command", func(s *process.Spec) { s.Start = "" }, ""},
+		{"a command of several lines", func(s *process.Spec) { s.Start = "a\n\tb\r\n" }, ""},
 		{"the longest values", func(s *process.Spec) {
-			s.Identity.ProcName, s.Identity.User = long[1:], long[1:]
-			s.Identity.SetupPath = "/" + strings.Repeat("a", process.MaxPath-1)
-			s.Identity.PIDPath = s.Identity.SetupPath
-			s.Commands.Kill = strings.Repeat("a", process.MaxCommand)
+			s.ProcessName, s.User = long[1:], long[1:]
+			s.Directory = "/" + strings.Repeat("a", process.MaxPath-1)
+			s.PIDFile = s.Directory
+			s.Compat.KillCommand = strings.Repeat("a", process.MaxCommand)
 		}, ""},
 		{"names in other scripts", func(s *process.Spec) {
-			s.Identity.ProcName, s.Identity.SetupPath = "進程",
+			s.ProcessName, s.Directory = "進程",
 				"/opt/進 程"
 		}, ""},
 
 		{
-			"no name", func(s *process.Spec) { s.Identity.ProcName = "" },
+			"no name", func(s *process.Spec) { s.ProcessName = "" },
 			"spec.identity.proc_name is empty: expected the base name of the executable",
 		},
 		{
-			"a path for a name", func(s *process.Spec) { s.Identity.ProcName = "sbin/nginx" },
+			"a path for a name", func(s *process.Spec) { s.ProcessName = "sbin/nginx" },
 			`spec.identity.proc_name "sbin/nginx" holds a slash: expected the base name of the executable`,
 		},
 		{
-			"a long name", func(s *process.Spec) { s.Identity.ProcName = long },
+			"a long name", func(s *process.Spec) { s.ProcessName = long },
 			"spec.identity.proc_name is 256 bytes long: expected at most 255",
 		},
 		{
-			"a name that is no text", func(s *process.Spec) { s.Identity.ProcName = "a\xff" },
+			"a name that is no text", func(s *process.Spec) { s.ProcessName = "a\xff" },
 			"spec.identity.proc_name is not valid UTF-8",
 		},
 		{
-			"a name with a newline", func(s *process.Spec) { s.Identity.ProcName = "ng\ninx" },
+			"a name with a newline", func(s *process.Spec) { s.ProcessName = "ng\ninx" },
 			"spec.identity.proc_name holds a control character at byte 2",
 		},
 		{
-			"no directory", func(s *process.Spec) { s.Identity.SetupPath = "" },
+			"no directory", func(s *process.Spec) { s.Directory = "" },
 			"spec.identity.setup_path is empty: expected an absolute directory",
 		},
 		{
-			"a relative directory", func(s *process.Spec) { s.Identity.SetupPath = "opt/nginx" },
+			"a relative directory", func(s *process.Spec) { s.Directory = "opt/nginx" },
 			`spec.identity.setup_path "opt/nginx" is not absolute: expected a path that begins with /`,
 		},
 		{
-			"a long directory", func(s *process.Spec) { s.Identity.SetupPath = strings.Repeat("/", process.MaxPath+1) },
+			"a long directory", func(s *process.Spec) { s.Directory = strings.Repeat("/", process.MaxPath+1) },
 			"spec.identity.setup_path is 4096 bytes long: expected at most 4095",
 		},
 		{
-			"a directory with a NUL", func(s *process.Spec) { s.Identity.SetupPath = "/opt\x00" },
+			"a directory with a NUL", func(s *process.Spec) { s.Directory = "/opt\x00" },
 			"spec.identity.setup_path holds a control character at byte 4",
 		},
 		{
-			"a relative pid file", func(s *process.Spec) { s.Identity.PIDPath = "nginx.pid" },
+			"a relative pid file", func(s *process.Spec) { s.PIDFile = "nginx.pid" },
 			`spec.identity.pid_path "nginx.pid" is not absolute: expected a path that begins with /`,
 		},
 		{
-			"a home directory", func(s *process.Spec) { s.Identity.PIDPath = "~/nginx.pid" },
+			"a home directory", func(s *process.Spec) { s.PIDFile = "~/nginx.pid" },
 			`spec.identity.pid_path "~/nginx.pid" is not absolute: expected a path that begins with /`,
 		},
 		{
-			"a pid file with an escape", func(s *process.Spec) { s.Identity.PIDPath = "/run/\x1b[31m" },
+			"a pid file with an escape", func(s *process.Spec) { s.PIDFile = "/run/\x1b[31m" },
 			"spec.identity.pid_path holds a control character at byte 5",
 		},
 		{
-			"no user", func(s *process.Spec) { s.Identity.User = "" },
+			"no user", func(s *process.Spec) { s.User = "" },
 			"spec.identity.user is empty: expected an account of the host",
 		},
 		{
-			"a user with a DEL", func(s *process.Spec) { s.Identity.User = "www\x7f" },
+			"a user with a DEL", func(s *process.Spec) { s.User = "www\x7f" },
 			"spec.identity.user holds a control character at byte 3",
 		},
 		{
-			"a start command with a NUL", func(s *process.Spec) { s.Commands.Start = "a\x00b" },
+			"a start command with a NUL", func(s *process.Spec) { s.Start = "a\x00b" },
 			"spec.control.start_cmd holds a NUL byte",
 		},
 		{
-			"a stop command with a NUL", func(s *process.Spec) { s.Commands.Stop = "\x00" },
+			"a stop command with a NUL", func(s *process.Spec) { s.Stop = "\x00" },
 			"spec.control.stop_cmd holds a NUL byte",
 		},
 		{"a long restart command", func(s *process.Spec) {
-			s.Commands.Restart = strings.Repeat("a", process.MaxCommand+1)
+			s.Compat.RestartCommand = strings.Repeat("a", process.MaxCommand+1)
 		}, "spec.control.restart_cmd is 65537 bytes long: expected at most 65536"},
 		{"a long reload command", func(s *process.Spec) {
-			s.Commands.Reload = strings.Repeat("a", process.MaxCommand+1)
+			s.Reload = &spec.Reload{Command: strings.Repeat("a", process.MaxCommand+1)}
 		}, "spec.control.reload_cmd is 65537 bytes long: expected at most 65536"},
 		{
-			"a kill command with a NUL", func(s *process.Spec) { s.Commands.Kill = "\x00" },
+			"a kill command with a NUL", func(s *process.Spec) { s.Compat.KillCommand = "\x00" },
 			"spec.control.kill_cmd holds a NUL byte",
 		},
 	} {
@@ -125,19 +131,19 @@ func TestValidate(t *testing.T) {
 			for _, op := range acting() {
 				s := valid()
 				c.set(s)
-				check(t, s.Validate(op), process.Failed, c.want)
+				check(t, process.Validate(s, op), process.Failed, c.want)
 			}
 			for _, op := range []process.Op{process.Query, process.Unhost, process.Unregister} {
 				s := valid()
 				c.set(s)
-				if err := s.Validate(op); err != nil {
+				if err := process.Validate(s, op); err != nil {
 					t.Errorf("%s looks at the spec: %v", op, err)
 				}
 			}
 		})
 	}
-	check(t, valid().Validate("freeze"), process.IllegalOp, `there is no operation "freeze"`)
-	check(t, (&process.Spec{}).Validate(""), process.IllegalOp, `there is no operation ""`)
+	check(t, process.Validate(valid(), "freeze"), process.IllegalOp, `there is no operation "freeze"`)
+	check(t, process.Validate(&process.Spec{}, ""), process.IllegalOp, `there is no operation ""`)
 }
 
 // check fails unless the error is a fault with that text; an empty text is none.
@@ -184,37 +190,40 @@ func TestValidateID(t *testing.T) {
 // TestHowLargeASpecMayBe: all of its texts count together, whatever is asked for, because it is kept with that; and no
 // fault quotes much of it.
 func TestHowLargeASpecMayBe(t *testing.T) {
-	long := func(n int) string { return strings.Repeat("a", n) }
 	for _, op := range append(acting(), process.Query, process.Unhost, process.Unregister) {
 		for name, set := range map[string]func(s *process.Spec){
-			"labels":   func(s *process.Spec) { s.Labels = json.RawMessage(`"` + long(process.MaxSpec) + `"`) },
-			"func_id":  func(s *process.Spec) { s.FuncID = long(process.MaxSpec) },
-			"log_path": func(s *process.Spec) { s.Identity.LogPath = long(process.MaxSpec) },
+			"label":    func(s *process.Spec) { s.Labels = map[string]string{"l": long(process.MaxSpec)} },
+			"labels":   func(s *process.Spec) { s.Compat.Labels = `"` + long(process.MaxSpec) + `"` },
+			"variable": func(s *process.Spec) { s.Environment = spec.Variables{"A": long(process.MaxSpec)} },
+			"groups":   func(s *process.Spec) { s.Groups = []string{long(process.MaxSpec), "g"} },
+			"ready":    func(s *process.Spec) { s.Ready = &spec.Ready{Log: long(process.MaxSpec + 1)} },
+			"func_id":  func(s *process.Spec) { s.Compat.FuncID = long(process.MaxSpec) },
+			"log_path": func(s *process.Spec) { s.LogFile = long(process.MaxSpec) },
 			"config": func(s *process.Spec) {
 				for range 130 {
-					s.Config = append(s.Config, process.ConfigFile{Path: "/" + long(process.MaxPath-1)})
+					s.ConfigFiles = append(s.ConfigFiles, spec.ConfigFile{Path: "/" + long(process.MaxPath-1)})
 				}
 			},
 		} {
 			s := valid()
 			set(s)
-			check(t, s.Validate(op), process.Failed, fmt.Sprintf("spec is %d bytes long in all: expected at most %d",
-				s.Size(), process.MaxSpec))
-			if s.Size() <= process.MaxSpec {
+			check(t, process.Validate(s, op), process.Failed, fmt.Sprintf("spec is %d bytes long in all: expected at most %d",
+				process.Size(s), process.MaxSpec))
+			if process.Size(s) <= process.MaxSpec {
 				t.Errorf("%s does not count", name)
 			}
 		}
 	}
 	s := valid()
-	s.Identity.LogPath = long(process.MaxPath + 1)
-	check(t, s.Validate(process.Start), process.Failed,
+	s.LogFile = long(process.MaxPath + 1)
+	check(t, process.Validate(s, process.Start), process.Failed,
 		"spec.identity.log_path is 4096 bytes long: expected at most 4095")
 	s = valid()
-	s.Identity.ProcName = "/" + long(100_000)
+	s.ProcessName = "/" + long(100_000)
 	for range 100 {
-		s.Config = append(s.Config, process.ConfigFile{Path: long(4000)})
+		s.ConfigFiles = append(s.ConfigFiles, spec.ConfigFile{Path: long(4000)})
 	}
-	err := s.Validate(process.Start)
+	err := process.Validate(s, process.Start)
 	if err == nil || len(err.Error()) > 6<<10 || !strings.HasSuffix(err.Error(), " more") {
 		t.Errorf("it is told in %d bytes: %.300v", len(err.Error()), err)
 	}

@@ -20,6 +20,7 @@ import (
 	"drover/internal/pattern"
 	"drover/internal/process"
 	"drover/internal/selector"
+	"drover/internal/spec"
 )
 
 // checker collects the faults of one process: values that are each of the right form and do not fit together.
@@ -145,8 +146,7 @@ func (c *checker) everything() {
 
 // ranges adds what makes the stored spec unfit, of the fields that the file has and that have no fault so far.
 func (c *checker) ranges() {
-	spec := ToSpec(c.Spec)
-	for _, f := range FaultsOf(&spec, process.Start) {
+	for _, f := range FaultsOf(&c.Spec, process.Start) {
 		path := c.at(f.Path)
 		known := slices.ContainsFunc(c.faults, func(other Fault) bool {
 			return strings.HasPrefix(other.Path+".", path+".") || strings.HasPrefix(path+".", other.Path+".")
@@ -210,33 +210,39 @@ func (c *checker) command() {
 	c.blanks()
 }
 
-// blanks reports command lines that run nothing.
-func (c *checker) blanks() {
-	if c.Compat != nil {
-		return // GSE and JOB let them pass
+// commandLine is a command line of a process, with its field.
+type commandLine struct{ field, text string }
+
+// commandLines are the command lines of a process.
+func (c *checker) commandLines() []commandLine {
+	list := []commandLine{
+		{"run", c.Run},
+		{"start", c.Start},
+		{"stop", c.Stop},
+		{"version_command", c.VersionCommand},
+		{"reload", c.ReloadCommand()},
+		{"health.exec", c.HealthCommand()},
 	}
-	lines := [][2]string{{"run", c.Run}, {"start", c.Start}, {"stop", c.Stop}, {"version_command", c.VersionCommand}}
 	if c.BeforeStart != nil {
-		lines = append(lines, [2]string{"before_start.run", c.BeforeStart.Run})
+		list = append(list, commandLine{"before_start.run", c.BeforeStart.Run})
 	}
 	if c.Preflight != nil {
-		lines = append(lines, [2]string{"preflight.run", c.Preflight.Run})
+		list = append(list, commandLine{"preflight.run", c.Preflight.Run})
 	}
 	if c.BeforeStop != nil {
-		lines = append(lines, [2]string{"before_stop.run", c.BeforeStop.Run})
-	}
-	if c.Reload != nil {
-		lines = append(lines, [2]string{"reload", c.Reload.Command})
+		list = append(list, commandLine{"before_stop.run", c.BeforeStop.Run})
 	}
 	if c.Ready != nil {
-		lines = append(lines, [2]string{"ready.exec", c.Ready.Exec})
+		list = append(list, commandLine{"ready.exec", c.Ready.Exec})
 	}
-	if c.Health != nil {
-		lines = append(lines, [2]string{"health.exec", c.Health.Exec})
-	}
-	for _, l := range lines {
-		if l[1] != "" && strings.TrimSpace(l[1]) == "" {
-			c.fault(l[0], "is blank: expected a command line")
+	return list
+}
+
+// blanks reports command lines that run nothing.
+func (c *checker) blanks() {
+	for _, l := range c.commandLines() {
+		if l.text != "" && strings.TrimSpace(l.text) == "" && c.Compat == nil { // GSE and JOB let them pass
+			c.fault(l.field, "is blank: expected a command line")
 		}
 	}
 }
@@ -262,7 +268,7 @@ func (c *checker) environment() {
 			c.fault("environment."+name, "has a NUL byte")
 		}
 	}
-	for i, entry := range c.EnvironmentFile {
+	for i, entry := range c.EnvironmentFiles {
 		file, _ := process.EnvironmentFile(entry)
 		c.absolute(fmt.Sprintf("environment_files[%d]", i), file)
 	}
@@ -289,7 +295,11 @@ func (c *checker) numbers() {
 	}
 	within("nice", c.Nice, -20, 19)
 	within("oom_score_adjust", c.OOMScoreAdjust, -1000, 1000)
-	within("expected_instances", c.ExpectedInstances, 1, maxInstances)
+	most := maxInstances
+	if c.Compat != nil {
+		most = maxCompatInstances
+	}
+	within("expected_instances", c.ExpectedInstances, 1, most)
 	if c.Health != nil {
 		within("health.failures", c.Health.Failures, 1, 1000)
 	}
@@ -304,8 +314,11 @@ func (c *checker) numbers() {
 	}
 }
 
-// maxInstances bounds the number of processes that may match.
-const maxInstances = 1_000_000
+// maxInstances bounds the number of processes that may match; JOB lets more pass.
+const (
+	maxInstances       = 10_000
+	maxCompatInstances = 1_000_000
+)
 
 // kind checks how long a process is meant to run.
 func (c *checker) kind() {
@@ -358,8 +371,8 @@ func (c *checker) readiness() {
 	if r := c.Ready; r != nil {
 		c.one("ready", "notify, notify_fd, http, tcp, log, exec and alive", r.Within == nil && r.OnTimeout == "",
 			r.Notify, r.NotifyFD != nil, r.HTTP != "", r.TCP != "", r.Log != "", r.Exec != "", r.Alive != nil)
-		if r.NotifyFD != nil && (*r.NotifyFD < 3 || *r.NotifyFD > process.MaxNotifyFD) {
-			c.fault("ready.notify_fd", "is %d: expected a descriptor from 3 to %d", *r.NotifyFD, process.MaxNotifyFD)
+		if r.NotifyFD != nil && (*r.NotifyFD < 3 || *r.NotifyFD > spec.MaxNotifyFD) {
+			c.fault("ready.notify_fd", "is %d: expected a descriptor from 3 to %d", *r.NotifyFD, spec.MaxNotifyFD)
 		}
 		if r.NotifyFD != nil && c.Run == "" {
 			c.fault("ready.notify_fd", "is for a process with run: a daemon closes its descriptors")
@@ -412,7 +425,8 @@ func (c *checker) address(httpField, link, tcpField, address string) {
 		return
 	}
 	host, port, err := net.SplitHostPort(address)
-	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || host == "" || bad != nil || n == 0 {
+	odd := strings.ContainsAny(host, " \t\n/[]") || strings.HasPrefix(address, "[") && !strings.Contains(host, ":")
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || host == "" || odd || bad != nil || n == 0 {
 		c.fault(tcpField, "is %q: expected host:port", address)
 	}
 }
@@ -435,14 +449,18 @@ func (c *checker) relaunch() {
 	if r.Delay != nil && r.MaxDelay != nil && *r.Delay > *r.MaxDelay {
 		c.fault("restart.max_delay", "is %s, less than delay (%s)", *r.MaxDelay, *r.Delay)
 	}
-	if r.Delay == nil && r.MaxDelay != nil && time.Duration(*r.MaxDelay) < defaultDelay {
+	if r.Delay == nil && r.MaxDelay != nil && time.Duration(*r.MaxDelay) < spec.DefaultDelay {
 		c.fault("restart.max_delay", "is %s, less than the default of delay (%s): set delay, too", *r.MaxDelay,
-			v1.Duration(defaultDelay))
+			v1.Duration(spec.DefaultDelay))
 	}
 }
 
-// mostStart is the longest time of a start command.
-const mostStart = time.Hour
+// mostStart is the longest time of a start command and of the check after it: meanwhile the process takes no other
+// operation. mostProbe is the longest time of a health check, and between two checks.
+const (
+	mostStart = time.Hour
+	mostProbe = 30 * 24 * time.Hour
+)
 
 // times checks the durations that may not be 0, or not be parts of a second.
 func (c *checker) times() {
@@ -453,6 +471,11 @@ func (c *checker) times() {
 			c.fault(field, "is %s: expected a duration above 0", *d)
 		case time.Duration(*d)%time.Second != 0:
 			c.fault(field, "is %s: expected whole seconds", *d)
+		}
+	}
+	upTo := func(field string, d *v1.Duration, most time.Duration) {
+		if d != nil && time.Duration(*d) > most {
+			c.fault(field, "is %s: expected at most %s", *d, v1.Duration(most))
 		}
 	}
 	above := func(field string, d *v1.Duration) {
@@ -468,18 +491,24 @@ func (c *checker) times() {
 		whole("health.every", h.Every, 1)
 		whole("health.timeout", h.Timeout, 1)
 		whole("health.grace", h.Grace, 0)
+		upTo("health.every", h.Every, mostProbe)
+		upTo("health.timeout", h.Timeout, mostProbe)
+		upTo("health.grace", h.Grace, mostProbe)
 	}
 	if r := c.Ready; r != nil {
 		whole("ready.within", r.Within, 1)
+		if c.AsksReady() {
+			upTo("ready.within", r.Within, mostStart)
+		} else if _, apart := c.Alive(); !apart {
+			upTo("ready.alive", r.Alive, mostStart)
+		}
 		if r.Alive != nil && r.Within != nil && *r.Alive > *r.Within {
 			c.fault("ready.alive", "is %s, longer than ready.within (%s)", *r.Alive, *r.Within)
 		}
 	}
 	if t := c.Timeouts; t != nil {
 		whole("timeouts.start", t.Start, 1)
-		if s := t.Start; s != nil && time.Duration(*s) > mostStart {
-			c.fault("timeouts.start", "is %s: expected at most %s", *s, v1.Duration(mostStart))
-		}
+		upTo("timeouts.start", t.Start, mostStart)
 		above("timeouts.reload", t.Reload)
 		above("timeouts.version", t.Version)
 	}
@@ -494,8 +523,9 @@ func (c *checker) times() {
 
 // compat checks that a process of the GSE and JOB APIs has no policies that these APIs do not know.
 func (c *checker) compat() {
-	if _, ok := c.Labels[labelStopScope]; ok {
-		c.fault("labels."+labelStopScope, "is a field of its own: expected stop_scope")
+	const scope = "drover.stop_scope"
+	if _, ok := c.Labels[scope]; ok {
+		c.fault("labels."+scope, "is a field of its own: expected stop_scope")
 	}
 	if c.Compat == nil {
 		return
@@ -503,28 +533,36 @@ func (c *checker) compat() {
 	if text := c.Compat.Labels; text != "" && !json.Valid([]byte(text)) {
 		c.fault("compat.labels", "is not JSON")
 	}
-	const expected = "stands beside compat, with which the process runs as the GSE and JOB APIs demand it: " +
-		"remove compat, or "
-	if c.Run != "" {
-		c.fault("run", expected+"use start")
-	}
-	if c.Timeouts != nil {
-		c.fault("timeouts", expected+"use compat.op_timeout")
-	}
-	if r := c.Restart; r != nil {
-		if _, err := wireRestartOf(r); err != nil {
-			c.fault("restart", expected+"%v", err)
+	for _, f := range []struct {
+		field  string
+		stands bool
+		other  string
+	}{
+		{"run", c.Run != "", "start"},
+		{"timeouts", c.Timeouts != nil, "compat.op_timeout"},
+		{"restart", c.Restart != nil, "compat.start_retries and compat.start_interval"},
+		{"stop_signals", c.StopSignals != nil, "compat.stop_check_secs"},
+		{"ready", c.Ready != nil, "compat.start_check_begin and compat.start_check_end"},
+	} {
+		if f.stands {
+			c.fault(f.field, "stands beside compat, with which the process runs as the GSE and JOB APIs demand it: "+
+				"remove compat, or use %s", f.other)
 		}
 	}
-	stored := process.Spec{Commands: process.Commands{Stop: c.Stop}}
-	if n := len(c.StopSignals); n > 0 {
-		stored.Policy.StopCheck = int(inMillis(c.StopSignals[0].Wait) / 1000)
-	}
-	if c.StopSignals != nil && !slices.Equal(c.StopSignals, wireSignals(&stored)) {
-		c.fault("stop_signals", expected+"expect [TERM 5s] without stop, and [] beside it")
-	}
-	if r := c.Ready; r != nil && r.Alive != nil && *r.Alive%v1.Duration(time.Second) != 0 {
-		c.fault("ready.alive", expected+"use whole seconds")
+	for _, f := range []struct {
+		field string
+		n     int
+	}{
+		{"op_timeout", c.Compat.OpTimeout},
+		{"start_check_begin", c.Compat.StartCheckBegin},
+		{"start_check_end", c.Compat.StartCheckEnd},
+		{"stop_check_secs", c.Compat.StopCheck},
+		{"start_retries", c.Compat.StartRetries},
+		{"start_interval", c.Compat.StartInterval},
+	} {
+		if f.n < 0 {
+			c.fault("compat."+f.field, "is %d: expected 0 or more", f.n)
+		}
 	}
 }
 

@@ -15,13 +15,13 @@ func TestClassesOfFields(t *testing.T) {
 	changed := map[string]bool{}
 	for seed := range uint64(40) {
 		f, other := randomProcess(2*seed), randomProcess(2*seed+1)
-		was := processfile.ToSpec(f)
+		was := processfile.Canonical(f)
 		for _, field := range processfile.Fields() {
 			next, ok := replaced(t, f, other, field.Path)
 			if !ok || len(processfile.CheckSpec(next)) > 0 {
 				continue
 			}
-			is := processfile.ToSpec(next)
+			is := processfile.Canonical(next)
 			if was.Same(&is) {
 				continue
 			}

@@ -36,7 +36,7 @@ func applied(t *testing.T, docs []processfile.Document) stored {
 					if _, twice := all[host+" "+one.Name]; twice {
 						t.Errorf("%s is there twice on %s", one.Name, host)
 					}
-					all.put(t, host, one.Name, processfile.ToSpec(one.Spec))
+					all.put(t, host, one.Name, processfile.Canonical(one.Spec))
 				}
 			}
 		}
@@ -54,7 +54,7 @@ func (s stored) got(t *testing.T) v1.File {
 		if err := json.Unmarshal([]byte(s[key]), &spec); err != nil {
 			t.Fatal(err)
 		}
-		placed = append(placed, processfile.Placed{Name: name, Host: host, Spec: processfile.FromSpec(&spec)})
+		placed = append(placed, processfile.Placed{Name: name, Host: host, Spec: *spec.Unnumbered()})
 	}
 	return processfile.Group("shop", placed)
 }
@@ -81,10 +81,10 @@ func scattered(t *testing.T, seed uint64) stored {
 					one.RuntimeDirectory = "other"
 				}
 				if r.IntN(12) != 0 {
-					all.put(t, host, one.Name, processfile.ToSpec(one.Spec))
+					all.put(t, host, one.Name, processfile.Canonical(one.Spec))
 				}
 				if i == 0 && r.IntN(12) == 0 {
-					all.put(t, host, name, processfile.ToSpec(one.Spec))
+					all.put(t, host, name, processfile.Canonical(one.Spec))
 				}
 			}
 		}

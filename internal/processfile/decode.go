@@ -10,6 +10,7 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
+	"drover/internal/spec"
 	"drover/internal/spelling"
 )
 
@@ -131,7 +132,7 @@ func (d *decoder) reload(path, field string, n *node, r *v1.Reload) bool {
 	if d.structure(path, field, n, reflect.ValueOf(&by).Elem()); len(d.faults) > before {
 		return false
 	}
-	name, err := v1.SignalName(by.Signal)
+	name, err := spec.SignalName(by.Signal)
 	if r.Signal = name; err != nil {
 		d.fault(n, path, "%v", err)
 	}
@@ -271,6 +272,9 @@ func (d *decoder) structure(path, field string, n *node, v reflect.Value) {
 	var here []string
 	for i := range v.NumField() {
 		name := tag(v.Type().Field(i))
+		if name == "" {
+			continue
+		}
 		fields[name] = i
 		here = append(here, name)
 	}
@@ -286,7 +290,11 @@ func (d *decoder) structure(path, field string, n *node, v reflect.Value) {
 	}
 }
 
+// tag is the name of a field; it is empty for a field that no file has.
 func tag(f reflect.StructField) string {
+	if f.Tag.Get("file") == "-" {
+		return ""
+	}
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
 }

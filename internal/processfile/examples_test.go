@@ -26,7 +26,7 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		for _, p := range docs[0].Processes {
-			spec := processfile.ToSpec(p.Spec)
+			spec := processfile.Canonical(p.Spec)
 			for _, f := range processfile.FaultsOf(&spec, process.Start) {
 				t.Errorf("%s: %s: %v", name, p.Name, f)
 			}

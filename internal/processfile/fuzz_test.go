@@ -43,12 +43,12 @@ func FuzzReadJSON(f *testing.F) {
 		}
 		for _, d := range docs {
 			for _, p := range d.Processes {
-				stored := processfile.ToSpec(p.Spec)
-				canonical := processfile.FromSpec(&stored)
+				stored := processfile.Canonical(p.Spec)
+				canonical := *stored.Unnumbered()
 				if faults := processfile.CheckSpec(canonical); len(faults) > 0 {
 					t.Errorf("%s: %v", p.Name, faults)
 				}
-				again := processfile.ToSpec(canonical)
+				again := processfile.Canonical(canonical)
 				if !stored.Same(&again) {
 					a, _ := json.Marshal(stored)
 					b, _ := json.Marshal(again)

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	v1 "drover/api/v1"
 	"drover/internal/processfile"
 )
 
@@ -55,28 +54,6 @@ func TestHostsBySelector(t *testing.T) {
 		_, err := processfile.Read("f", []byte(before+"hosts: "+hosts+after))
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("hosts: %s: %v", hosts, err)
-		}
-	}
-}
-
-func TestHostsAsJSON(t *testing.T) {
-	for text, want := range map[string]v1.Hosts{
-		`["a","b"]`:           {Names: []string{"a", "b"}},
-		`{"select":"a=b"}`:    {Select: "a=b"},
-		`{"select":"\u0041"}`: {Select: "A"},
-	} {
-		var h v1.Hosts
-		if err := json.Unmarshal([]byte(text), &h); err != nil || h.Select != want.Select || len(h.Names) != len(want.Names) {
-			t.Errorf("%s: %+v, %v", text, h, err)
-		}
-		if out, err := json.Marshal(h); err != nil || strings.Contains(text, "u0041") == (string(out) == text) {
-			t.Errorf("%s is written as %s, %v", text, out, err)
-		}
-	}
-	for _, text := range []string{`"a"`, `{"select":1}`, `{"x":"y"}`, `[1]`} {
-		var h v1.Hosts
-		if json.Unmarshal([]byte(text), &h) == nil {
-			t.Errorf("%s is read as %+v", text, h)
 		}
 	}
 }

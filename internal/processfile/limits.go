@@ -1,6 +1,9 @@
 package processfile
 
-import v1 "drover/api/v1"
+import (
+	v1 "drover/api/v1"
+	"drover/internal/spec"
+)
 
 // A program cannot run with less: the loader opens a library beside the three standard streams, and the kernel puts the
 // arguments on the stack, of which a thread needs some pages (PTHREAD_STACK_MIN).
@@ -21,7 +24,7 @@ func (c *checker) limits() {
 			c.fault("limits.tasks", "is %d: expected a number above 0", l.Tasks)
 		}
 		for field, n := range map[string]v1.LimitNumber{"open_files": l.OpenFiles, "processes": l.Processes} {
-			if n < v1.Unlimited {
+			if n < spec.Unlimited {
 				c.fault("limits."+field, "is %d: expected a number above 0, or infinity", n)
 			}
 			above("limits."+field, n == 0)

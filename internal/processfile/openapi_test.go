@@ -74,6 +74,9 @@ func writeSchema(w *strings.Builder, indent, path string, t reflect.Type, all ma
 		line("properties:")
 		for f := range t.Fields() {
 			name := tag(f)
+			if name == "" {
+				continue
+			}
 			line("  %s:", name)
 			writeSchema(w, indent+"    ", join(path, name), f.Type, all)
 		}

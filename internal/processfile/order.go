@@ -63,7 +63,7 @@ func order(docs []Document) (faults []Fault) {
 // neverFinishes reports whether drover keeps the process running, whatever its end is.
 func (p *Named) neverFinishes() bool {
 	return !p.Once && !p.OnDemand && p.Schedule == nil &&
-		(p.Restart == nil || p.Restart.When == "" || p.Restart.When == string(process.Always))
+		(p.Restart == nil || p.Restart.When == "" || p.Restart.When == process.Always)
 }
 
 // cycles returns paths along edges that end where they begin, of those without a common name one at least.

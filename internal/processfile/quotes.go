@@ -1,36 +1,16 @@
 package processfile
 
-import "strings"
+import (
+	"strings"
+)
 
 // quotes checks that each quote of the command lines has its end. Callers of GSE and JOB may send any line.
 func (c *checker) quotes() {
 	if c.Compat != nil {
 		return
 	}
-	lines := []struct{ field, line string }{
-		{"run", c.Run}, {"start", c.Start}, {"stop", c.Stop}, {"version_command", c.VersionCommand},
-	}
-	add := func(field, line string) { lines = append(lines, struct{ field, line string }{field, line}) }
-	if c.BeforeStart != nil {
-		add("before_start.run", c.BeforeStart.Run)
-	}
-	if c.Preflight != nil {
-		add("preflight.run", c.Preflight.Run)
-	}
-	if c.BeforeStop != nil {
-		add("before_stop.run", c.BeforeStop.Run)
-	}
-	if c.Reload != nil {
-		add("reload", c.Reload.Command)
-	}
-	if c.Ready != nil {
-		add("ready.exec", c.Ready.Exec)
-	}
-	if c.Health != nil {
-		add("health.exec", c.Health.Exec)
-	}
-	for _, l := range lines {
-		switch openQuote(l.line) {
+	for _, l := range c.commandLines() {
+		switch openQuote(l.text) {
 		case '\'':
 			c.fault(l.field, "has a single quote (') without an end")
 		case '"':

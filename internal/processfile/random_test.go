@@ -12,6 +12,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/gse"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // dice makes random values.
@@ -54,18 +55,18 @@ func randomProcess(seed uint64) v1.Spec {
 	r := newDice(seed)
 	f := v1.Spec{
 		Directory: pick(r, "", "/", "/srv/x"), User: some(r, "u"), Group: some(r, "g"),
-		Groups: pick(r, nil, []string{}, []string{"a", "b"}), EnvironmentFile: pick(r, nil, []string{"/e"}),
+		Groups: pick(r, nil, []string{}, []string{"a", "b"}), EnvironmentFiles: pick(r, nil, []string{"/e"}),
 		Environment: pick(r, nil, v1.Variables{}, v1.Variables{"A": r.text(), "B": ""}),
 		Umask:       pick(r, "", "022", "0", "777"), Nice: maybe(r, r.IntN(40)-20),
 		OOMScoreAdjust: maybe(r, r.IntN(2001)-1000), NoNewPrivileges: r.yes(),
 		Capabilities: pick(r, nil, []string{}, []string{"cap_kill", "NET_RAW"}), RuntimeDirectory: some(r, "x"),
 		After:          pick(r, nil, map[string]string{"b": "ready", "c/d": "finished"}),
-		VersionCommand: some(r, r.text()), Stop: some(r, r.text()), StopScope: pick(r, "", "tree", "process"),
-		Reload:  pick(r, nil, &v1.Reload{Command: r.text()}, &v1.Reload{Signal: "HUP"}),
+		VersionCommand: some(r, r.text()), Stop: some(r, r.text()), StopScope: pick[spec.StopScope](r, "", "tree", "process"),
+		Reload:  pick(r, nil, &v1.Reload{Command: "none"}, &v1.Reload{Command: r.text()}, &v1.Reload{Signal: "HUP"}),
 		LogFile: some(r, "/var/log/x/"),
 		Labels:  pick(r, nil, map[string]string{}, map[string]string{"a": r.text(), "é<": ""}),
 		AlarmID: some(r, r.Int64N(9)),
-		Leave:   pick(r, "", "keep", "stop"), Drift: pick(r, "", "report", "mend"),
+		Leave:   pick[spec.Leave](r, "", "keep", "stop"), Drift: pick[spec.Drifting](r, "", "report", "mend"),
 		TimeLimit: nil, ExpectedInstances: maybe(r, 1+r.IntN(3)),
 		Timeouts: maybe(r, v1.Timeouts{
 			Start: maybe(r, r.duration(time.Second, 59, 61)), Stop: maybe(r, r.duration(time.Second, 59, 61)),
@@ -87,6 +88,7 @@ func randomProcess(seed uint64) v1.Spec {
 		f.Start, f.PIDFile, f.ProcessName = r.text(), some(r, "/run/x.pid"), "x"
 	}
 	if r.yes() {
+		f.Preflight = &v1.Before{Run: r.text(), Timeout: maybe(r, r.duration(time.Second, 29, 31))}
 		f.BeforeStart = &v1.Before{Run: r.text(), Timeout: maybe(r, r.duration(time.Second, 59, 61))}
 		f.BeforeStop = &v1.BeforeStop{Run: r.text(), Wait: maybe(r, r.duration(time.Second, 0, 1))}
 		f.ConfigFiles = []v1.ConfigFile{{Path: "/a", MD5: strings.Repeat("aB", 16)}, {Path: "/b", SHA256: strings.Repeat("0", 64)}}
@@ -108,12 +110,12 @@ func randomProcess(seed uint64) v1.Spec {
 }
 
 func (r dice) limits() *v1.Limits {
-	size := func() *v1.LimitSize { return maybe(r, v1.LimitSize(pick[int64](r, 0, 1, 64<<20, v1.Unlimited))) }
+	size := func() *v1.LimitSize { return maybe(r, v1.LimitSize(pick[int64](r, 0, 1, 64<<20, spec.Unlimited))) }
 	return maybe(r, v1.Limits{
 		Memory: some(r, v1.Size(64<<20)), CPU: some(r, v1.Percent(150)), Tasks: some(r, int64(9)),
-		OpenFiles: pick[v1.LimitNumber](r, 0, 65536, v1.Unlimited), CoreSize: size(), LockedMemory: size(),
-		StackSize: pick[v1.LimitSize](r, 0, 8<<20, v1.Unlimited), Processes: pick[v1.LimitNumber](r, 0, 100),
-		FileSize: size(),
+		OpenFiles: pick[v1.LimitNumber](r, 0, 65536, spec.Unlimited), CoreSize: size(), LockedMemory: size(),
+		StackSize: pick[v1.LimitSize](r, 0, 8<<20, spec.Unlimited), Processes: pick[v1.LimitNumber](r, 0, 100),
+		FileSize: size(), Strict: r.yes(),
 	})
 }
 
@@ -179,8 +181,8 @@ func (r dice) kind(f *v1.Spec) {
 		f.Once, f.TimeLimit = true, maybe(r, r.duration(time.Second, 1, 9))
 	case 1:
 		f.Schedule = &v1.Schedule{
-			TimeZone: some(r, "UTC"), Overlap: pick(r, "", "skip", "wait", "replace"),
-			Missed: pick(r, "", "skip", "run-once"), Jitter: maybe(r, r.duration(time.Second, 0, 1)),
+			TimeZone: some(r, "UTC"), Overlap: pick[spec.Overlap](r, "", "skip", "wait", "replace"),
+			Missed: pick[spec.Missed](r, "", "skip", "run-once"), Jitter: maybe(r, r.duration(time.Second, 0, 1)),
 		}
 		if r.yes() {
 			f.Schedule.Cron = "30 3 * * *"
@@ -197,10 +199,10 @@ func (r dice) restart() *v1.Restart {
 	delay := r.duration(time.Millisecond, 999, 1001)
 	statuses := func() []v1.Status { return pick(r, nil, []v1.Status{}, []v1.Status{"0"}, []v1.Status{"0", "TERM"}) }
 	return &v1.Restart{
-		When: pick(r, "", "always", "on-failure", "never"), Delay: pick(r, nil, &delay),
+		When: pick[spec.When](r, "", "always", "on-failure", "never"), Delay: pick(r, nil, &delay),
 		MaxDelay: pick(r, nil, new(v1.Duration(5*time.Minute)), new(v1.Duration(time.Hour))),
 		Factor:   maybe(r, pick(r, 1, 2, 1.5)), Jitter: maybe(r, v1.Percent(pick(r, 0, 10, 33.3))),
-		ResetAfter: maybe(r, r.duration(time.Second, 59, 61)), GiveUpAfter: maybe(r, pick(r, v1.Never, 1, 9)),
+		ResetAfter: maybe(r, r.duration(time.Second, 59, 61)), GiveUpAfter: maybe(r, pick(r, spec.NeverGiveUp, 1, 9)),
 		SuccessCodes: statuses(), NeverOn: statuses(),
 	}
 }

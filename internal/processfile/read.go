@@ -315,12 +315,12 @@ func merge(defaults, own *node, deep []string) *node {
 
 // fieldNames are all fields of a process, by path.
 func fieldNames() (names []string) {
-	eachField("", reflect.TypeFor[v1.Spec](), func(path string, _ reflect.Type) { names = append(names, path) })
+	eachField("", reflect.TypeFor[v1.Spec](), func(path string, _ reflect.StructField) { names = append(names, path) })
 	return names
 }
 
 // eachField calls fn for every field below a type, in order.
-func eachField(path string, t reflect.Type, fn func(path string, t reflect.Type)) {
+func eachField(path string, t reflect.Type, fn func(path string, f reflect.StructField)) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
@@ -328,8 +328,11 @@ func eachField(path string, t reflect.Type, fn func(path string, t reflect.Type)
 		return
 	}
 	for f := range t.Fields() {
+		if tag(f) == "" {
+			continue
+		}
 		at := strings.TrimPrefix(path+"."+tag(f), ".")
-		fn(at, f.Type)
+		fn(at, f)
 		eachField(at, f.Type, fn)
 	}
 }

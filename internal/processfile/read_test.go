@@ -418,8 +418,8 @@ processes:
 `))
 	want := `f:3: processes.x.limits.cpu: is 12.5%: expected whole percent
 f:3: processes.x.nice: is 77: expected -20 to 19
-f:3: processes.x.limits.memory: is 1000001: expected 4194304 to 1125899906842624 bytes, or 0 for none
-f:3: processes.x.health.every: is 3456000: expected 1 to 2592000, or 0 for the default`
+f:3: processes.x.health.every: is 40d: expected at most 30d
+f:3: processes.x.limits.memory: is 1000001: expected 4194304 to 1125899906842624 bytes, or 0 for none`
 	if fmt.Sprint(err) != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
@@ -438,7 +438,7 @@ func TestNoText(t *testing.T) {
 			t.Errorf("%.60q:\n%v\nwant\n%s", text, err, want)
 		}
 	}
-	spec := process.Spec{Execution: process.Execution{Environment: map[string]string{"A": "a\x00b"}}}
+	spec := process.Spec{Environment: map[string]string{"A": "a\x00b"}, Compat: &v1.Compat{}}
 	found := processfile.FaultsOf(&spec, process.Start)
 	if !slices.ContainsFunc(found, func(f processfile.Fault) bool { return f.Path == "environment.A" }) {
 		t.Errorf("the server finds %v", found) // the file has the same fault, so it is told once

@@ -133,6 +133,9 @@ func typeOf(path string, t reflect.Type, all map[string]Field) map[string]any {
 		fields := map[string]any{}
 		for f := range t.Fields() {
 			name := tag(f)
+			if name == "" {
+				continue
+			}
 			fields[name] = schemaOf(join(path, name), f.Type, all)
 		}
 		s["type"], s["properties"], s["additionalProperties"] = "object", fields, false

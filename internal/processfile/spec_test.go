@@ -13,11 +13,20 @@ import (
 	"drover/internal/processfile"
 )
 
-// again converts a process to the stored form and back, through the JSON of both.
+// again makes a process canonical, through its JSON before and after.
 func again(t *testing.T, f v1.Spec) v1.Spec {
 	t.Helper()
-	stored := processfile.ToSpec(reread(t, f))
-	return reread(t, processfile.FromSpec(new(reread(t, stored))))
+	return reread(t, processfile.Canonical(reread(t, f)))
+}
+
+// text is the JSON of a value.
+func text(t *testing.T, v any) string {
+	t.Helper()
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
 }
 
 // reread returns what is read of the JSON of a value.
@@ -42,23 +51,50 @@ func valid(t *testing.T, f v1.Spec) {
 	}
 }
 
-// TestFileToSpecAndBack: every field of a file survives storage, and storage keeps no field that the file has not.
+// TestFileToSpecAndBack: a stored process is a process of a file, which says the same: through JSON and through YAML.
 func TestFileToSpecAndBack(t *testing.T) {
 	for seed := range uint64(1000) {
 		f := randomProcess(seed)
 		valid(t, f)
+		before := text(t, f)
+		stored := processfile.Canonical(f)
+		if after := text(t, f); after != before {
+			t.Fatalf("seed %d: Canonical changes its argument from\n%s\nto\n%s", seed, before, after)
+		}
 		canonical := again(t, f)
 		valid(t, canonical)
 		if d := cmp.Diff(canonical, again(t, canonical)); d != "" {
 			t.Fatalf("seed %d: not stable:\n%s", seed, d)
 		}
-		a, b := processfile.ToSpec(f), processfile.ToSpec(canonical)
-		if !a.Same(&b) {
-			x, _ := json.Marshal(a)
-			y, _ := json.Marshal(b)
+		if x, y := text(t, stored), text(t, processfile.Canonical(stored)); x != y {
+			t.Fatalf("seed %d: stored first as\n%s\nthen as\n%s", seed, x, y)
+		}
+		if x, y := text(t, stored), text(t, processfile.Canonical(canonical)); x != y {
 			t.Fatalf("seed %d: stored differently:\n%s\n%s", seed, x, y)
 		}
+		if back := throughYAML(t, stored); !stored.Same(&back) {
+			t.Fatalf("seed %d: through YAML:\n%s\n%s", seed, text(t, stored), text(t, back))
+		}
+		if d := cmp.Diff(meanings(&f), meanings(&stored)); d != "" {
+			t.Fatalf("seed %d: the stored process means something else:\n%s\n%s", seed, d, before)
+		}
 	}
+}
+
+// throughYAML returns what is stored of the YAML of a process.
+func throughYAML(t *testing.T, f v1.Spec) v1.Spec {
+	t.Helper()
+	f.Hosts.Names = []string{"*"}
+	docs := []processfile.Document{{Namespace: "a", Processes: []processfile.Named{{Name: "self", Spec: f}}}}
+	written, err := processfile.Write(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := processfile.Read("", written)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, written)
+	}
+	return processfile.Canonical(read[0].Processes[0].Spec)
 }
 
 // TestCanonicalFileStaysAsItIs: a file without defaults comes back as it is.
@@ -81,7 +117,7 @@ func TestWireToFileAndBack(t *testing.T) {
 	n := 0
 	for seed := range uint64(1000) {
 		s := randomWireSpec(t, seed)
-		if s.Validate(process.Update) != nil && s.Validate(process.Start) != nil {
+		if process.Validate(s, process.Update) != nil && process.Validate(s, process.Start) != nil {
 			continue
 		}
 		n++
@@ -106,7 +142,7 @@ func TestExamplesToFileAndBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, s := range specsOf(text) {
-				if s.Validate(process.Start) == nil {
+				if process.Validate(s, process.Start) == nil {
 					n++
 					roundTrip(t, s)
 				}
@@ -118,28 +154,20 @@ func TestExamplesToFileAndBack(t *testing.T) {
 	}
 }
 
+// roundTrip checks that a spec of the GSE and JOB APIs is canonical, is right in a file, and comes out of a file as it
+// is, byte for byte.
 func roundTrip(t *testing.T, s *process.Spec) {
 	t.Helper()
-	f := processfile.FromSpec(s)
-	valid(t, f)
-	back := processfile.ToSpec(reread(t, f))
-	if d := cmp.Diff(new(reread(t, *s)), new(reread(t, back))); d != "" {
-		t.Errorf("%s", d)
-	}
-	f.Hosts.Names = []string{"*"}
-	docs := []processfile.Document{{Namespace: "a", Processes: []processfile.Named{{Name: "b", Spec: f}}}}
-	text, err := processfile.Write(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, err := processfile.Read("", text)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	back = processfile.ToSpec(read[0].Processes[0].Spec)
-	if !s.Same(&back) {
-		x, _ := json.Marshal(s)
-		y, _ := json.Marshal(back)
-		t.Errorf("through YAML:\n%s\n%s\n%s", x, y, text)
+	valid(t, *s)
+	want, labels := text(t, s), string(s.LabelsJSON())
+	for name, back := range map[string]v1.Spec{
+		"itself": processfile.Canonical(*s), "JSON": again(t, *s), "YAML": throughYAML(t, *s),
+	} {
+		if got := text(t, back); got != want {
+			t.Errorf("through %s:\n%s\nwas\n%s", name, got, want)
+		}
+		if got := string(back.LabelsJSON()); got != labels {
+			t.Errorf("through %s: the labels are %s, were %s", name, got, labels)
+		}
 	}
 }

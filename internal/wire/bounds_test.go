@@ -35,6 +35,9 @@ func bombs(size int) map[string][]byte {
 		"twice":     many(`{"version":1,"OBSERVED":[],"observed":[`, `{}`, `]}`, size),
 		"nested": []byte(`{"version":1,"observed":[{"spec":{"labels":` + strings.Repeat(`[`, size/2) +
 			strings.Repeat(`]`, size/2) + `}}]}`),
+		"files":        many(`{"version":1,"observed":[{"spec":{"config_files":[`, `{}`, `]}}]}`, size),
+		"codes":        many(`{"version":1,"observed":[{"spec":{"restart":{"never_on":[`, `0`, `]}}}]}`, size),
+		"groups":       many(`{"version":1,"observed":[{"spec":{"groups":[`, `""`, `]}}]}`, size),
 		"hidden":       many(`{"version":1,"place":"\"","observed":[`, `{}`, `]}`, size),
 		"half a text":  many("{}\n\"\n"+`{"breach":{"scores":[`, `{}`, `]}}`, size),
 		"other fields": many(`{"version":1,"x":[`, `{"a":{}}`, `]}`, size),
@@ -87,7 +90,7 @@ func TestAReportIsCountedBeforeItIsRead(t *testing.T) {
 
 // TestWhatAgentsTellIsRead: the largest reports that there are.
 func TestWhatAgentsTellIsRead(t *testing.T) {
-	spec := &process.Spec{Labels: json.RawMessage(`{"l":"` + strings.Repeat("x", wire.MaxSpec) + `"}`)}
+	spec := &process.Spec{Labels: map[string]string{"l": strings.Repeat("x", wire.MaxSpec)}}
 	full := wire.Report{Version: 1}
 	for i := range 120 {
 		id := process.ID{Namespace: "n", Name: fmt.Sprint(i)}

@@ -2,8 +2,8 @@ package wire_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nkeys"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -195,7 +196,7 @@ func TestManifest(t *testing.T) {
 		Version: wire.Version, Issued: at, Expires: at.Add(time.Minute), Orders: []wire.Order{
 			{
 				Item: "item-1", Process: process.ID{Namespace: "ns", Name: "ngi\"nx"}, Op: process.Start,
-				Spec: &process.Spec{Labels: json.RawMessage(`{"a":[1]}`)},
+				Spec: &process.Spec{Compat: &v1.Compat{Labels: `{"a":[1]}`}},
 			},
 			{Item: "item-2", Process: process.ID{Namespace: "ns", Name: "世界"}, Op: process.Query},
 		},
@@ -219,7 +220,7 @@ func TestManifest(t *testing.T) {
 			t.Errorf("%q is read as %+v", garbage, m)
 		}
 	}
-	broken := wire.Manifest{Orders: []wire.Order{{Spec: &process.Spec{Labels: json.RawMessage("{")}}}}
+	broken := wire.Manifest{Orders: []wire.Order{{Spec: &process.Spec{Restart: &v1.Restart{Factor: new(math.NaN())}}}}}
 	if data, err := broken.Encode(); err == nil {
 		t.Errorf("encoded as %s", data)
 	}

@@ -293,7 +293,7 @@ func TestMisspeltTimer(t *testing.T) {
 		t.Fatalf("%d processes are stored: %v", len(list), err)
 	}
 	for _, o := range list {
-		if o.Spec == nil || o.Spec.Policy.Crontab != rule {
+		if o.Spec == nil || o.Spec.Timetable().Cron != rule {
 			t.Errorf("%s is stored as %+v, want the rule %q", o.Process, o.Spec, rule)
 		}
 	}

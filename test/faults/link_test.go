@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/record"
@@ -281,8 +282,8 @@ func (b *both) reloadAt(e *engine.Engine, id string, took time.Duration) {
 	b.t.Helper()
 	b.world.Script("reload "+id, operationtest.Script{Takes: took})
 	spec := &process.Spec{
-		Identity: process.Identity{ProcName: "a", SetupPath: "/opt", PIDPath: "/run/a.pid", User: "root"},
-		Commands: process.Commands{Reload: "reload " + id}, Policy: process.Policy{OpTimeout: 3600}.Defaulted(),
+		ProcessName: "a", Directory: "/opt", PIDFile: "/run/a.pid", User: "root",
+		Reload: &v1.Reload{Command: "reload " + id}, Compat: &v1.Compat{OpTimeout: 3600},
 	}
 	request := store.Request{
 		Op: process.Reload, Process: process.ID{Namespace: "ns", Name: "a"}, Spec: spec,

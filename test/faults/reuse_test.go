@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
@@ -135,11 +136,11 @@ func (r *reuser) one(owner instance.Identity) {
 		!errors.Is(err, instance.ErrBestEffort) {
 		r.t.Errorf("the end of the owner's tree: left %v, %v", left, err)
 	}
-	spec := &process.Spec{Identity: process.Identity{ProcName: "ownerd", PIDPath: file, SetupPath: r.dir}}
+	spec := &process.Spec{ProcessName: "ownerd", PIDFile: file, Directory: r.dir, Compat: &v1.Compat{}}
 	if s := r.host.Look(spec, record.Runtime{Process: &owner, PIDFile: file}, instance.Ownership{}); s.Alive() {
 		r.t.Errorf("the victim is taken for the owner of pid %d: %+v", owner.PID, s)
 	}
-	spec.Identity.ProcName = "victimd"
+	spec.ProcessName = "victimd"
 	if s := r.host.Look(spec, record.Runtime{}, instance.Ownership{}); s.Alive() {
 		r.t.Errorf("a stranger at a reused pid is adopted, only for its name: %+v", s)
 	}

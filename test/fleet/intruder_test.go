@@ -20,6 +20,7 @@ import (
 	"drover/internal/frame"
 	"drover/internal/pki"
 	"drover/internal/process"
+	"drover/internal/spec"
 	"drover/internal/test/harness"
 	"drover/internal/wire"
 )
@@ -193,8 +194,12 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 		body, err := wire.Manifest{Issued: time.Now(), Expires: time.Now().Add(expires), Orders: []wire.Order{{
 			Item: "1", Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Op: process.Start,
 			Spec: &process.Spec{
-				Identity: process.Identity{ProcName: "oddd", SetupPath: dir, PIDPath: dir + "/oddd.pid", User: "root"},
-				Commands: process.Commands{Start: p.Control["start_cmd"].(string)},
+				ProcessName: "oddd",
+				Directory:   dir,
+				PIDFile:     dir + "/oddd.pid",
+				User:        "root",
+				Start:       p.Control["start_cmd"].(string),
+				Compat:      &spec.Compat{},
 			},
 		}}}.Encode()
 		if err != nil {

@@ -126,7 +126,7 @@ func exchanged(spec *process.Spec) (exchange, error) {
 	}
 	outcome := process.Outcome{Text: process.Success, Status: &process.Status{
 		ProcName: procName, Instance: process.Instance{PID: -1}, ReportedAt: time.Now().Unix(),
-		Message: "no process is in " + spec.Identity.PIDPath,
+		Message: "no process is in " + spec.PIDFile,
 	}}
 	receipt, err := json.Marshal(wire.Receipt{
 		Version: wire.Version,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/spec"
 	"drover/test/bench/lab"
 )
 
@@ -108,13 +109,14 @@ func (b *bench) compare(what string, bare, bareCPU, drover, cpu, factor float64)
 // spec is the process that every agent is asked about.
 func (b *bench) spec() *process.Spec {
 	return &process.Spec{
-		Identity: process.Identity{ProcName: procName, SetupPath: "/opt/hollow", PIDPath: "/var/run/hollow/" +
-			procName + ".pid", User: "root"},
-		Commands: process.Commands{Start: "hollow start", Stop: "hollow stop"},
-		Policy: process.Policy{
-			Kind: process.Resident, StartCheckBegin: 1, StopCheck: 10, StartRetries: 3,
-			StartInterval: 5, OpTimeout: 60,
-		},
+		ProcessName: procName,
+		Directory:   "/opt/hollow",
+		PIDFile: "/var/run/hollow/" +
+			procName + ".pid",
+		User:   "root",
+		Start:  "hollow start",
+		Stop:   "hollow stop",
+		Compat: &spec.Compat{StartCheckBegin: 1, StopCheck: 10, StartRetries: 3, StartInterval: 5, OpTimeout: 60},
 	}
 }
 
@@ -136,14 +138,14 @@ func (b *bench) body(op, absent int) ([]byte, error) {
 		"meta": lab.Object{"namespace": namespace, "name": procName}, "op_type": op, "agent_id_list": agents,
 		"spec": lab.Object{
 			"identity": lab.Object{
-				"proc_name": s.Identity.ProcName, "setup_path": s.Identity.SetupPath,
-				"pid_path": s.Identity.PIDPath, "user": s.Identity.User,
+				"proc_name": s.ProcessName, "setup_path": s.Directory,
+				"pid_path": s.PIDFile, "user": s.User,
 			},
-			"control": lab.Object{"start_cmd": s.Commands.Start, "stop_cmd": s.Commands.Stop},
+			"control": lab.Object{"start_cmd": s.Start, "stop_cmd": s.Stop},
 			"alive_monitor_policy": lab.Object{
-				"auto_type": 1, "start_check_secs": s.Policy.StartCheckBegin, "stop_check_secs": s.Policy.StopCheck,
-				"start_retries":  s.Policy.StartRetries,
-				"start_interval": s.Policy.StartInterval, "op_timeout": s.Policy.OpTimeout,
+				"auto_type": 1, "start_check_secs": s.Compat.StartCheckBegin, "stop_check_secs": s.Compat.StopCheck,
+				"start_retries":  s.Compat.StartRetries,
+				"start_interval": s.Compat.StartInterval, "op_timeout": s.Compat.OpTimeout,
 			},
 		},
 	}}})

@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent"
 	"drover/internal/fabric"
 	"drover/internal/frame"
@@ -305,12 +306,9 @@ func TestAForgedReportIsWorthNothing(t *testing.T) {
 	one := f.JoinAndStart("one", "127.0.0.2", 0)
 	p, dir := f.daemon("p")
 	var evil process.Spec
-	evil.Identity = process.Identity{
-		ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "evil.pid"),
-		User: f.user(),
-	}
-	evil.Commands.Start = "touch evil"
-	evil.Policy.Kind = process.Resident
+	evil.ProcessName, evil.Directory, evil.PIDFile = "sleep", dir, filepath.Join(dir, "evil.pid")
+	evil.User, evil.Compat = f.user(), &v1.Compat{}
+	evil.Start = "touch evil"
 	forged, err := json.Marshal(wire.Report{Version: wire.Version, Observed: []wire.Observation{{
 		Process: process.ID{Namespace: p.Namespace, Name: "evil"}, Spec: &evil,
 		Status: process.Status{Hosted: true, Want: process.WantRunning, Revision: 99, RegisteredAt: time.Now().Unix()},

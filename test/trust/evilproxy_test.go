@@ -24,6 +24,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	v1 "drover/api/v1"
 	"drover/internal/fabric"
 	"drover/internal/frame"
 	"drover/internal/pki"
@@ -294,12 +295,9 @@ func TestAProxyCannotHaveAnythingSigned(t *testing.T) {
 	public := f.publicKey("one")
 	dir := harness.Workdir(t)
 	var evil process.Spec
-	evil.Identity = process.Identity{
-		ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "evil.pid"),
-		User: f.user(),
-	}
-	evil.Commands.Start = "touch " + dir + "/evil"
-	evil.Policy.Kind = process.Resident
+	evil.ProcessName, evil.Directory, evil.PIDFile = "sleep", dir, filepath.Join(dir, "evil.pid")
+	evil.User, evil.Compat = f.user(), &v1.Compat{}
+	evil.Start = "touch " + dir + "/evil"
 	forged, err := json.Marshal(wire.Report{
 		Version: wire.Version, Session: "s", Number: 1, Hello: &wire.Hello{Cloud: area, IP: "127.0.0.2", Build: "evil"},
 		Observed: []wire.Observation{{

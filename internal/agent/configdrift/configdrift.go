@@ -22,6 +22,7 @@ import (
 	"drover/internal/agent/record"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 const (
@@ -43,7 +44,7 @@ type State struct {
 // spec. A file that has not changed since prev costs one system call. Check reads a changed file, at most 256 MiB and
 // for at most three seconds, and may block longer if the file system hangs. visit opens the files. Check skips an
 // entry without a checksum, and all other entries once ctx has ended.
-func Check(ctx context.Context, prev State, files []process.ConfigFile, visit trail.Visit) (State, []process.Drift) {
+func Check(ctx context.Context, prev State, files []spec.ConfigFile, visit trail.Visit) (State, []process.Drift) {
 	var next State
 	var drifts []process.Drift
 	for _, f := range files {
@@ -66,7 +67,7 @@ func Check(ctx context.Context, prev State, files []process.ConfigFile, visit tr
 }
 
 // previousFile returns the previous state of the same path, preferably with the same wanted checksum.
-func previousFile(prev State, f process.ConfigFile) record.ConfigFile {
+func previousFile(prev State, f spec.ConfigFile) record.ConfigFile {
 	var best record.ConfigFile
 	for _, p := range prev.Files {
 		if p.Path == f.Path && (best.Path == "" || p.Want == checksum(f)) {
@@ -77,10 +78,10 @@ func previousFile(prev State, f process.ConfigFile) record.ConfigFile {
 }
 
 // checksum is the expected checksum of a file; empty if the file is not compared.
-func checksum(f process.ConfigFile) string { return cmp.Or(f.SHA256, f.MD5) }
+func checksum(f spec.ConfigFile) string { return cmp.Or(f.SHA256, f.MD5) }
 
 // digester makes the kind of checksum that a file is compared by.
-func digester(f process.ConfigFile) hash.Hash {
+func digester(f spec.ConfigFile) hash.Hash {
 	if f.SHA256 != "" {
 		return sha256.New()
 	}
@@ -88,7 +89,7 @@ func digester(f process.ConfigFile) hash.Hash {
 }
 
 // compareFile compares one file.
-func compareFile(f process.ConfigFile, before record.ConfigFile, visit trail.Visit) record.ConfigFile {
+func compareFile(f spec.ConfigFile, before record.ConfigFile, visit trail.Visit) record.ConfigFile {
 	now := record.ConfigFile{Path: f.Path, Want: checksum(f)}
 	var have, mark string
 	err := errRelative

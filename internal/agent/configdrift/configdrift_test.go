@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/configdrift"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
@@ -40,8 +41,8 @@ func write(t *testing.T, path, text string) {
 }
 
 // want returns a spec's entry for a file of that content.
-func want(path, text string) []process.ConfigFile {
-	return []process.ConfigFile{{Path: path, MD5: sum(text)}}
+func want(path, text string) []v1.ConfigFile {
+	return []v1.ConfigFile{{Path: path, MD5: sum(text)}}
 }
 
 func TestWhatDrifts(t *testing.T) {
@@ -80,7 +81,7 @@ func TestWhatDrifts(t *testing.T) {
 		{name: "a file of the kernel", path: "/proc/self/mem", md5: sum("good"), problem: "input/output error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			state, got := configdrift.Check(t.Context(), configdrift.State{}, []process.ConfigFile{{Path: c.path, MD5: c.md5}},
+			state, got := configdrift.Check(t.Context(), configdrift.State{}, []v1.ConfigFile{{Path: c.path, MD5: c.md5}},
 				trail.Plain)
 			var expected []process.Drift
 			if c.have != "" || c.problem != "" {
@@ -93,7 +94,7 @@ func TestWhatDrifts(t *testing.T) {
 				t.Errorf("it drifts since %d", got[0].Since)
 			}
 			// The next look says the same, of the same beginning.
-			if _, again := configdrift.Check(t.Context(), state, []process.ConfigFile{{Path: c.path, MD5: c.md5}},
+			if _, again := configdrift.Check(t.Context(), state, []v1.ConfigFile{{Path: c.path, MD5: c.md5}},
 				trail.Plain); cmp.Diff(got, again) != "" {
 				t.Errorf("then %v", again)
 			}
@@ -102,7 +103,7 @@ func TestWhatDrifts(t *testing.T) {
 }
 
 func TestAnEntryWithoutChecksumIsNotLookedAt(t *testing.T) {
-	if state, got := configdrift.Check(t.Context(), configdrift.State{}, []process.ConfigFile{{Path: "/no/such/file"}},
+	if state, got := configdrift.Check(t.Context(), configdrift.State{}, []v1.ConfigFile{{Path: "/no/such/file"}},
 		trail.Plain); got != nil || state.Files != nil {
 		t.Errorf("drifts %v, state %v", got, state)
 	}
@@ -154,7 +155,7 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 		if err != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		state, _ := configdrift.Check(t.Context(), configdrift.State{}, []process.ConfigFile{{Path: candidate, MD5: sum("x")}},
+		state, _ := configdrift.Check(t.Context(), configdrift.State{}, []v1.ConfigFile{{Path: candidate, MD5: sum("x")}},
 			trail.Plain)
 		if state.Files[0].Mark == "" {
 			continue
@@ -168,7 +169,7 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept.Files[0].Have = sum("believed")
-		_, got := configdrift.Check(t.Context(), kept, []process.ConfigFile{{Path: candidate, MD5: sum("believed")}},
+		_, got := configdrift.Check(t.Context(), kept, []v1.ConfigFile{{Path: candidate, MD5: sum("believed")}},
 			trail.Plain)
 		if got != nil {
 			t.Errorf("%s was read again: %v", candidate, got)
@@ -188,7 +189,7 @@ func TestWhatWasJustWrittenIsReadAgain(t *testing.T) {
 }
 
 func BenchmarkUnchanged(b *testing.B) {
-	files := []process.ConfigFile{{Path: "/etc/passwd", MD5: sum("x")}}
+	files := []v1.ConfigFile{{Path: "/etc/passwd", MD5: sum("x")}}
 	state, _ := configdrift.Check(b.Context(), configdrift.State{}, files, trail.Plain)
 	for b.Loop() {
 		state, _ = configdrift.Check(b.Context(), state, files, trail.Plain)

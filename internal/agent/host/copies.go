@@ -63,11 +63,11 @@ type outsider struct {
 
 // Copies implements operation.Trees.
 func (h *Host) Copies(spec *process.Spec, pid int, kept func(run string) bool) []instance.UnwatchedCopy {
-	account, err := h.names.account(spec.Identity.User)
+	account, err := h.names.account(spec.User)
 	if err != nil {
 		return nil // the start says so
 	}
-	dir, named := spec.Identity.SetupPath, pid != 0
+	dir, named := spec.Dir(), pid != 0
 	like, err := within(h.files, account.Name, dir, func() *likeness { return newLikeness(spec, account) })
 	if err != nil {
 		return nil // the start fails in the directory, too
@@ -271,10 +271,10 @@ type likeness struct {
 }
 
 func newLikeness(spec *process.Spec, account launch.Account) *likeness {
-	l := &likeness{spec: spec, uid: int64(account.UID), dir: filepath.Clean(spec.Identity.SetupPath)}
-	l.real, _ = trail.Resolve(spec.Identity.SetupPath) // then only dir counts
+	l := &likeness{spec: spec, uid: int64(account.UID), dir: filepath.Clean(spec.Dir())}
+	l.real, _ = trail.Resolve(spec.Dir()) // then only dir counts
 	if spec.Foreground() {
-		l.words, l.exact = process.Words(spec.Commands.Run)
+		l.words, l.exact = process.Words(spec.Run)
 		l.file = file(l.words[0], spec)
 		l.wanted = locate.ScriptOf(l.file, l.words[1:])
 	}
@@ -305,9 +305,9 @@ func candidates(word string, spec *process.Spec) (paths []string) {
 	switch {
 	case word == "":
 	case strings.Contains(word, "/"):
-		paths = []string{absolute(word, spec.Identity.SetupPath)}
+		paths = []string{absolute(word, spec.Dir())}
 	default:
-		dirs := cmp.Or(spec.Execution.Environment["PATH"], launch.DefaultPath)
+		dirs := cmp.Or(spec.Environment["PATH"], launch.DefaultPath)
 		for dir := range strings.SplitSeq(dirs, ":") {
 			paths = append(paths, filepath.Join(dir, word))
 		}
@@ -343,7 +343,7 @@ func (l *likeness) matches(info procfs.Info, named bool) bool {
 		return false
 	}
 	if !l.spec.Foreground() {
-		return (named || l.inDir(info.Cwd)) && locate.MatchName(info, l.spec.Identity.ProcName)
+		return (named || l.inDir(info.Cwd)) && locate.MatchName(info, l.spec.ProcessName)
 	}
 	return l.file != "" && (named || l.inDir(info.Cwd) || l.line(info))
 }
@@ -363,7 +363,7 @@ func (l *likeness) runs(info procfs.Info, named bool) bool {
 		return named || l.line(info)
 	}
 	return l.wanted == script ||
-		l.wanted != "" && absolute(l.wanted, l.spec.Identity.SetupPath) == absolute(script, info.Cwd)
+		l.wanted != "" && absolute(l.wanted, l.spec.Dir()) == absolute(script, info.Cwd)
 }
 
 // script is what an interpreter runs.

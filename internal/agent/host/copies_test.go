@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/launch"
 	"drover/internal/process"
 	"drover/internal/test/harness"
@@ -77,9 +78,7 @@ func TestCopies(t *testing.T) {
 			for line := []byte(nil); len(line) == 0; { // Start returns before the kernel has set it
 				line, _ = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
 			}
-			s := &process.Spec{
-				Identity: process.Identity{SetupPath: dir, User: c.user}, Commands: process.Commands{Run: c.run},
-			}
+			s := &process.Spec{Directory: dir, User: c.user, Run: c.run, Compat: &v1.Compat{}}
 			all := h.Copies(s, 0, kept)
 			found := len(all) == 1 && all[0].ID.PID == cmd.Process.Pid
 			if found != c.found || len(all) > 1 || found && all[0].SameLine != c.own {
@@ -141,7 +140,7 @@ func TestCopiesOfASupervisor(t *testing.T) {
 	}
 	h := open(t, t.TempDir())
 	s := spec(dir, "", "")
-	s.Identity.User, s.Commands.Run = "", "./daemon 600"
+	s.User, s.Run = "", "./daemon 600"
 	for name, want := range map[string]int{"one": 1, "two": 1, "below": 0} {
 		if all := h.Copies(s, pids[name], kept); len(all) != want || want == 1 && all[0].ID.PID != pids[name] {
 			t.Errorf("%s: copies %+v, want %d", name, all, want)
@@ -157,7 +156,7 @@ func TestCopiesOfASupervisor(t *testing.T) {
 	if os.Getuid() != 0 {
 		return
 	}
-	s.Identity.User = "daemon"
+	s.User = "daemon"
 	if all := h.Copies(s, pids["one"], kept); len(all) != 0 {
 		t.Errorf("of another account, which drops no rights: copies %+v", all)
 	}
@@ -185,9 +184,9 @@ func TestCopiesByName(t *testing.T) {
 		"with a pid file":     {directory: elsewhere, name: "uniqd", pidFile: "/run/uniqd.pid"},
 	} {
 		s := spec(c.directory, c.name, c.pidFile)
-		s.Commands.Start, s.Stop = "uniqd &", &process.StopPolicy{}
+		s.Start, s.Compat = "uniqd &", nil
 		if c.user != "" {
-			s.Identity.User = c.user
+			s.User = c.user
 		}
 		all := h.Copies(s, 0, kept)
 		if found := len(all) == 1 && all[0].ID.PID == cmd.Process.Pid; found != c.found || len(all) > 1 {
@@ -207,7 +206,7 @@ func TestCopiesOfOwnRuns(t *testing.T) {
 		daemon(t, h, "0123456789ab-1", "owned", ">/dev/null 2>&1")
 		mine := daemon(t, h, left, "owned", ">/dev/null 2>&1")
 		s := spec("/", "owned", "")
-		s.Commands.Start, s.Stop = "owned &", &process.StopPolicy{}
+		s.Start, s.Compat = "owned &", nil
 		if !grouped {
 			if all := h.Copies(s, 0, kept); len(all) != 0 {
 				t.Errorf("without groups: copies %+v", all)
@@ -227,8 +226,8 @@ func BenchmarkCopies(b *testing.B) {
 	const many = 200
 	dir, elsewhere := b.TempDir(), b.TempDir()
 	sleeper := harness.Sleeper(b, dir, "daemon")
-	child := process.Spec{Commands: process.Commands{Run: "./daemon 600"}}
-	daemon := process.Spec{Commands: process.Commands{Start: "./daemon 600"}, Identity: process.Identity{ProcName: "daemon"}}
+	child := process.Spec{Run: "./daemon 600", Compat: &v1.Compat{}}
+	daemon := process.Spec{Start: "./daemon 600", ProcessName: "daemon", Compat: &v1.Compat{}}
 	for _, c := range []struct {
 		name, in, env string
 		spec          process.Spec
@@ -245,7 +244,7 @@ func BenchmarkCopies(b *testing.B) {
 				harness.Begin(b, cmd)
 			}
 			h := open(b, b.TempDir())
-			c.spec.Identity.SetupPath, c.spec.Identity.PIDPath = dir, "daemon.pid"
+			c.spec.Directory, c.spec.PIDFile = dir, "daemon.pid"
 			for b.Loop() {
 				if all := h.Copies(&c.spec, 0, kept); len(all) != 0 {
 					b.Fatalf("copies %+v", all)

@@ -9,11 +9,12 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/launch"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // limit puts hard limits on the group of a run. If a limit fails, the run goes on without it: LimitNotes reports that.
-func (h *Host) limit(id string, group *cgroup.Group, hard process.HardLimits) {
-	if group == nil {
+func (h *Host) limit(id string, group *cgroup.Group, hard spec.GroupLimits) {
+	if group == nil || hard == (spec.GroupLimits{}) {
 		return
 	}
 	for _, u := range group.Limit(cgroup.Limits(hard)) {
@@ -23,12 +24,13 @@ func (h *Host) limit(id string, group *cgroup.Group, hard process.HardLimits) {
 
 // LimitNotes says, in a caller's words, which hard limits this host cannot keep, or could not keep at the last run, and
 // which other limits a command gets only as near as they can be; empty if it keeps all.
-func (h *Host) LimitNotes(spec *process.Spec) []string {
-	_, notes := launch.Nearest(spec.Execution)
-	if spec.Hard == (process.HardLimits{}) {
+func (h *Host) LimitNotes(s *process.Spec) []string {
+	_, notes := launch.Nearest(s.Execution())
+	hard := s.GroupLimits()
+	if hard == (spec.GroupLimits{}) {
 		return notes
 	}
-	for _, u := range h.tree.Unenforced(cgroup.Limits(spec.Hard)) {
+	for _, u := range h.tree.Unenforced(cgroup.Limits(hard)) {
 		notes = append(notes, fmt.Sprintf("limits.%s cannot be enforced on this host: %v", u.Limit, u.Err))
 	}
 	return notes
@@ -39,16 +41,12 @@ func (h *Host) LimitNotes(spec *process.Spec) []string {
 // which counts at an exec.
 func (h *Host) Relimit(s instance.Scope, was, is *process.Spec) map[string]string {
 	failed := map[string]string{}
-	if was.Hard != is.Hard {
+	if was.GroupLimits() != is.GroupLimits() {
 		h.regroup(s.Run, was, is, failed)
 	}
-	values := map[string]int64{}
-	for _, l := range is.Execution.RLimits.List() {
-		values[l.Name] = *l.Value
-	}
-	from, to := process.Spec{Execution: was.Execution}, process.Spec{Execution: is.Execution}
-	for _, name := range process.ChangedLimits(&from, &to) {
-		value, limited := values[name]
+	values := is.RLimits()
+	for _, name := range spec.ChangedRLimits(was, is) {
+		value, limited := values.Get(name)
 		if !limited {
 			failed[name] = "the process keeps its limit until then"
 		} else if err := h.relimit(s, name, value); err != nil {
@@ -62,13 +60,13 @@ func (h *Host) Relimit(s instance.Scope, was, is *process.Spec) map[string]strin
 func (h *Host) regroup(run string, was, is *process.Spec, failed map[string]string) {
 	group, ok := h.groupOf(run)
 	if !ok {
-		for _, name := range process.ChangedLimits(&process.Spec{Hard: was.Hard}, &process.Spec{Hard: is.Hard}) {
+		for _, name := range spec.ChangedGroupLimits(was, is) {
 			failed[name] = "the process runs in no control group of drover"
 		}
 		return
 	}
 	defer group.Close() //nolint:errcheck // nothing was written to it here
-	for _, u := range group.Change(cgroup.Limits(was.Hard), cgroup.Limits(is.Hard)) {
+	for _, u := range group.Change(cgroup.Limits(was.GroupLimits()), cgroup.Limits(is.GroupLimits())) {
 		failed[u.Limit] = u.Err.Error()
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
@@ -24,15 +25,15 @@ func TestHardLimits(t *testing.T) {
 	if notes := h.LimitNotes(&process.Spec{}); len(notes) > 0 {
 		t.Errorf("no limits: %q", notes)
 	}
-	hard := process.HardLimits{Memory: 32 << 20}
-	if notes := h.LimitNotes(&process.Spec{Hard: hard}); len(notes) > 0 {
+	hard := &v1.Limits{Memory: 32 << 20}
+	if notes := h.LimitNotes(&process.Spec{Limits: hard}); len(notes) > 0 {
 		if !strings.HasPrefix(notes[0], "limits.memory cannot be enforced on this host: no ") {
 			t.Errorf("notes %q", notes)
 		}
 		return // an ordinary user's host
 	}
 	hog := spec("/", "tail", "")
-	hog.Hard = hard
+	hog.Limits = hard
 	for run, c := range map[string]struct {
 		line string
 		oom  bool
@@ -107,7 +108,7 @@ func TestRelimit(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir)
 	was := spec("/", "sh", "")
-	was.Execution.RLimits = process.RLimits{OpenFiles: new(int64(444)), CoreSize: new(int64(0))}
+	was.Limits = &v1.Limits{OpenFiles: 444, CoreSize: new(v1.LimitSize(0))}
 	id, exits := watched(t, h, "limited", fmt.Sprintf(
 		"sh -c 'echo $$ >%[1]s/worker; exec sleep 1000' & echo $$ >%[1]s/main; exec sleep 1000", dir), was)
 	members := []instance.Identity{await(t, filepath.Join(dir, "main")), await(t, filepath.Join(dir, "worker"))}
@@ -123,7 +124,7 @@ func TestRelimit(t *testing.T) {
 	shown("Max open files", "444")
 
 	is := spec("/", "sh", "")
-	is.Execution.RLimits = process.RLimits{OpenFiles: new(int64(400)), FileSize: new(int64(1 << 30)), StackSize: new(int64(1 << 20))}
+	is.Limits = &v1.Limits{OpenFiles: 400, FileSize: new(v1.LimitSize(1 << 30)), StackSize: 1 << 20}
 	failed := h.Relimit(scope, was, is)
 	if len(failed) != 1 || failed["core_size"] != "the process keeps its limit until then" {
 		t.Errorf("failed: %v", failed)
@@ -133,7 +134,7 @@ func TestRelimit(t *testing.T) {
 	shown("Max core file size", "0")
 
 	more := spec("/", "sh", "")
-	more.Execution.RLimits = process.RLimits{OpenFiles: new(int64(500)), FileSize: new(int64(1 << 30)), StackSize: new(int64(2 << 20))}
+	more.Limits = &v1.Limits{OpenFiles: 500, FileSize: new(v1.LimitSize(1 << 30)), StackSize: 2 << 20}
 	want, why := "500", ""
 	if !mayRaise(t) {
 		want, why = "400", "operation not permitted"
@@ -144,7 +145,7 @@ func TestRelimit(t *testing.T) {
 	shown("Max open files", want)
 
 	adopted := spec("/", "sh", "")
-	adopted.Hard = process.HardLimits{Memory: 64 << 20, CPU: 50, Tasks: 9}
+	adopted.Limits = &v1.Limits{Memory: 64 << 20, CPU: 50, Tasks: 9}
 	if failed := h.Relimit(instance.Scope{Root: id}, was, adopted); len(failed) != 5 ||
 		failed["memory"] != "the process runs in no control group of drover" {
 		t.Errorf("a process that drover did not start: %v", failed)
@@ -164,7 +165,7 @@ func TestRelimitOfAControlGroup(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir)
 	was, is := spec("/", "sh", ""), spec("/", "sh", "")
-	was.Hard.Memory, is.Hard.Memory = 600<<20, 32<<20
+	was.Limits, is.Limits = &v1.Limits{Memory: 600 << 20}, &v1.Limits{Memory: 32 << 20}
 	if notes := h.LimitNotes(was); len(notes) > 0 {
 		t.Logf("not here: %q", notes)
 		return

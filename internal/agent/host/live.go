@@ -33,7 +33,7 @@ func (h *Host) Differs(of process.ID, spec *process.Spec, rt record.Runtime) (
 	fields = append(fields, h.otherAccount(spec, &info)...)
 	fields = append(fields, h.otherExecutable(spec, rt, &info)...)
 	if name := locate.OtherName(spec, info); name != "" {
-		fields = append(fields, process.LiveField{Path: "process_name", Want: spec.Identity.ProcName, Have: name})
+		fields = append(fields, process.LiveField{Path: "process_name", Want: spec.ProcessName, Have: name})
 	}
 	if rt.Run != "" && !rt.Outside {
 		fields = append(fields, otherLimits(spec, launch.Limits(id.PID))...)
@@ -59,7 +59,7 @@ func (h *Host) Differs(of process.ID, spec *process.Spec, rt record.Runtime) (
 func (h *Host) otherExecutable(spec *process.Spec, rt record.Runtime, info *procfs.Info) []process.LiveField {
 	path, gone := strings.CutSuffix(info.Exe, replaced)
 	field, named, now := process.LiveField{Path: "executable", Want: path, Have: "replaced on disk"}, "", ""
-	if words, exact := process.Words(spec.Commands.Run); exact && rt.Run != "" && !rt.Outside && spec.Foreground() {
+	if words, exact := process.Words(spec.Run); exact && rt.Run != "" && !rt.Outside && spec.Foreground() {
 		named, now = h.resolved(spec, words[0])
 	}
 	_, err := os.Stat(path)
@@ -85,11 +85,11 @@ func (h *Host) otherExecutable(spec *process.Spec, rt record.Runtime, info *proc
 // if it is a script, which runs an interpreter.
 func (h *Host) resolved(spec *process.Spec, word string) (named, now string) {
 	type found struct{ named, now string }
-	account, err := h.names.account(cmp.Or(spec.Identity.User, launch.OwnName()))
+	account, err := h.names.account(cmp.Or(spec.User, launch.OwnName()))
 	if err != nil {
 		return "", ""
 	}
-	f, err := within(h.files, account.Name, spec.Identity.SetupPath, func() found {
+	f, err := within(h.files, account.Name, spec.Dir(), func() found {
 		for _, named := range candidates(word, spec) {
 			if now, err := trail.Resolve(named); err == nil {
 				if account.IsScript(now) {
@@ -128,7 +128,7 @@ func isOlder(named, now, have string) bool {
 
 // otherAccount compares the account. A process that starts as root may change to another account by itself.
 func (h *Host) otherAccount(spec *process.Spec, info *procfs.Info) []process.LiveField {
-	name := cmp.Or(spec.Identity.User, launch.OwnName())
+	name := cmp.Or(spec.User, launch.OwnName())
 	account, err := h.names.account(name)
 	if err != nil || account.UID == 0 || int64(info.UID) == int64(account.UID) {
 		return nil
@@ -139,15 +139,15 @@ func (h *Host) otherAccount(spec *process.Spec, info *procfs.Info) []process.Liv
 // executed reports whether drover itself has executed the program: a foreground process whose line needs no shell, and
 // whose executable is that of the line. A script, a wrapper or a daemon changes arguments and environment on the way.
 func (h *Host) executed(spec *process.Spec, info *procfs.Info) bool {
-	words, exact := process.Words(spec.Commands.Run)
+	words, exact := process.Words(spec.Run)
 	if !spec.Foreground() || !exact || !strings.Contains(words[0], "/") { // else it was found in a directory of PATH
 		return false
 	}
 	path := words[0]
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(spec.Identity.SetupPath, path)
+		path = filepath.Join(spec.Dir(), path)
 	}
-	real, err := within(h.files, cmp.Or(spec.Identity.User, launch.OwnName()), path, func() string {
+	real, err := within(h.files, cmp.Or(spec.User, launch.OwnName()), path, func() string {
 		real, _ := trail.Resolve(path)
 		return real
 	})
@@ -157,12 +157,12 @@ func (h *Host) executed(spec *process.Spec, info *procfs.Info) bool {
 // otherLine compares the command line of a program that drover has executed. There is nothing to compare if the program
 // has written a title over its arguments.
 func otherLine(spec *process.Spec, info *procfs.Info) []process.LiveField {
-	words, _ := process.Words(spec.Commands.Run)
+	words, _ := process.Words(spec.Run)
 	args := info.Args
 	if len(args) == 0 || slices.Equal(args[1:], words[1:]) || isTitle(args, words[0]) {
 		return nil
 	}
-	return []process.LiveField{{Path: "run", Want: spec.Commands.Run, Have: strings.Join(args, " ")}}
+	return []process.LiveField{{Path: "run", Want: spec.Run, Have: strings.Join(args, " ")}}
 }
 
 // isTitle reports whether arguments are a title: one text, behind which all is empty that the program was started with,
@@ -174,13 +174,13 @@ func isTitle(args []string, program string) bool {
 
 // otherLimits compares the limits that setrlimit(2) sets.
 func otherLimits(spec *process.Spec, have map[string]int64) (fields []process.LiveField) {
-	for _, l := range spec.Execution.RLimits.List() {
+	for _, l := range spec.RLimits() {
 		now, readable := have[l.Name]
-		if !readable || l.Value == nil || now == launch.AsSet(l.Name, *l.Value) {
+		if !readable || now == launch.AsSet(l.Name, l.Value) {
 			continue
 		}
 		fields = append(fields, process.LiveField{
-			Path: "limits." + l.Name, Want: process.LimitText(*l.Value), Have: process.LimitText(now),
+			Path: "limits." + l.Name, Want: process.LimitText(l.Value), Have: process.LimitText(now),
 		})
 	}
 	return fields
@@ -190,7 +190,7 @@ func otherLimits(spec *process.Spec, have map[string]int64) (fields []process.Li
 // do not count: an earlier version may have set others. A program that has written over its environment has nothing to
 // compare: what is left may be pieces of values.
 func (h *Host) otherVariables(of process.ID, spec *process.Spec, environment []string) (fields []process.LiveField) {
-	account, err := h.names.account(cmp.Or(spec.Identity.User, launch.OwnName()))
+	account, err := h.names.account(cmp.Or(spec.User, launch.OwnName()))
 	if err != nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
@@ -30,7 +31,7 @@ func TestOtherLine(t *testing.T) {
 		{"a title with a colon", redis, []string{"nginx: master process nginx", "no"}, false},
 		{"a blank in the name of the program", "'/opt/my app/a' -v", []string{"/opt/my app/a", "-q"}, true},
 	} {
-		spec := &process.Spec{Commands: process.Commands{Run: c.run}}
+		spec := &process.Spec{Run: c.run, Compat: &v1.Compat{}}
 		if got := otherLine(spec, &procfs.Info{Args: c.args}); len(got) > 0 != c.differs {
 			t.Errorf("%s: %q of %s: %v", c.what, c.args, c.run, got)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/record"
 	"drover/internal/process"
@@ -53,8 +54,11 @@ func TestDiffersOfAWrapper(t *testing.T) {
 	id := process.ID{Namespace: "shop", Name: "web"}
 	for _, line := range []string{wrapper, "export EXTRA=1; unset A; exec " + path + " 1000"} {
 		s := &process.Spec{
-			Identity: process.Identity{SetupPath: dir, User: "root"}, Commands: process.Commands{Run: line},
-			Execution: process.Execution{Environment: map[string]string{"A": "1"}},
+			Directory:   dir,
+			User:        "root",
+			Run:         line,
+			Environment: map[string]string{"A": "1"},
+			Compat:      &v1.Compat{},
 		}
 		child, err := h.Launch(id, "run-1", process.Replacing(line), s)
 		if err != nil {
@@ -91,10 +95,13 @@ func TestOldRelease(t *testing.T) {
 	}
 	id := process.ID{Namespace: "shop", Name: "web"}
 	s := &process.Spec{
-		Identity: process.Identity{SetupPath: current, User: "root"}, Commands: process.Commands{Run: "./bin/napper 1000"},
-		Execution: process.Execution{Environment: map[string]string{"A": "topsecret"}},
+		Directory:   current,
+		User:        "root",
+		Run:         "./bin/napper 1000",
+		Environment: map[string]string{"A": "topsecret"},
+		Compat:      &v1.Compat{},
 	}
-	child, err := h.Launch(id, "run-1", process.Replacing(s.Commands.Run), s)
+	child, err := h.Launch(id, "run-1", process.Replacing(s.Run), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +122,7 @@ func TestOldRelease(t *testing.T) {
 		}
 	}
 	want("the first release")
-	s.Execution.Environment = map[string]string{"A": "other"}
+	s.Environment = map[string]string{"A": "other"}
 	want("another value", process.LiveField{Path: "environment.A", Problem: "it gets a new value at the next start"})
 	if err := errors.Join(os.Remove(current), os.Symlink("2", current)); err != nil {
 		t.Fatal(err)
@@ -132,13 +139,15 @@ func TestOldRelease(t *testing.T) {
 func TestDiffers(t *testing.T) {
 	h, dir := open(t, t.TempDir()), t.TempDir()
 	path := napper(t, dir)
-	files, id := int64(200), process.ID{Namespace: "shop", Name: "web"}
+	id := process.ID{Namespace: "shop", Name: "web"}
 	line := path + " 1000"
 	s := &process.Spec{
-		Identity: process.Identity{SetupPath: dir, User: "root"}, Commands: process.Commands{Run: line},
-		Execution: process.Execution{
-			Environment: map[string]string{"A": "topsecret"}, RLimits: process.RLimits{OpenFiles: &files},
-		},
+		Directory:   dir,
+		User:        "root",
+		Run:         line,
+		Environment: map[string]string{"A": "topsecret"},
+		Limits:      &v1.Limits{OpenFiles: 200},
+		Compat:      &v1.Compat{},
 	}
 	child, err := h.Launch(id, "run-1", process.Replacing(line), s)
 	if err != nil {
@@ -174,12 +183,12 @@ func TestDiffers(t *testing.T) {
 	})
 	want("as it should be", s, rt)
 	misnamed := *s
-	misnamed.Identity.ProcName = "napper"
+	misnamed.ProcessName = "napper"
 	want("the name of the spec", &misnamed, rt)
 	if seen := h.Look(&misnamed, rt, instance.Ownership{}); !seen.Alive() || seen.Note != "" {
 		t.Errorf("the name of the spec: %+v", seen)
 	}
-	misnamed.Identity.ProcName = "postgres"
+	misnamed.ProcessName = "postgres"
 	want("another name", &misnamed, rt, "process_name: napper, not postgres")
 	note := fmt.Sprintf(`process_name is "postgres", but the executable of pid %d is "napper"`, pid.PID)
 	if seen := h.Look(&misnamed, rt, instance.Ownership{}); !seen.Alive() || seen.Note != note {
@@ -191,16 +200,16 @@ func TestDiffers(t *testing.T) {
 	}
 	want("a limit", s, rt, "limits.open_files: 50, not 200")
 	other := *s
-	other.Commands.Run, other.Execution.RLimits = path+" 2000", process.RLimits{}
-	other.Execution.Environment = map[string]string{"B": "topsecret"}
+	other.Run, other.Limits = path+" 2000", nil
+	other.Environment = map[string]string{"B": "topsecret"}
 	want("line and environment", &other, rt, "run: "+line+", not "+path+" 2000", "environment.B: not set, not set",
 		"environment.A: set, not not set")
 	unread := *s
-	unread.Execution.EnvironmentFiles = []string{dir + "/none"}
+	unread.EnvironmentFiles = []string{dir + "/none"}
 	want("a file that is not there", &unread, rt, "limits.open_files: 50, not 200",
 		"environment_files: drover could not look: open "+dir+"/none: no such file or directory")
-	other.Commands.Run = "exec " + path + " $((1000))"
-	other.Execution.Environment = s.Execution.Environment
+	other.Run = "exec " + path + " $((1000))"
+	other.Environment = s.Environment
 	want("a line for a shell", &other, rt)
 	napper(t, dir)
 	want("another executable", s, rt, "executable: replaced on disk, not "+path,
@@ -215,7 +224,7 @@ func TestDiffers(t *testing.T) {
 	rt.Outside, rt.Limits = true, map[string]string{"memory": "there is no group"}
 	want("somebody else's process", s, rt, "executable: replaced on disk, not "+path,
 		"limits.memory: it takes effect at the next start: there is no group")
-	other.Identity.User = "nobody"
+	other.User = "nobody"
 	want("another account", &other, rt, "user: uid 0, not nobody", "executable: replaced on disk, not "+path,
 		"limits.memory: it takes effect at the next start: there is no group")
 	_ = unix.Kill(pid.PID, unix.SIGKILL)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/host"
 	"drover/internal/agent/logs"
 	"drover/internal/process"
@@ -27,9 +28,9 @@ func TestOutputOfAProcess(t *testing.T) {
 	h := open(t, filepath.Join(dir, "output"), func(c *host.Config) { c.Logs = store })
 	id := process.ID{Namespace: "shop", Name: "api"}
 	s := spec("/", "", "")
-	s.Commands.Run = "echo to stdout; echo to stderr >&2; (read -r line <&1) 2>/dev/null && echo read"
+	s.Run = "echo to stdout; echo to stderr >&2; (read -r line <&1) 2>/dev/null && echo read"
 	run := process.Hash(id)[:12] + "-1"
-	child, err := h.Launch(id, run, process.Replacing(s.Commands.Run), s)
+	child, err := h.Launch(id, run, process.Replacing(s.Run), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +74,11 @@ func TestOutputToPipes(t *testing.T) {
 	id := process.ID{Namespace: "shop", Name: "api"}
 	for n, account := range []string{"root", "nobody"} {
 		s := spec("/", account, "")
-		s.Log.Pipe = true
-		s.Commands.Run = "echo one > /dev/stdout; echo two | tee /dev/stderr; exec > /dev/stdout 2> /dev/stderr; " +
+		s.Log = &v1.Log{Pipe: true}
+		s.Run = "echo one > /dev/stdout; echo two | tee /dev/stderr; exec > /dev/stdout 2> /dev/stderr; " +
 			"sleep 0.01; echo three; exec /bin/echo four >&2"
 		run := process.Hash(id)[:12] + "-" + strconv.Itoa(n)
-		child, err := h.Launch(id, run, process.Replacing(s.Commands.Run), s)
+		child, err := h.Launch(id, run, process.Replacing(s.Run), s)
 		if err != nil {
 			t.Fatal(err)
 		}

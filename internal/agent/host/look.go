@@ -33,8 +33,8 @@ func (h *Host) Look(spec *process.Spec, rt record.Runtime, whose instance.Owners
 	if spec.Foreground() {
 		return h.lookAt(spec, rt)
 	}
-	several := spec.Policy.Instances > 1 && spec.Identity.ProcName != ""
-	account, err := h.names.account(spec.Identity.User)
+	several := spec.Instances() > 1 && spec.ProcessName != ""
+	account, err := h.names.account(spec.User)
 	if err != nil {
 		return instance.Sighting{Note: err.Error(), Cause: process.CauseNoUser}
 	}
@@ -100,7 +100,7 @@ func (h *Host) ended(r locate.Result) *instance.Ended {
 // queryOf returns the question for the process of a spec.
 func (h *Host) queryOf(spec *process.Spec, account launch.Account, whose instance.Ownership) locate.Query {
 	return locate.Query{
-		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath,
+		ProcName: spec.ProcessName, PIDPath: spec.PIDFile, SetupPath: spec.Dir(),
 		Account: account, Visit: h.visitor(account),
 		Other: whose.Other, Own: func(id instance.Identity) bool { return h.own(id, whose) },
 		Looks: h.byName,
@@ -113,12 +113,12 @@ func (h *Host) lookAt(spec *process.Spec, rt record.Runtime) instance.Sighting {
 		return instance.Sighting{}
 	}
 	s := instance.Sighting{ID: rt.Process, Matches: 1}
-	if spec.Identity.ProcName == "" {
+	if spec.ProcessName == "" {
 		return s
 	}
 	if info, err := h.fs.Info(rt.Process.PID); err == nil {
 		if name := locate.OtherName(spec, info); name != "" {
-			s.Note = fmt.Sprintf("process_name is %q, but the executable of pid %d is %q", spec.Identity.ProcName,
+			s.Note = fmt.Sprintf("process_name is %q, but the executable of pid %d is %q", spec.ProcessName,
 				rt.Process.PID, name)
 		}
 	}
@@ -155,8 +155,8 @@ func (h *Host) doubt(f *locate.LiveProcess, spec *process.Spec, whose instance.O
 			heads++
 		}
 	}
-	if heads > max(spec.Policy.Instances, 1) {
-		return fmt.Sprintf("%d processes %s fit", heads, spec.Identity.ProcName)
+	if heads > max(spec.Instances(), 1) {
+		return fmt.Sprintf("%d processes %s fit", heads, spec.ProcessName)
 	}
 	for _, m := range f.All {
 		if m.ID == f.ID {
@@ -168,14 +168,14 @@ func (h *Host) doubt(f *locate.LiveProcess, spec *process.Spec, whose instance.O
 
 // mistaken says why a match is probably not the process of the spec; empty if it can be.
 func (h *Host) mistaken(m locate.Match, spec *process.Spec) string {
-	account, err := h.names.account(spec.Identity.User)
+	account, err := h.names.account(spec.User)
 	switch {
 	case err != nil:
 		return err.Error()
 	case int64(m.UID) != int64(account.UID):
-		return fmt.Sprintf("it runs as uid %d, but user %s is uid %d", m.UID, spec.Identity.User, account.UID)
-	case !sameDir(m.Cwd, spec.Identity.SetupPath):
-		return fmt.Sprintf("it works in %s, not in %s", m.Cwd, spec.Identity.SetupPath)
+		return fmt.Sprintf("it runs as uid %d, but user %s is uid %d", m.UID, spec.User, account.UID)
+	case !sameDir(m.Cwd, spec.Dir()):
+		return fmt.Sprintf("it works in %s, not in %s", m.Cwd, spec.Dir())
 	}
 	return ""
 }

@@ -133,7 +133,7 @@ func TestOldPIDFileOfOwnRun(t *testing.T) {
 	if seen := h.Look(s, record.Runtime{}, instance.Ownership{}); seen.Alive() {
 		t.Errorf("that of no run: %+v", seen)
 	}
-	s.Policy.Instances = 2
+	s.ExpectedInstances = new(2)
 	if seen := h.Look(s, record.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != other.Identity {
 		t.Errorf("another instance: %+v", seen)
 	}
@@ -174,7 +174,7 @@ func TestInstances(t *testing.T) {
 	first, second := start(t, path), start(t, path)
 	file := pidFile(t, first.PID)
 	s := spec(dir, "daemon", file)
-	s.Policy.Instances = 3
+	s.ExpectedInstances = new(3)
 	if seen := h.Look(s, record.Runtime{}, instance.Ownership{}); seen.ID == nil || *seen.ID != first.Identity ||
 		seen.Matches != 2 {
 		t.Errorf("at first: %+v", seen)
@@ -188,7 +188,7 @@ func TestInstances(t *testing.T) {
 		seen.Matches != 1 {
 		t.Errorf("the pid file names one that has ended: %+v", seen)
 	}
-	s.Policy.Instances = 1
+	s.ExpectedInstances = new(1)
 	if seen := h.Look(s, record.Runtime{}, instance.Ownership{}); seen.Alive() {
 		t.Errorf("only one is expected, and that has ended: %+v", seen)
 	}

@@ -74,7 +74,8 @@ func (h *Host) admit(c *launch.Command, run string, spec *process.Spec) (signal 
 	if every := spec.WatchdogTime(); every > 0 {
 		c.Variables["WATCHDOG_USEC"] = strconv.FormatInt(every.Microseconds(), 10)
 	}
-	if spec.Ready == nil || spec.Ready.NotifyFD < 3 || spec.Ready.NotifyFD > process.MaxNotifyFD {
+	at := spec.Ready.Descriptor()
+	if at == 0 {
 		return nil, nil //nolint:nilnil // nil means no file
 	}
 	err = h.urgent(func() error {
@@ -87,7 +88,7 @@ func (h *Host) admit(c *launch.Command, run string, spec *process.Spec) (signal 
 	}
 	// The newline must fit even if the disk fills up meanwhile; not every file system supports that.
 	_ = unix.Fallocate(int(signal.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 1) //nolint:gosec // descriptors are small
-	c.Signal, c.SignalFD = signal, spec.Ready.NotifyFD
+	c.Signal, c.SignalFD = signal, at
 	return signal, nil
 }
 

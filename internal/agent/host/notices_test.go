@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/host"
 	"drover/internal/process"
 	"drover/internal/test/harness"
@@ -24,16 +25,16 @@ func TestVariablesOfNotifications(t *testing.T) {
 		want string
 	}{
 		{func(*process.Spec) {}, "none none"},
-		{func(s *process.Spec) { s.Ready = &process.Readiness{NotifyFD: 3} }, "none none"},
+		{func(s *process.Spec) { s.Ready = &v1.Ready{NotifyFD: new(3)} }, "none none"},
 		{
-			func(s *process.Spec) { s.Ready = &process.Readiness{Notify: true} },
+			func(s *process.Spec) { s.Ready = &v1.Ready{Notify: true} },
 			"/run/drover-notify/of-a-test none",
 		},
-		{func(s *process.Spec) { s.Probes.Watchdog = true }, "/run/drover-notify/of-a-test 60000000"},
+		{func(s *process.Spec) { s.Health = &v1.Health{Watchdog: true} }, "/run/drover-notify/of-a-test 60000000"},
 		{
 			func(s *process.Spec) {
-				s.Probes.Watchdog, s.Probes.HealthInterval = true, 2
-				s.Execution.Environment = map[string]string{"NOTIFY_SOCKET": "/elsewhere"}
+				s.Health = &v1.Health{Watchdog: true, Every: new(v1.Duration(2 * time.Second))}
+				s.Environment = map[string]string{"NOTIFY_SOCKET": "/elsewhere"}
 			},
 			"/run/drover-notify/of-a-test 2000000",
 		},
@@ -57,7 +58,7 @@ func TestReadyFile(t *testing.T) {
 	files := t.TempDir()
 	h := open(t, t.TempDir(), func(c *host.Config) { c.Signals = files })
 	s := spec("/", "sh", "")
-	s.Ready = &process.Readiness{NotifyFD: 4}
+	s.Ready = &v1.Ready{NotifyFD: new(4)}
 	for id, c := range map[string]struct {
 		line  string
 		ready bool
@@ -103,7 +104,7 @@ func TestNoSocket(t *testing.T) {
 	h := open(t, t.TempDir(), func(c *host.Config) { c.Notify = "/" + strings.Repeat("x", 200) })
 	s := spec("/", "sh", "")
 	run(t, h, "run-1", "true")
-	s.Ready = &process.Readiness{Notify: true}
+	s.Ready = &v1.Ready{Notify: true}
 	if _, err := h.Launch(process.ID{}, "run-2", "true", s); err == nil ||
 		!strings.Contains(err.Error(), "this host has no socket for notifications: cannot listen for notifications: ") {
 		t.Errorf("%v", err)
@@ -148,8 +149,8 @@ func TestSenders(t *testing.T) {
 				ungroup(t, h)
 			}
 			s := spec("/", "sh", "")
-			s.Ready = &process.Readiness{Notify: true}
-			s.Execution.Environment = map[string]string{sayVariable: "STATUS=here\nREADY=1"}
+			s.Ready = &v1.Ready{Notify: true}
+			s.Environment = map[string]string{sayVariable: "STATUS=here\nREADY=1"}
 			child, err := h.Launch(process.ID{}, "run-1", "exec "+self, s)
 			if err != nil {
 				t.Fatal(err)

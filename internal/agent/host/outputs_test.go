@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/host"
 	"drover/internal/agent/launch"
 	"drover/internal/process"
@@ -84,7 +85,7 @@ func TestFloodOfAReadyFileIsBounded(t *testing.T) {
 	files := t.TempDir()
 	h := open(t, t.TempDir(), func(c *host.Config) { c.Signals = files })
 	s := spec("/", "yes", "")
-	s.Ready = &process.Readiness{NotifyFD: 3}
+	s.Ready = &v1.Ready{NotifyFD: new(3)}
 	flood, err := h.Launch(process.ID{}, "flood", "exec yes >&3", s)
 	if err != nil {
 		t.Fatal(err)

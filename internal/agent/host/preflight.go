@@ -28,19 +28,19 @@ func (h *Host) Preflight(of process.ID, spec *process.Spec, lines []instance.Lin
 	if account.Name != "" {
 		l.add("", account.MayRun())
 	}
-	if spec.Execution.StrictLimits {
-		_, notes := launch.Nearest(spec.Execution)
+	if spec.StrictLimits() {
+		_, notes := launch.Nearest(spec.Execution())
 		for _, note := range notes {
 			l.because("limits.strict", errors.New(note), process.CauseNotInForce)
 		}
 	}
-	l.because("environment", launch.Passes(spec.Execution, variables), process.CauseNoVariables)
+	l.because("environment", launch.Passes(spec.Execution(), variables), process.CauseNoVariables)
 	if spec.Notifies() && h.notices == nil {
 		l.add("", h.noNotices())
 	}
 	if l.err() == nil {
 		for _, line := range lines {
-			err := h.runnable(account, line.Line, spec.Identity.SetupPath, variables)
+			err := h.runnable(account, line.Line, spec.Dir(), variables)
 			if line.Later && process.CauseOf(err) == process.CauseCommandMissing {
 				continue
 			}

@@ -29,25 +29,25 @@ func TestPreflight(t *testing.T) {
 		runs  bool // a launch finds it only when it is too late
 	}{
 		"nothing": {},
-		"user":    {func(s *process.Spec) { s.Identity.User = "no-such-user" }, nil, "user: user \"no-such-user\" is unknown on this host", process.CauseNoUser, false},
+		"user":    {func(s *process.Spec) { s.User = "no-such-user" }, nil, "user: user \"no-such-user\" is unknown on this host", process.CauseNoUser, false},
 		"group": {
-			func(s *process.Spec) { s.Execution.Group = "no-such-group" }, nil, "group: group \"no-such-group\" is unknown on this host",
+			func(s *process.Spec) { s.Group = "no-such-group" }, nil, "group: group \"no-such-group\" is unknown on this host",
 			process.CauseNoUser, false,
 		},
 		"directory": {
-			func(s *process.Spec) { s.Identity.SetupPath = dir + "/none" }, nil, "cannot enter directory " + dir + "/none: no such file or directory",
+			func(s *process.Spec) { s.Directory = dir + "/none" }, nil, "cannot enter directory " + dir + "/none: no such file or directory",
 			process.CauseNoDirectory, false,
 		},
 		"file": {
-			func(s *process.Spec) { s.Execution.EnvironmentFiles = []string{dir + "/bad.env"} }, nil,
+			func(s *process.Spec) { s.EnvironmentFiles = []string{dir + "/bad.env"} }, nil,
 			"environment_files: " + dir + "/bad.env: line 2 is not NAME=value", process.CauseNoVariables, false,
 		},
 		"directory as file": {
-			func(s *process.Spec) { s.Execution.EnvironmentFiles = []string{dir} }, nil,
+			func(s *process.Spec) { s.EnvironmentFiles = []string{dir} }, nil,
 			"environment_files: " + dir + " is not a regular file", process.CauseNoVariables, false,
 		},
 		"runtime directory": {
-			func(s *process.Spec) { s.Execution.RuntimeDirectory = "taken" }, nil,
+			func(s *process.Spec) { s.RuntimeDirectory = "taken" }, nil,
 			"runtime_directory: " + root + "/taken exists, and drover has not made it", process.CauseNoDirectory, false,
 		},
 		"program": {nil, []instance.Line{{Field: "run", Line: "exec ./none"}}, `run: "./none" was not found`, process.CauseCommandMissing, true},
@@ -58,11 +58,8 @@ func TestPreflight(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &process.Spec{
-				Identity: process.Identity{SetupPath: dir, User: launch.OwnName()},
-				Commands: process.Commands{Run: "true"}, Stop: &process.StopPolicy{},
-			}
-			s.Execution.RuntimeDirectory = "fresh"
+			s := &process.Spec{Directory: dir, User: launch.OwnName(), Run: "true"}
+			s.RuntimeDirectory = "fresh"
 			if c.set != nil {
 				c.set(s)
 			}

@@ -78,7 +78,7 @@ func TestQuestion(t *testing.T) {
 		t.Error(err)
 	}
 	bad := spec("/", "sh", "")
-	bad.Identity.User = "no-such-user"
+	bad.User = "no-such-user"
 	if _, err := h.Question(process.ID{}, "four", "true", bad); err == nil || !strings.Contains(err.Error(), "spec.identity.user") {
 		t.Error(err)
 	}

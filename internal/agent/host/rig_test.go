@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
@@ -144,7 +145,13 @@ func pidFile(t *testing.T, pid int) string {
 
 // spec is the spec of a process of that name.
 func spec(dir, name, pidFile string) *process.Spec {
-	return &process.Spec{Identity: process.Identity{ProcName: name, SetupPath: dir, PIDPath: pidFile, User: "root"}}
+	return &process.Spec{
+		ProcessName: name,
+		Directory:   dir,
+		PIDFile:     pidFile,
+		User:        "root",
+		Compat:      &v1.Compat{},
+	}
 }
 
 // run runs a command to its end and returns its identity.

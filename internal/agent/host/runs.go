@@ -56,9 +56,7 @@ func (h *Host) Launch(of process.ID, id, line string, spec *process.Spec) (insta
 		defer signal.Close() //nolint:errcheck // nothing is written to it here
 	}
 	group := h.createGroup(id)
-	if spec.Hard != (process.HardLimits{}) {
-		h.limit(id, group, spec.Hard)
-	}
+	h.limit(id, group, spec.GroupLimits())
 	h.setRun(id, &run{group: group, output: output})
 	command.Line, command.Mark, command.Proof, command.Group = line, id, proof, group
 	child, err := h.start(command)
@@ -78,7 +76,7 @@ func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, sta
 	}
 	h.launches <- struct{}{}
 	return launch.Command{
-		Dir: spec.Identity.SetupPath, Account: account, Variables: variables, Execution: spec.Execution,
+		Dir: spec.Dir(), Account: account, Variables: variables, Execution: spec.Execution(),
 	}, func() { <-h.launches }, nil
 }
 
@@ -87,12 +85,12 @@ func (h *Host) prepare(of process.ID, spec *process.Spec) (c launch.Command, sta
 func (h *Host) resolve(of process.ID, spec *process.Spec,
 	runtime func(process.ID, string, launch.Account) (string, error), l *lack,
 ) (launch.Account, map[string]string) {
-	account, err := launch.LookupAccount("/", cmp.Or(spec.Identity.User, launch.OwnName()))
+	account, err := launch.LookupAccount("/", cmp.Or(spec.User, launch.OwnName()))
 	l.add(spec.Field("user", "spec.identity.user"), err)
 	for _, of := range []struct {
 		field, group string
 		groups       []string
-	}{{"group", spec.Execution.Group, nil}, {"groups", "", spec.Execution.Groups}} {
+	}{{"group", spec.Group, nil}, {"groups", "", spec.Groups}} {
 		grouped, err := account.In("/", of.group, of.groups)
 		if l.add(of.field, err); err == nil {
 			account = grouped
@@ -108,14 +106,14 @@ func (h *Host) settle(of process.ID, spec *process.Spec, account launch.Account,
 ) map[string]string {
 	known, made := account.Name != "", ""
 	var err error
-	if name := spec.Execution.RuntimeDirectory; l.err() == nil && name != "" && of != (process.ID{}) {
+	if name := spec.RuntimeDirectory; l.err() == nil && name != "" && of != (process.ID{}) {
 		made, err = runtime(of, name, account)
 		l.because("runtime_directory", err, process.CauseNoDirectory)
 	}
 	if !known {
 		account, _ = launch.LookupAccount("/", launch.OwnName())
 	}
-	err = h.reach(spec.Field("directory", "setup_path"), spec.Identity.SetupPath, account)
+	err = h.reach(spec.Field("directory", "setup_path"), spec.Dir(), account)
 	if l.add("", err); !known || err != nil && process.CauseOf(err) != process.CauseNoDirectory {
 		return nil
 	}
@@ -213,7 +211,7 @@ func (h *Host) createProof(id string) (proof *os.File, err error) {
 func (h *Host) openOutput(of process.ID, id, line string, spec *process.Spec,
 	c *launch.Command,
 ) (output *launch.Output, err error) {
-	if h.logs != nil && spec.Foreground() && line == process.Replacing(spec.Commands.Run) {
+	if h.logs != nil && spec.Foreground() && line == process.Replacing(spec.Run) {
 		if err = h.beginLog(of, id, spec, c); err == nil {
 			return nil, nil //nolint:nilnil // the log keeps its files
 		}
@@ -225,7 +223,7 @@ func (h *Host) openOutput(of process.ID, id, line string, spec *process.Spec,
 
 // beginLog opens the log of a process for a command. Pipes become the account's, which may then open them by name.
 func (h *Host) beginLog(of process.ID, id string, spec *process.Spec, c *launch.Command) (err error) {
-	if c.Output, c.Errors, err = h.logs.Begin(of, id, spec); err != nil || !spec.Log.Pipe {
+	if c.Output, c.Errors, err = h.logs.Begin(of, id, spec); err != nil || !spec.Log.Pipes() {
 		return err
 	}
 	c.Pipes = true

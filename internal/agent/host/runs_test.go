@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/instance"
@@ -69,7 +70,7 @@ func TestLaunchFails(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir)
 	nobody := spec("/", "sh", "")
-	nobody.Identity.User = "no-such-user"
+	nobody.User = "no-such-user"
 	_, err := h.Launch(process.ID{}, "run-1", "true", nobody)
 	if problem, ok := errors.AsType[*process.Error](err); !ok ||
 		!strings.HasPrefix(problem.Text, "spec.identity.user: ") || !strings.Contains(problem.Text, "no-such-user") {
@@ -334,10 +335,9 @@ func TestLaunchNamesAllThatLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := spec("/", "sh", "")
-	s.Stop, s.Identity.SetupPath = &process.StopPolicy{}, none
-	s.Execution = process.Execution{
-		Group: "no-group", Groups: []string{"no-a", "root", "no-b"}, EnvironmentFiles: []string{none, odd, "-" + none, "-" + odd},
-	}
+	s.Compat, s.Directory = nil, none
+	s.Group, s.Groups = "no-group", []string{"no-a", "root", "no-b"}
+	s.EnvironmentFiles = []string{none, odd, "-" + none, "-" + odd}
 	for user, want := range map[string]struct {
 		cause process.CauseID
 		texts []string
@@ -356,7 +356,7 @@ func TestLaunchNamesAllThatLacks(t *testing.T) {
 			"cannot enter directory " + none + ": no such file or directory",
 		}},
 	} {
-		s.Identity.User = user
+		s.User = user
 		_, err := h.Launch(process.ID{Namespace: "ns", Name: "a"}, "run-1", "true", s)
 		if err == nil || err.Error() != strings.Join(want.texts, "; ") || process.CauseOf(err) != want.cause {
 			t.Errorf("%q: %v [%s], want %q", user, err, process.CauseOf(err), want.texts)
@@ -372,16 +372,16 @@ func TestLaunchNamesTheField(t *testing.T) {
 		change func(s *process.Spec)
 		want   string
 	}{
-		{func(s *process.Spec) { s.Identity.SetupPath = none }, "cannot enter directory " + none + ": "},
-		{func(s *process.Spec) { s.Identity.User = "nobody-here" }, `user: user "nobody-here" is unknown`},
-		{func(s *process.Spec) { s.Execution.Group = "no-group" }, `group: group "no-group" is unknown`},
-		{func(s *process.Spec) { s.Execution.Groups = []string{"no-group"} }, `groups: group "no-group" is unknown`},
-		{func(s *process.Spec) { s.Execution.EnvironmentFiles = []string{none} }, "environment_files: open " + none + ": "},
-		{func(s *process.Spec) { s.Stop, s.Identity.SetupPath = nil, none }, "cannot enter setup_path " + none + ": "},
-		{func(s *process.Spec) { s.Stop, s.Identity.User = nil, "nobody-here" }, `spec.identity.user: user "nobody-here" is`},
+		{func(s *process.Spec) { s.Directory = none }, "cannot enter directory " + none + ": "},
+		{func(s *process.Spec) { s.User = "nobody-here" }, `user: user "nobody-here" is unknown`},
+		{func(s *process.Spec) { s.Group = "no-group" }, `group: group "no-group" is unknown`},
+		{func(s *process.Spec) { s.Groups = []string{"no-group"} }, `groups: group "no-group" is unknown`},
+		{func(s *process.Spec) { s.EnvironmentFiles = []string{none} }, "environment_files: open " + none + ": "},
+		{func(s *process.Spec) { s.Compat, s.Directory = &v1.Compat{}, none }, "cannot enter setup_path " + none + ": "},
+		{func(s *process.Spec) { s.Compat, s.User = &v1.Compat{}, "nobody-here" }, `spec.identity.user: user "nobody-here" is`},
 	} {
 		s := spec("/", "sh", "")
-		s.Stop = &process.StopPolicy{}
+		s.Compat = nil
 		tt.change(s)
 		if _, err := h.Launch(process.ID{Namespace: "ns", Name: "a"}, "run-1", "true", s); err == nil ||
 			!strings.HasPrefix(err.Error(), tt.want) {

@@ -201,11 +201,11 @@ func (h *Host) AtRest(id process.ID) { h.runtime.remove(id) }
 // AdoptPlaces makes the runtime directory of a process that drover takes over its own, if the directory belongs to the
 // account of the process.
 func (h *Host) AdoptPlaces(id process.ID, spec *process.Spec) {
-	name := spec.Execution.RuntimeDirectory
+	name := spec.RuntimeDirectory
 	if name == "" {
 		return
 	}
-	account, err := launch.LookupAccount("/", cmp.Or(spec.Identity.User, launch.OwnName()))
+	account, err := launch.LookupAccount("/", cmp.Or(spec.User, launch.OwnName()))
 	if err == nil {
 		err = h.runtime.adopt(id, name, account)
 	}

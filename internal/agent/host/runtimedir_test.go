@@ -29,7 +29,7 @@ func TestRuntimeDirectory(t *testing.T) {
 	launch := func(h *host.Host, id process.ID, name string) error {
 		runs++
 		s := spec("/", "true", "")
-		s.Execution.RuntimeDirectory = name
+		s.RuntimeDirectory = name
 		child, err := h.Launch(id, strings.Repeat("r", runs), "[ \"$RUNTIME_DIRECTORY\" = "+filepath.Join(root, name)+" ]", s)
 		if err == nil {
 			child.Abandon()
@@ -94,7 +94,7 @@ func TestRuntimeDirectoryOfAnAdoptedProcess(t *testing.T) {
 	}
 	for id, want := range map[process.ID]bool{own: true, foreign: false} {
 		s := spec("/", "true", "")
-		s.Execution.RuntimeDirectory = id.Name
+		s.RuntimeDirectory = id.Name
 		if err := h.Preflight(id, s, nil, true); (err == nil) != want {
 			t.Errorf("preflight of %s, which drover is to take over: %v", id.Name, err)
 		}

@@ -27,12 +27,12 @@ func (h *Host) variables(of process.ID, spec *process.Spec, account launch.Accou
 	all := map[string]string{}
 	if of != (process.ID{}) {
 		all["DROVER_NAMESPACE"], all["DROVER_NAME"], all["DROVER_HOST"] = of.Namespace, of.Name, h.name()
-		if _, number := spec.CopyOf(of); number > 0 {
+		if _, number := process.CopyOf(spec, of); number > 0 {
 			all["DROVER_COPY"] = strconv.Itoa(number)
 		}
 	}
 	var faults []error
-	for _, entry := range spec.Execution.EnvironmentFiles {
+	for _, entry := range spec.EnvironmentFiles {
 		path, optional := process.EnvironmentFile(entry)
 		text, err := h.readFor(account, path)
 		if err == nil {
@@ -44,7 +44,7 @@ func (h *Host) variables(of process.ID, spec *process.Spec, account launch.Accou
 		}
 		faults = append(faults, err)
 	}
-	maps.Copy(all, spec.Execution.Environment)
+	maps.Copy(all, spec.Environment)
 	return all, errors.Join(faults...)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/host"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/pidfd"
@@ -49,7 +50,7 @@ func TestWatchOfACommandThatWasQuick(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	child, err := h.Launch(process.ID{}, "quick", "exit 7", &process.Spec{Identity: process.Identity{SetupPath: "/", User: "root"}})
+	child, err := h.Launch(process.ID{}, "quick", "exit 7", &process.Spec{Directory: "/", User: "root", Compat: &v1.Compat{}})
 	if err != nil {
 		t.Fatal(err)
 	}

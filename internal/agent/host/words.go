@@ -17,14 +17,14 @@ const maxWords = 32 << 10
 
 // LastWords implements operation.Commands: only a regular file counts that the account of the process may read.
 func (h *Host) LastWords(spec *process.Spec, since time.Time) string {
-	path := spec.Identity.LogPath
+	path := spec.LogPath()
 	if path == "" {
 		return ""
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(spec.Identity.SetupPath, path)
+		path = filepath.Join(spec.Dir(), path)
 	}
-	words, err := within(h.files, spec.Identity.User, path, func() string {
+	words, err := within(h.files, spec.User, path, func() string {
 		var words string
 		visit := func(path string, do func(*trail.Trail) error) error { return h.Visit(spec, path, do) }
 		newest, err := trail.Newest(visit, path)
@@ -54,7 +54,7 @@ func (h *Host) LastWords(spec *process.Spec, since time.Time) string {
 // Visit implements operation.Commands: with the rights of the account of the process, as far as the policy of the host
 // lets.
 func (h *Host) Visit(spec *process.Spec, path string, do func(*trail.Trail) error) error {
-	account, err := h.names.account(spec.Identity.User)
+	account, err := h.names.account(spec.User)
 	if err != nil {
 		return err
 	}

@@ -50,12 +50,12 @@ func TestLastWords(t *testing.T) {
 		"/dev/zero": "",
 		"one-line":  strings.Repeat("x", 32<<10),
 	} {
-		s.Identity.LogPath = path
+		s.LogFile = path
 		if got := h.LastWords(s, since); got != want {
 			t.Errorf("%s: %.100q, want %.100q", path, got, want)
 		}
 	}
-	s.Identity.LogPath = "long"
+	s.LogFile = "long"
 	if got := h.LastWords(s, since); len(got) > 32<<10 || len(got) < 32<<10-20 || !strings.HasPrefix(got, "line ") ||
 		!strings.HasSuffix(got, "\nline 9999") {
 		t.Errorf("%d bytes of a long log: %.30q", len(got), got)

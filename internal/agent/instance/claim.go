@@ -9,13 +9,13 @@ import (
 
 // ClaimOfPlace is the claim on the process that a spec describes. Copies are equal but for their numbers.
 func ClaimOfPlace(id process.ID, s *process.Spec) string {
-	if _, number := s.CopyOf(id); number > 0 {
-		return fmt.Sprintf("command %q %q %d", s.Identity.SetupPath, s.Commands.Run, number)
+	if _, number := process.CopyOf(s, id); number > 0 {
+		return fmt.Sprintf("command %q %q %d", s.Dir(), s.Run, number)
 	}
 	if s.Foreground() {
-		return fmt.Sprintf("command %q %q", s.Identity.SetupPath, s.Commands.Run)
+		return fmt.Sprintf("command %q %q", s.Dir(), s.Run)
 	}
-	return fmt.Sprintf("place %q %q", cmp.Or(s.Identity.PIDPath, s.Identity.SetupPath), s.Identity.ProcName)
+	return fmt.Sprintf("place %q %q", cmp.Or(s.PIDFile, s.Dir()), s.ProcessName)
 }
 
 // ClaimOfInstance is the claim on one instance, in whatever way it was found.

@@ -35,9 +35,9 @@ type Marks struct {
 
 // TasksLimit says that a run has reached the limit of tasks of its spec; empty if it has not.
 func (m Marks) TasksLimit(spec *process.Spec) string {
-	if m.Refused == 0 || spec.Hard.Tasks == 0 {
+	if m.Refused == 0 || spec.GroupLimits().Tasks == 0 {
 		return ""
 	}
-	return fmt.Sprintf("its limit of %d tasks was reached: the kernel refused %s", spec.Hard.Tasks,
+	return fmt.Sprintf("its limit of %d tasks was reached: the kernel refused %s", spec.GroupLimits().Tasks,
 		process.Count(int(m.Refused), "process or thread", "processes or threads"))
 }

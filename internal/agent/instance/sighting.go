@@ -57,7 +57,7 @@ type Ownership struct {
 	Own func(run string) bool
 }
 
-// TooFew tells that fewer instances run than a policy expects.
-func TooFew(matches int, p process.Policy) string {
-	return fmt.Sprintf("%d of %d instances are running", matches, p.Instances)
+// TooFew tells that fewer instances run than the spec expects.
+func TooFew(matches, expected int) string {
+	return fmt.Sprintf("%d of %d instances are running", matches, expected)
 }

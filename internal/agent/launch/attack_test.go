@@ -21,6 +21,7 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // helperOpens tries to get at the process of its first argument, and says what it may do there.
@@ -297,26 +298,26 @@ func TestTheCommandAfterItsGate(t *testing.T) {
 		more, unlimited = 5_000, 6_000
 	}
 	for name, test := range map[string]struct {
-		change func(*process.Execution)
+		change func(*spec.Execution)
 		caps   string
 		nnp    int
 		limit  string
 	}{
-		"plain":             {func(*process.Execution) {}, "0000000000000000", 0, own},
-		"no new privileges": {func(e *process.Execution) { e.NoNewPrivileges = true }, "0000000000000000", 1, own},
-		"capabilities": {func(e *process.Execution) {
+		"plain":             {func(*spec.Execution) {}, "0000000000000000", 0, own},
+		"no new privileges": {func(e *spec.Execution) { e.NoNewPrivileges = true }, "0000000000000000", 1, own},
+		"capabilities": {func(e *spec.Execution) {
 			e.Capabilities = []string{"NET_BIND_SERVICE", "SYS_NICE"}
 		}, "0000000000800400", 0, own},
-		"no capabilities": {func(e *process.Execution) { e.Capabilities = []string{} }, "0000000000000000", 0, own},
-		"all": {func(e *process.Execution) {
-			e.NoNewPrivileges, e.Capabilities, e.RLimits.Processes = true, []string{"CHOWN"}, &more
+		"no capabilities": {func(e *spec.Execution) { e.Capabilities = []string{} }, "0000000000000000", 0, own},
+		"all": {func(e *spec.Execution) {
+			e.NoNewPrivileges, e.Capabilities, e.RLimits = true, []string{"CHOWN"}, spec.RLimits{{Name: spec.Processes, Value: more}}
 		}, "0000000000000001", 1, fmt.Sprint(more)},
 		"unlimited": {
-			func(e *process.Execution) { e.RLimits.Processes = &unlimited }, "0000000000000000", 0,
+			func(e *spec.Execution) { e.RLimits = spec.RLimits{{Name: spec.Processes, Value: unlimited}} }, "0000000000000000", 0,
 			strings.Replace(fmt.Sprint(unlimited), "-1", "unlimited", 1),
 		},
 		// The account has more processes than that, and its command can start all the same.
-		"few processes": {func(e *process.Execution) { e.RLimits.Processes = &five }, "0000000000000000", 0, "5"},
+		"few processes": {func(e *spec.Execution) { e.RLimits = spec.RLimits{{Name: spec.Processes, Value: five}} }, "0000000000000000", 0, "5"},
 	} {
 		var sleeping []*launch.Child
 		if name == "few processes" {

@@ -16,6 +16,7 @@ import (
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // adjust sets the nice value, the OOM score and the limits of a child at its gate. So the child needs no right to set
@@ -24,7 +25,7 @@ import (
 // A child inherits a negative OOM score from the agent (OOMScoreAdjust= of its unit). It gets 0 unless it has a value
 // of its own: the OOM killer then treats the command like any other process. If that fails, the command runs all the
 // same.
-func adjust(pid int, e process.Execution) error {
+func adjust(pid int, e spec.Execution) error {
 	if e.Nice != nil {
 		if err := unix.Setpriority(unix.PRIO_PROCESS, pid, *e.Nice); err != nil {
 			return process.Errorf(process.Failed, "cannot set nice to %d: %v", *e.Nice, err)
@@ -41,17 +42,17 @@ func adjust(pid int, e process.Execution) error {
 	if !mayLimit() {
 		return nil // the gate does: see scriptFor
 	}
-	for _, l := range e.RLimits.List() {
-		limit := rlimit(l.Name, *l.Value)
-		if l.Name == processes && !beyondOwn(l.Name, *l.Value) {
+	for _, l := range e.RLimits {
+		limit := rlimit(l.Name, l.Value)
+		if l.Name == processes && !beyondOwn(l.Name, l.Value) {
 			continue // the gate lowers it: see scriptFor
 		}
 		if err := unix.Prlimit(pid, resources()[l.Name], &limit, nil); err != nil {
 			if errors.Is(err, unix.EPERM) {
-				return process.Errorf(process.Failed, "the command did not run: cannot %s", setting(l.Name, *l.Value))
+				return process.Errorf(process.Failed, "the command did not run: cannot %s", setting(l.Name, l.Value))
 			}
 			return process.Errorf(process.Failed, "cannot set the limit %s to %s: %v", l.Name,
-				process.LimitText(*l.Value), err)
+				process.LimitText(l.Value), err)
 		}
 	}
 	return nil
@@ -68,7 +69,7 @@ func expose(pid int, own []byte) {
 	}
 }
 
-// Relimit changes a limit of process.RLimits of a running process, soft and hard. proven reports whether the pid still
+// Relimit changes a limit of spec.RLimits of a running process, soft and hard. proven reports whether the pid still
 // belongs to the process. prlimit(2) takes a pid and no pidfd: if the process has ended meanwhile, Relimit gives the
 // next owner of the pid its limit back. The error is os.ErrProcessDone if the process has ended, and EPERM if this
 // program may not raise the limit or change the process.
@@ -110,7 +111,7 @@ func ownCapabilities() (sets [2]unix.CapUserData) {
 	return sets
 }
 
-// Limits returns the hard limits of process.RLimits of a process, by name: -1 for none. It leaves out what it may not
+// Limits returns the hard limits of spec.RLimits of a process, by name: -1 for none. It leaves out what it may not
 // read.
 func Limits(pid int) map[string]int64 {
 	all := map[string]int64{}
@@ -126,7 +127,7 @@ func Limits(pid int) map[string]int64 {
 	return all
 }
 
-// setting says what sets a limit of process.RLimits, and the most that this process may set.
+// setting says what sets a limit of spec.RLimits, and the most that this process may set.
 func setting(name string, value int64) string {
 	text := fmt.Sprintf("set the limit %s to %s: ", name, process.LimitText(value))
 	if most := AsSet(name, process.Unlimited); most != process.Unlimited && value > most {
@@ -135,18 +136,18 @@ func setting(name string, value int64) string {
 	return text + "the agent may not set more than its own limit of " + process.LimitText(Limits(os.Getpid())[name])
 }
 
-// beyondOwn reports whether a limit of process.RLimits is above the limit of this process.
+// beyondOwn reports whether a limit of spec.RLimits is above the limit of this process.
 func beyondOwn(name string, value int64) bool {
 	return rlimit(name, value).Max > rlimit(name, Limits(os.Getpid())[name]).Max
 }
 
-// rlimit is a limit of process.RLimits for the kernel, soft and hard.
+// rlimit is a limit of spec.RLimits for the kernel, soft and hard.
 func rlimit(name string, value int64) unix.Rlimit {
 	n := uint64(AsSet(name, value)) //nolint:gosec // validated; -1 is RLIM_INFINITY
 	return unix.Rlimit{Cur: n, Max: n}
 }
 
-// AsSet returns the value of a limit of process.RLimits as Limits reads it once it is set. The kernel has no unlimited
+// AsSet returns the value of a limit of spec.RLimits as Limits reads it once it is set. The kernel has no unlimited
 // number of open files: the largest number of sysctl fs.nr_open stands for it (proc_sys_fs(5)).
 func AsSet(name string, value int64) int64 {
 	if name != "open_files" || value != process.Unlimited {
@@ -169,11 +170,11 @@ func BaseVariables() []string {
 	return []string{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", MarkVariable}
 }
 
-// processes is the limit of process.RLimits that counts the processes of an account. Above it, a process that takes the
+// processes is the limit of spec.RLimits that counts the processes of an account. Above it, a process that takes the
 // account cannot execute a program (execve(2)).
 const processes = "processes"
 
-// resources are the numbers of the limits of process.RLimits (setrlimit(2)).
+// resources are the numbers of the limits of spec.RLimits (setrlimit(2)).
 func resources() map[string]int {
 	return map[string]int{
 		"open_files": unix.RLIMIT_NOFILE, "core_size": unix.RLIMIT_CORE, "locked_memory": unix.RLIMIT_MEMLOCK,

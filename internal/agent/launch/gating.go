@@ -31,9 +31,9 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 			s.Bytes(append(most, most...)), gate.Number(0))
 	}
 	limits, may := c.Execution.RLimits, mayLimit()
-	for _, l := range limits.List() {
-		if !may && (l.Name != processes || beyondOwn(l.Name, *l.Value)) { // but its own limits every process may lower
-			limit(l.Name, *l.Value)
+	for _, l := range limits {
+		if !may && (l.Name != processes || beyondOwn(l.Name, l.Value)) { // but its own limits every process may lower
+			limit(l.Name, l.Value)
 		}
 	}
 	if mask := c.Execution.Umask; mask != nil {
@@ -49,8 +49,8 @@ func scriptFor(c Command, r forkRequest) (argv []string, script []byte, err erro
 	}
 	keepPipes(&s, c)
 	r.become(&s, c.Account)
-	if limits.Processes != nil { // before, the account's other processes would keep it from executing a program
-		limit(processes, *limits.Processes)
+	if n, limited := limits.Get(processes); limited { // before, the account's other processes would keep it out
+		limit(processes, n)
 	}
 	argv = []string{shell, "-c", c.Line}
 	words, direct := wordsOf(c.Line)

@@ -20,6 +20,7 @@ import (
 	"drover/internal/agent/launch/gate"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 const shell = process.Shell
@@ -64,7 +65,7 @@ type Command struct {
 	// Variables are the variables of the environment beside the few that every command has. They win over those.
 	Variables map[string]string
 	// Execution is what else the command gets; Group, Groups and the environment of it do not count here.
-	Execution process.Execution
+	Execution spec.Execution
 	// Mark is the value of MarkVariable in the environment; every process that the command starts inherits it.
 	Mark string
 	// Output receives stdout, and stderr if Errors is nil. Errors receives stderr. Start does not keep them.
@@ -93,7 +94,7 @@ type Child struct {
 
 // start makes a gate and forks a child behind it, in a new session.
 func (f *Forker) start(c Command, fork func(forkRequest) forkResult) (*Child, error) {
-	if !c.Execution.StrictLimits {
+	if !c.Execution.Strict {
 		c.Execution, _ = Nearest(c.Execution)
 	}
 	if c.Output == nil || c.Proof == nil {

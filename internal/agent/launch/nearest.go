@@ -11,24 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // Nearest returns an execution with the limits, priorities and capabilities that this process may give a command, as
 // near as they can be to those of e, and says in a caller's words which differ.
-func Nearest(e process.Execution) (process.Execution, []string) {
+func Nearest(e spec.Execution) (spec.Execution, []string) {
 	var notes []string
-	if limits := e.RLimits.List(); len(limits) > 0 {
+	if limits := e.RLimits; len(limits) > 0 {
 		raises, own := mayRaise(), Limits(os.Getpid())
 		for _, l := range limits {
-			want := AsSet(l.Name, *l.Value)
+			want := AsSet(l.Name, l.Value)
 			most := AsSet(l.Name, process.Unlimited)
 			if hard, known := own[l.Name]; !raises && known && above(most, hard) {
 				most = hard
 			}
 			if above(want, most) {
 				notes = append(notes, fmt.Sprintf("limits.%s is %s instead of %s, the most that this host gives", l.Name,
-					process.LimitText(most), process.LimitText(*l.Value)))
-				e.RLimits.Set(l.Name, most)
+					process.LimitText(most), process.LimitText(l.Value)))
+				e.RLimits = e.RLimits.With(l.Name, most)
 			}
 		}
 	}

@@ -9,15 +9,17 @@ import (
 
 	"drover/internal/agent/launch"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // TestNearest: a command gets what the host can give, and the rest is told.
 func TestNearest(t *testing.T) {
 	most, low := launch.AsSet("open_files", process.Unlimited), int64(16)
 	beyond := most + 1
-	e := process.Execution{RLimits: process.RLimits{OpenFiles: &beyond, Processes: &low}}
+	e := spec.Execution{RLimits: spec.RLimits{{Name: spec.OpenFiles, Value: beyond}, {Name: spec.Processes, Value: low}}}
 	got, notes := launch.Nearest(e)
-	if len(notes) != 1 || got.RLimits.OpenFiles == nil || *got.RLimits.OpenFiles > most || *got.RLimits.Processes != low {
+	files, limited := got.RLimits.Get(spec.OpenFiles)
+	if tasks, _ := got.RLimits.Get(spec.Processes); len(notes) != 1 || !limited || files > most || tasks != low {
 		t.Errorf("%+v, %q", got.RLimits, notes)
 	}
 	e.Capabilities = []string{"NET_BIND_SERVICE", "CHOWN"}
@@ -36,7 +38,7 @@ func TestNearest(t *testing.T) {
 	if got, notes = launch.Nearest(e); !slices.Equal(got.Capabilities, want) || len(notes) != 1+len(e.Capabilities)-len(want) {
 		t.Errorf("capabilities %v, want %v: %q", got.Capabilities, want, notes)
 	}
-	if *e.RLimits.OpenFiles != beyond {
+	if files, _ := e.RLimits.Get(spec.OpenFiles); files != beyond {
 		t.Error("it has changed the spec")
 	}
 	if _, notes := launch.Nearest(got); len(notes) > 0 {

@@ -7,9 +7,9 @@ import (
 	"os"
 	"slices"
 
-	"golang.org/x/sys/unix"
+	"drover/internal/spec"
 
-	"drover/internal/process"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 
 // Passes fails, in a caller's words, if the kernel would not pass these variables to a program, because one of them or
 // all together are too large.
-func Passes(e process.Execution, variables map[string]string) error {
+func Passes(e spec.Execution, variables map[string]string) error {
 	most, all := pagesOfOne*os.Getpagesize()-1, uint64(0)
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
@@ -38,8 +38,8 @@ func Passes(e process.Execution, variables map[string]string) error {
 	if unix.Getrlimit(unix.RLIMIT_STACK, &stack) != nil {
 		stack.Cur = 0
 	}
-	if n := e.RLimits.StackSize; n != nil {
-		stack.Cur = uint64(*n) //nolint:gosec // a size is not negative, and Unlimited is the largest number
+	if n, limited := e.RLimits.Get(spec.StackSize); limited {
+		stack.Cur = uint64(n) //nolint:gosec // a size is not negative, and Unlimited is the largest number
 	}
 	if limit := min(max(stack.Cur/4, leastOfAll), mostOfAll); len(faults) == 0 && all > limit { //nolint:mnd // a quarter
 		faults = append(faults, fmt.Errorf("all variables have %d bytes, and the kernel passes at most %d", all, limit))

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"drover/internal/agent/launch"
-	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // TestPasses: it fails exactly where the kernel does, for one variable and for all.
@@ -25,7 +25,7 @@ func TestPasses(t *testing.T) {
 		"one too long": {map[string]string{"A": strings.Repeat("x", 32*page-2)}, "A has "},
 		"all":          {many, "all variables have "},
 	} {
-		err := launch.Passes(process.Execution{}, c.variables)
+		err := launch.Passes(spec.Execution{}, c.variables)
 		if text := textOf(err); !strings.HasPrefix(text, c.want) || c.want == "" && text != "" {
 			t.Errorf("%s: %q, want %q", name, text, c.want)
 		}

@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"drover/internal/agent/launch"
-	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // TestSignal: a command has its file at the descriptor that it asks for, only there, and beside nothing else.
 func TestSignal(t *testing.T) {
 	crowd(t, 40)
 	for name, f := range map[string]*launch.Forker{"here": forker(), "on a thread": forking(t)} {
-		for _, fd := range []int{3, 4, 5, 6, 7, 9, 10, 31, process.MaxNotifyFD} {
+		for _, fd := range []int{3, 4, 5, 6, 7, 9, 10, 31, spec.MaxNotifyFD} {
 			t.Run(fmt.Sprint(name, " ", fd), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "signal")
 				file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)

@@ -6,13 +6,14 @@ import (
 	"drover/internal/agent/instance"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // Reading is one look at one process.
 type Reading struct {
 	ID       process.ID
 	Instance instance.Identity
-	Limits   process.Limits
+	Limits   spec.Thresholds
 	// Ready is the end of the instance's start window, since boot: earlier use does not count.
 	Ready time.Duration
 	Use   procfs.TreeUse
@@ -148,11 +149,11 @@ const (
 
 func resources() []resource { return []resource{cpu, mem} }
 
-func (r resource) limit(l process.Limits) float64 {
+func (r resource) limit(l spec.Thresholds) float64 {
 	if r == cpu {
-		return l.CPU
+		return float64(l.CPU)
 	}
-	return l.Mem
+	return float64(l.Memory)
 }
 
 func (r resource) use(u procfs.TreeUse) float64 {

@@ -10,6 +10,7 @@ import (
 	"drover/internal/agent/limit"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 const beat = 5 * time.Second
@@ -17,7 +18,7 @@ const beat = 5 * time.Second
 func id(name string) process.ID { return process.ID{Namespace: "ns", Name: name} }
 
 // reading is of a process that has run for long.
-func reading(name string, cpu, mem float64, limits process.Limits, at time.Duration) limit.Reading {
+func reading(name string, cpu, mem float64, limits spec.Thresholds, at time.Duration) limit.Reading {
 	return limit.Reading{
 		ID: id(name), Instance: instance.Identity{BootID: "b", PID: len(name) + 1, StartTicks: 7}, Limits: limits,
 		Use: procfs.TreeUse{CPU: cpu, Mem: mem, Since: at - beat, At: at, Processes: 1},
@@ -38,7 +39,7 @@ func TestOwnLimit(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		limits process.Limits
+		limits spec.Thresholds
 		steps  []step
 		// at is the step at which there is a verdict; -1 for none at all.
 		at   int
@@ -46,69 +47,69 @@ func TestOwnLimit(t *testing.T) {
 	}{
 		{
 			"three readings running",
-			process.Limits{CPU: 10},
+			spec.Thresholds{CPU: 10},
 			[]step{{cpu: 11}, {cpu: 30}, {cpu: 10.01}},
 			2,
 			process.Breach{Resource: "cpu", Limit: 10, Samples: []float64{11, 30, 10.01}},
 		},
 		{
 			"memory",
-			process.Limits{CPU: 10, Mem: 5},
+			spec.Thresholds{CPU: 10, Memory: 5},
 			[]step{{cpu: 10, mem: 1}, {mem: 6}, {mem: 7}, {mem: 8}},
 			3,
 			process.Breach{Resource: "mem", Limit: 5, Samples: []float64{6, 7, 8}},
 		},
 		{
 			"both at once: the processor is told",
-			process.Limits{CPU: 10, Mem: 5},
+			spec.Thresholds{CPU: 10, Memory: 5},
 			[]step{{cpu: 11, mem: 6}, {cpu: 12, mem: 7}, {cpu: 13, mem: 8}},
 			2,
 			process.Breach{Resource: "cpu", Limit: 10, Samples: []float64{11, 12, 13}},
 		},
 		{
 			"one sample only",
-			process.Limits{CPU: 10},
+			spec.Thresholds{CPU: 10},
 			[]step{{cpu: 99}, {}, {cpu: 99}, {}, {cpu: 99}, {cpu: 99}, {}},
 			-1,
 			process.Breach{},
 		},
-		{"at the limit", process.Limits{CPU: 10}, []step{{cpu: 10}, {cpu: 10}, {cpu: 10}}, -1, process.Breach{}},
+		{"at the limit", spec.Thresholds{CPU: 10}, []step{{cpu: 10}, {cpu: 10}, {cpu: 10}}, -1, process.Breach{}},
 		{
 			"now one resource, now the other",
-			process.Limits{CPU: 10, Mem: 5},
+			spec.Thresholds{CPU: 10, Memory: 5},
 			[]step{{cpu: 11}, {cpu: 11}, {mem: 6}, {mem: 6}},
 			-1,
 			process.Breach{},
 		},
-		{"no limit", process.Limits{CPU: 0, Mem: -1}, []step{
+		{"no limit", spec.Thresholds{CPU: 0, Memory: -1}, []step{
 			{cpu: 99, mem: 99},
 			{cpu: 99, mem: 99},
 			{cpu: 99, mem: 99},
 		}, -1, process.Breach{}},
 		{
 			"missing from a round",
-			process.Limits{CPU: 10},
+			spec.Thresholds{CPU: 10},
 			[]step{{cpu: 11}, {cpu: 11}, {missing: true}, {cpu: 11}, {cpu: 11}, {cpu: 12}},
 			5,
 			process.Breach{Resource: "cpu", Limit: 10, Samples: []float64{11, 11, 12}},
 		},
 		{
 			"a gap",
-			process.Limits{CPU: 10},
+			spec.Thresholds{CPU: 10},
 			[]step{{cpu: 11}, {cpu: 11}, {cpu: 12, pause: time.Hour}, {cpu: 13}, {cpu: 14}},
 			4,
 			process.Breach{Resource: "cpu", Limit: 10, Samples: []float64{12, 13, 14}},
 		},
 		{
 			"a late round is no gap",
-			process.Limits{CPU: 10},
+			spec.Thresholds{CPU: 10},
 			[]step{{cpu: 11}, {cpu: 11, pause: beat}, {cpu: 12}},
 			2,
 			process.Breach{Resource: "cpu", Limit: 10, Samples: []float64{11, 11, 12}},
 		},
 		{
 			"another instance",
-			process.Limits{CPU: 10},
+			spec.Thresholds{CPU: 10},
 			[]step{
 				{cpu: 11},
 				{cpu: 11},
@@ -122,7 +123,7 @@ func TestOwnLimit(t *testing.T) {
 		{
 			// The rounds are at 5 s, 10 s and so on; the third one's figure is of 10 s to 15 s.
 			"the start window, to 11 s",
-			process.Limits{CPU: 10},
+			spec.Thresholds{CPU: 10},
 			[]step{
 				{cpu: 99, change: in(11 * time.Second)},
 				{cpu: 99, change: in(11 * time.Second)},
@@ -136,7 +137,7 @@ func TestOwnLimit(t *testing.T) {
 		},
 		{
 			"the start window of memory, which is of a moment",
-			process.Limits{Mem: 10},
+			spec.Thresholds{Memory: 10},
 			[]step{
 				{mem: 99, change: in(11 * time.Second)},
 				{mem: 99, change: in(11 * time.Second)},
@@ -181,7 +182,7 @@ func TestCondemnedAreLeftToBeEnded(t *testing.T) {
 	var told []string
 	round := func(start uint64) {
 		at += beat
-		hog, other := reading("hog", 60, 0, process.Limits{CPU: 20}, at), reading("other", 40, 0, process.Limits{}, at)
+		hog, other := reading("hog", 60, 0, spec.Thresholds{CPU: 20}, at), reading("other", 40, 0, spec.Thresholds{}, at)
 		hog.Instance.StartTicks = start
 		for _, v := range judge.Round(at, []limit.Reading{hog, other}, pool) {
 			told = append(told, v.ID.Name+" at "+at.String())

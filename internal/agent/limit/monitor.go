@@ -18,6 +18,7 @@ import (
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/usage"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // Subject is a running process to measure.
@@ -26,7 +27,7 @@ type Subject struct {
 	Instance instance.Identity
 	// Run is the run of drover in which the process was started; empty if somebody else started it.
 	Run    string
-	Limits process.Limits
+	Limits spec.Thresholds
 	// StartedAt is when the process started, since boot. Its use within StartWindow after that does not count.
 	StartedAt   time.Duration
 	StartWindow time.Duration
@@ -221,7 +222,7 @@ func (m *Monitor) logOnce(ctx context.Context, message string, err error) {
 
 // limited reports whether a process has a limit or shares a pool.
 func (m *Monitor) limited(s *Subject) bool {
-	return s.Limits.CPU > 0 || s.Limits.Mem > 0 || len(m.groups[s.ID.Namespace]) > 0
+	return s.Limits.CPU > 0 || s.Limits.Memory > 0 || len(m.groups[s.ID.Namespace]) > 0
 }
 
 // markPresent notes that a process is there in this round. The usage of its former instance no longer counts.

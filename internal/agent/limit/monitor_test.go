@@ -19,6 +19,7 @@ import (
 	"drover/internal/agent/procfs"
 	history "drover/internal/agent/usage"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // host is a made-up one: what runs there, and what it uses.
@@ -118,7 +119,7 @@ func (h *host) set(change func()) {
 	change()
 }
 
-func subject(name string, pid int, limits process.Limits) limit.Subject {
+func subject(name string, pid int, limits spec.Thresholds) limit.Subject {
 	return limit.Subject{
 		ID: id(name), Instance: instance.Identity{BootID: "b", PID: pid, StartTicks: 1}, Run: name,
 		Limits: limits,
@@ -155,8 +156,8 @@ func TestMonitorMeasures(t *testing.T) {
 		pass(20 * time.Second)
 		h.set(func() {
 			h.subjects = []limit.Subject{
-				subject("plain", 2, process.Limits{}),
-				subject("limited", 3, process.Limits{Mem: 50}), subject("gone", 4, process.Limits{}),
+				subject("plain", 2, spec.Thresholds{}),
+				subject("limited", 3, spec.Thresholds{Memory: 50}), subject("gone", 4, spec.Thresholds{}),
 			}
 			h.cpu[2], h.cpu[3] = 20, 30
 		})
@@ -180,7 +181,7 @@ func TestMonitorMeasures(t *testing.T) {
 		if _, ok := k.Usage(id("gone")); ok {
 			t.Error("what has ended has a usage")
 		}
-		h.set(func() { h.subjects = []limit.Subject{subject("plain", 5, process.Limits{})} })
+		h.set(func() { h.subjects = []limit.Subject{subject("plain", 5, spec.Thresholds{})} })
 		pass(beat)
 		if _, ok := k.Usage(id("plain")); ok {
 			t.Error("another instance has the usage of the one before")
@@ -193,8 +194,8 @@ func TestMonitorTellsWhatMoved(t *testing.T) {
 	keep(t, func(t *testing.T, h *host, _ *limit.Monitor) {
 		h.set(func() {
 			h.subjects = []limit.Subject{
-				subject("steady", 2, process.Limits{}),
-				subject("wild", 3, process.Limits{CPU: 50}),
+				subject("steady", 2, spec.Thresholds{}),
+				subject("wild", 3, spec.Thresholds{CPU: 50}),
 			}
 			h.cpu[2], h.cpu[3] = 20, 0
 		})
@@ -218,8 +219,8 @@ func TestMonitorTells(t *testing.T) {
 	keep(t, func(t *testing.T, h *host, _ *limit.Monitor) {
 		h.set(func() {
 			h.subjects = []limit.Subject{
-				subject("a", 2, process.Limits{CPU: 10}), subject("b", 3, process.Limits{}),
-				subject("c", 4, process.Limits{}),
+				subject("a", 2, spec.Thresholds{CPU: 10}), subject("b", 3, spec.Thresholds{}),
+				subject("c", 4, spec.Thresholds{}),
 			}
 			h.cpu[2], h.cpu[3], h.cpu[4] = 9, 60, 50
 		})
@@ -242,7 +243,7 @@ func TestMonitorTells(t *testing.T) {
 // TestMonitorStartWindow: a hog is told within 20 s of the end of its start window, and not before it.
 func TestMonitorStartWindow(t *testing.T) {
 	keep(t, func(t *testing.T, h *host, _ *limit.Monitor) {
-		s := subject("hog", 2, process.Limits{CPU: 10})
+		s := subject("hog", 2, spec.Thresholds{CPU: 10})
 		s.StartedAt, s.StartWindow = 2*time.Second, 11*time.Second
 		h.set(func() { h.subjects, h.cpu[2] = []limit.Subject{s}, 99 })
 		pass(time.Minute)
@@ -256,7 +257,7 @@ func TestMonitorStartWindow(t *testing.T) {
 func TestMonitorWithoutAHost(t *testing.T) {
 	keep(t, func(t *testing.T, h *host, _ *limit.Monitor) {
 		h.set(func() {
-			h.subjects = []limit.Subject{subject("a", 2, process.Limits{})}
+			h.subjects = []limit.Subject{subject("a", 2, spec.Thresholds{})}
 			h.groups = map[string][]process.Group{"ns": {{ID: "g", CPULimit: 1}}}
 			h.cpu[2] = 50
 		})
@@ -283,7 +284,7 @@ func TestMonitorWithoutAHost(t *testing.T) {
 func TestMonitorKeepsHistories(t *testing.T) {
 	keep(t, func(t *testing.T, h *host, k *limit.Monitor) {
 		h.set(func() {
-			h.subjects = []limit.Subject{subject("a", 2, process.Limits{}), subject("b", 3, process.Limits{})}
+			h.subjects = []limit.Subject{subject("a", 2, spec.Thresholds{}), subject("b", 3, spec.Thresholds{})}
 			h.cpu[2], h.cpu[3] = 20, 30
 		})
 		pass(40 * time.Second) // looks at 5 s and 35 s

@@ -10,13 +10,14 @@ import (
 
 	"drover/internal/agent/limit"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // usage is how a process of the namespace stands.
 type usage struct {
 	name     string
 	cpu, mem float64
-	limits   process.Limits
+	limits   spec.Thresholds
 	starting bool
 }
 
@@ -85,8 +86,8 @@ func TestPool(t *testing.T) {
 		{
 			"against the own limit: a higher one lowers the score",
 			[]usage{
-				{name: "a", cpu: 30, limits: process.Limits{CPU: 90}},
-				{name: "b", cpu: 10, limits: process.Limits{CPU: 20}},
+				{name: "a", cpu: 30, limits: spec.Thresholds{CPU: 90}},
+				{name: "b", cpu: 10, limits: spec.Thresholds{CPU: 20}},
 				{name: "c", cpu: 20},
 			},
 			[]process.Group{{ID: "g", CPULimit: 50, CPUWeight: 1}},
@@ -95,8 +96,8 @@ func TestPool(t *testing.T) {
 		{
 			"no limit counts as 100",
 			[]usage{
-				{name: "a", mem: 30, limits: process.Limits{Mem: -1}},
-				{name: "b", mem: 20, limits: process.Limits{Mem: 60}},
+				{name: "a", mem: 30, limits: spec.Thresholds{Memory: -1}},
+				{name: "b", mem: 20, limits: spec.Thresholds{Memory: 60}},
 			},
 			[]process.Group{{ID: "g", MemLimit: 40, MemWeight: 1}},
 			[]string{"b"},
@@ -126,7 +127,7 @@ func TestPool(t *testing.T) {
 			[]string{"a", "b"},
 		},
 		{"an own limit goes first", []usage{
-			{name: "a", cpu: 30, limits: process.Limits{CPU: 20}},
+			{name: "a", cpu: 30, limits: spec.Thresholds{CPU: 20}},
 			{name: "b", cpu: 40},
 		}, []process.Group{{ID: "g", CPULimit: 50}}, []string{"a"}},
 	} {
@@ -142,7 +143,7 @@ func TestPool(t *testing.T) {
 // TestPoolTellsAll: the proof holds the sums, and how everybody stood.
 func TestPoolTellsAll(t *testing.T) {
 	got, _ := rounds(3, []usage{
-		{name: "a", cpu: 5, limits: process.Limits{CPU: 50}},
+		{name: "a", cpu: 5, limits: spec.Thresholds{CPU: 50}},
 		{name: "b", cpu: 15},
 		{name: "s", cpu: 1, starting: true},
 	}, process.Group{ID: "g", CPULimit: 18, CPUWeight: 1})
@@ -219,9 +220,9 @@ func TestPoolsAtRandom(t *testing.T) {
 			// Quarters, so that sums are exact and many scores the same.
 			all[i] = usage{name: strconv.Itoa(i), cpu: float64(random.IntN(80)) / 4, starting: random.IntN(5) == 0}
 			if random.IntN(2) == 0 {
-				all[i].limits.CPU = float64(1 + random.IntN(100))
+				all[i].limits.CPU = spec.Percent(1 + random.IntN(100))
 			}
-			if all[i].cpu > all[i].limits.CPU {
+			if all[i].cpu > float64(all[i].limits.CPU) {
 				all[i].limits.CPU = 0 // its own limit is not the subject here
 			}
 		}
@@ -239,7 +240,7 @@ func TestPoolsAtRandom(t *testing.T) {
 			case u.limits.CPU <= 0:
 				return u.cpu / 100
 			}
-			return u.cpu / u.limits.CPU
+			return u.cpu / float64(u.limits.CPU)
 		}
 		sum, lowest := 0.0, 0.0
 		for i, v := range got {

@@ -37,7 +37,7 @@ func MatchName(info procfs.Info, name string) bool {
 // OtherName returns the name of the executable of a foreground process if the spec names another one. It is empty for a
 // process that has not executed its program yet.
 func OtherName(spec *process.Spec, info procfs.Info) string {
-	want := spec.Identity.ProcName
+	want := spec.ProcessName
 	if want == "" || !spec.Foreground() || gate.Is(info.Exe) || MatchName(info, want) {
 		return ""
 	}

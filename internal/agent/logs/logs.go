@@ -26,6 +26,7 @@ import (
 
 	"drover/internal/agent/inotify"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // The streams of a process, as indexes of streamNames.
@@ -65,22 +66,16 @@ type bound struct {
 	Base [streams]int64 `json:"base"`
 }
 
-// boundOf returns the bound of a policy for a process whose files may have fileSize bytes; nil for no limit.
-func boundOf(id process.ID, p process.LogPolicy, fileSize *int64) bound {
+// boundOf returns the bound of the logs of a process.
+func boundOf(id process.ID, s *process.Spec) bound {
+	size, files, age := s.Log.Keeps()
 	b := bound{
-		Process: id, MaxSize: defaultSize, Keep: defaultKeep, MaxAge: defaultAge, Plain: p.Plain, Longest: longestFile,
+		Process: id, MaxSize: max(size, leastSize), Keep: max(files, 0), MaxAge: age, Plain: s.Log.Plain(),
+		Longest: longestFile,
 	}
-	if p.MaxSize > 0 {
-		b.MaxSize = max(p.MaxSize, leastSize)
-	}
-	if p.Keep != nil {
-		b.Keep = max(*p.Keep, 0)
-	}
-	if p.MaxAge > 0 {
-		b.MaxAge = time.Duration(p.MaxAge) * time.Millisecond
-	}
-	if fileSize != nil && *fileSize != process.Unlimited { // the kernel would end a process whose log is longer
-		b.Longest = min(b.Longest, max(*fileSize, leastSize))
+	// The kernel would end a process whose log is longer.
+	if longest, limited := s.RLimits().Get(spec.FileSize); limited && longest != process.Unlimited {
+		b.Longest = min(b.Longest, max(longest, leastSize))
 		b.MaxSize = min(b.MaxSize, b.Longest/8)
 	}
 	return b
@@ -187,7 +182,7 @@ func openLog(dir string) (*processLog, error) {
 		err = json.Unmarshal(text, &b)
 	}
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (b.MaxSize <= 0 || b.Longest <= 0) {
-		b, err = boundOf(process.ID{}, process.LogPolicy{}, nil), nil
+		b, err = boundOf(process.ID{}, &process.Spec{}), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the bound of a log: %w", err)
@@ -239,14 +234,14 @@ func (store *Store) adopt(l *processLog) {
 // Begin notes that a run of a process begins, and returns the files for its output: files open for appending only, or
 // pipes if the spec wants them. The caller closes them.
 func (store *Store) Begin(id process.ID, run string, spec *process.Spec) (out, errs *os.File, err error) {
-	l, err := store.logFor(process.Hash(id), boundOf(id, spec.Log, spec.Execution.RLimits.FileSize))
+	l, err := store.logFor(process.Hash(id), boundOf(id, spec))
 	if err != nil {
 		return nil, nil, err
 	}
 	var files [streams]*os.File
 	store.drain(l) // before the marks of the run
 	open := store.open
-	if spec.Log.Pipe {
+	if spec.Log.Pipes() {
 		open = func(s *stream) (*os.File, error) { return store.pipeTo(s, run) }
 	}
 	for i, s := range l.streams {
@@ -311,7 +306,7 @@ func (store *Store) Bound(id process.ID, spec *process.Spec) {
 	if l == nil {
 		return
 	}
-	if err := l.store(boundOf(id, spec.Log, spec.Execution.RLimits.FileSize), false); err != nil {
+	if err := l.store(boundOf(id, spec), false); err != nil {
 		store.log.Warn("cannot store the bound of a log", "process", id, "error", err)
 	}
 	for _, s := range l.streams { // the process may write nothing more

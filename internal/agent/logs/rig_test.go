@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/logs"
 	"drover/internal/process"
 	"drover/internal/test/harness"
@@ -28,7 +29,7 @@ func api() process.ID { return process.ID{Namespace: "shop", Name: "api"} }
 
 // policy is a spec with a policy of logs.
 func policy(size int64, keep int) *process.Spec {
-	return &process.Spec{Log: process.LogPolicy{MaxSize: size, Keep: &keep}}
+	return &process.Spec{Log: &v1.Log{MaxSize: new(v1.Size(size)), Keep: &keep}}
 }
 
 // rig is a Store whose directory a test can look at. It does not run yet.

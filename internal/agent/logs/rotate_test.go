@@ -31,7 +31,7 @@ func TestRotationUnderAWriterLosesNothing(t *testing.T) {
 			r := newRig(t)
 			r.run()
 			spec := policy(64<<10, 1000)
-			spec.Log.Plain = plain
+			spec.Log.Compress = new(!plain)
 			out, _, _ := r.begin(spec)
 			const lines, batch = 100_000, 500
 			for n := 1; n <= lines; n += batch {

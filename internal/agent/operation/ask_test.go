@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
@@ -17,7 +18,7 @@ import (
 func asking(w *world, version, health string) operation.Subject {
 	w.Spawn("nginx", pidFile, "earlier")
 	subject := hosted.subject()
-	subject.Record.Spec.Commands.Version, subject.Record.Spec.Commands.Health = version, health
+	subject.Record.Spec.VersionCommand, subject.Record.Spec.Health = version, &v1.Health{Exec: health}
 	return subject
 }
 
@@ -113,7 +114,7 @@ func TestAQuestionHasTheTimeOfACommand(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.Script("h", operationtest.Script{Takes: time.Hour})
 		subject := asking(w, "", "h")
-		subject.Record.Spec.Policy.OpTimeout = 2
+		subject.Record.Spec.Compat.OpTimeout = 2
 		if _, health, took := w.look(t, subject, nil); health != "timed out after 2s" || took != 2*time.Second {
 			t.Errorf("health %q after %v", health, took)
 		}
@@ -153,7 +154,7 @@ func TestAnAnswerCountsForAWhile(t *testing.T) {
 		}
 		changed := *subject.Record
 		changed.Revision++
-		changed.Spec.Identity.User = "nobody"
+		changed.Spec.User = "nobody"
 		subject.Record = &changed
 		if w.look(t, subject, nil); asked() != 3 {
 			t.Errorf("asked %d times after a new spec", asked())
@@ -174,7 +175,7 @@ func TestAnAnswerCountsForAWhile(t *testing.T) {
 func TestAQueryBringsNoCommands(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		sent := spec()
-		sent.Commands.Version, sent.Commands.Health = "v", "h"
+		sent.VersionCommand, sent.Health = "v", &v1.Health{Exec: "h"}
 		if v, h, _ := w.look(t, asking(w, "", ""), sent); v+h != "" || w.Lines() != nil {
 			t.Errorf("version %q, health %q, ran %q", v, h, w.Lines())
 		}
@@ -201,7 +202,7 @@ func TestTheStoredSpec(t *testing.T) {
 		if err != nil || r.Outcome.Fault != process.None || !slices.Equal(w.Lines(), []string{"start"}) {
 			t.Fatalf("start: %+v, %v, ran %q", r.Outcome, err, w.Lines())
 		}
-		if rec := r.Change.Put; rec == nil || rec.Spec.Contact != "stored" || !rec.Hosted {
+		if rec := r.Change.Put; rec == nil || rec.Spec.Compat.Contact != "stored" || !rec.Hosted {
 			t.Errorf("record is %+v", rec)
 		}
 	})

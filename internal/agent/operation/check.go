@@ -46,18 +46,19 @@ func (n *session) startCheck(since time.Duration) (instance.Sighting, checkFailu
 	if n.spec.Foreground() {
 		return n.staysUp(since)
 	}
-	begin, end := since+seconds(n.spec.Policy.StartCheckBegin), since+seconds(n.spec.Policy.StartCheckEnd)
+	begin, end := n.spec.StartCheck()
+	begin, end = since+begin, since+end
 	death := &deathWatch{session: n}
 	defer death.stop()
-	if r := n.spec.Ready; r != nil && r.Alive != nil {
-		seen, err := n.lookUntil(since+Within(n.spec), death, true)
+	if alive, apart := n.spec.Alive(); apart {
+		seen, err := n.lookUntil(since+n.spec.Within(), death, true)
 		switch {
 		case err != nil:
 			return seen, checkFailure{}, err
 		case !seen.Alive():
 			return seen, death.explain("not alive", seen), nil
 		}
-		return n.aliveUntil(n.Clock()+milliseconds(*r.Alive), seen, death)
+		return n.aliveUntil(n.Clock()+alive, seen, death)
 	}
 
 	seen, err := n.lookUntil(begin, death, false)

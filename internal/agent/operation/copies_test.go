@@ -204,7 +204,7 @@ func TestNameIsNoProof(t *testing.T) {
 					w.Spawn("uniqd", "", run)
 				}})
 				s := foreground()
-				s.Identity.ProcName, s.Commands = "uniqd", process.Commands{Start: "uniqd &"}
+				s.ProcessName, s.Run, s.Start = "uniqd", "", "uniqd &"
 				e := entry(c.op, s)
 				e.Ordered, e.Beside = true, c.wish
 				var subject operation.Subject
@@ -247,7 +247,7 @@ func TestNameIsNoProofForARelaunch(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.Script("uniqd &", operationtest.Script{End: func(run string) { w.Spawn("uniqd", "", run) }})
 		s := foreground()
-		s.Identity.ProcName, s.Commands = "uniqd", process.Commands{Start: "uniqd &"}
+		s.ProcessName, s.Run, s.Start = "uniqd", "", "uniqd &"
 		rec := record.Record{ID: nginx(), Spec: *s, Hosted: true}
 		r, err := w.operator.Relaunch(t.Context(), rec, record.Runtime{})
 		if err != nil || r.Runtime.Process == nil || r.Runtime.Process.PID != 102 || r.Runtime.Outside {

@@ -1,13 +1,13 @@
 package operation_test
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
@@ -21,21 +21,18 @@ const runLine = "exec ./api"
 // foreground is a process whose command is the process.
 func foreground() *process.Spec {
 	return &process.Spec{
-		Identity: process.Identity{SetupPath: "/srv", User: "www"},
-		Commands: process.Commands{Run: "./api"},
-		Policy:   process.Policy{StartCheckBegin: 1}.Defaulted(),
-		Stop: &process.StopPolicy{Timeout: 3000, Signals: []process.StopSignal{
-			{Signal: "TERM", Wait: 10_000}, {Signal: "KILL"},
-		}},
+		Run: "./api", Directory: "/srv", User: "www", Timeouts: &v1.Timeouts{Stop: lasting(3 * time.Second)},
 	}
 }
+
+func lasting(d time.Duration) *v1.Duration { return new(v1.Duration(d)) }
 
 // operate carries out an operation to its end.
 func (w *world) operate(t *testing.T, op process.Op, s *process.Spec, rt record.Runtime) (operation.Result, time.Duration) {
 	t.Helper()
 	e := entry(op, s)
 	e.Item += string(op) // items differ
-	e.Ordered = s.Stop != nil
+	e.Ordered = s.Compat == nil
 	return w.operateEntry(t, e, rt)
 }
 
@@ -64,13 +61,13 @@ func TestForegroundStart(t *testing.T) {
 		},
 		"it needs no time": {
 			script: operationtest.Script{Takes: time.Hour}, text: "success", alive: true,
-			set: func(s *process.Spec) { s.Ready = &process.Readiness{Alive: new(int64)} },
+			set: func(s *process.Spec) { s.Ready = &v1.Ready{Alive: lasting(0)} },
 		},
 		"it needs no time and cannot be executed": {
 			script: operationtest.Script{
 				Takes: 15 * time.Millisecond, Executes: time.Minute, Code: 127, Output: "drover: cannot execute ./api",
 			},
-			set:   func(s *process.Spec) { s.Ready = &process.Readiness{Alive: new(int64)} },
+			set:   func(s *process.Spec) { s.Ready = &v1.Ready{Alive: lasting(0)} },
 			fault: process.CheckFailed, took: 15 * time.Millisecond,
 			text:  "not alive: pid 100 exit status 127; run: \"./api\" was not found; output: [drover: cannot execute ./api]",
 			cause: process.CauseCommandMissing,
@@ -78,11 +75,11 @@ func TestForegroundStart(t *testing.T) {
 		"it needs no time and is slow to be executed": {
 			script: operationtest.Script{Takes: time.Hour, Executes: 15 * time.Millisecond}, text: "success",
 			took: 15 * time.Millisecond, alive: true,
-			set: func(s *process.Spec) { s.Ready = &process.Readiness{Alive: new(int64)} },
+			set: func(s *process.Spec) { s.Ready = &v1.Ready{Alive: lasting(0)} },
 		},
 		"it has another name": {
 			script: operationtest.Script{Takes: time.Hour}, text: "success: pid 100 is ", took: time.Second, alive: true,
-			set: func(s *process.Spec) { s.Identity.ProcName = "postgres" },
+			set: func(s *process.Spec) { s.ProcessName = "postgres" },
 		},
 		"it ends at once": {
 			script: operationtest.Script{Takes: 20 * time.Millisecond, Code: 127, Output: "drover: cannot execute ./api"},
@@ -152,11 +149,13 @@ func TestLimitHitInTheStartCheck(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				w.Marks = instance.Marks{Refused: 3}
 				s := foreground()
-				s.Policy.Kind, s.Execution.RLimits.FileSize = cmp.Or(c.kind, process.Resident), new(int64(64<<10))
+				s.Limits, s.Once = &v1.Limits{FileSize: new(v1.LimitSize(64 << 10))}, c.kind == process.SingleRun
 				if c.limited {
-					s.Hard.Tasks = 4
+					s.Limits.Tasks = 4
 				}
-				s.Policy.CycleTime = 60
+				if c.kind == process.Periodic {
+					s.Schedule = &v1.Schedule{Every: lasting(time.Minute)}
+				}
 				c.script.Takes = 20 * time.Millisecond
 				w.Script(runLine, c.script)
 				if r, _ := w.operate(t, process.Start, s, record.Runtime{}); !strings.HasSuffix(r.Outcome.Text, c.want) {
@@ -225,14 +224,14 @@ func TestStopBySignals(t *testing.T) {
 		"its workers stay": {
 			set: func(w *world, s *process.Spec, rt *record.Runtime) {
 				w.Spawn("worker", "", rt.Run)
-				s.Labels = []byte(`{"drover.stop_scope": "process"}`)
+				s.StopScope = process.ScopeProcess
 			},
 			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT},
 			text:    "success: stop_scope: process leaves these running: pid 101 (worker)",
 		},
 		"the stop command fails": {
 			set: func(w *world, s *process.Spec, _ *record.Runtime) {
-				s.Commands.Stop = "ask"
+				s.Stop = "ask"
 				w.Script("ask", operationtest.Script{Code: 1})
 			},
 			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, ran: []string{"ask"},
@@ -240,7 +239,7 @@ func TestStopBySignals(t *testing.T) {
 		},
 		"the stop command hangs": {
 			set: func(w *world, s *process.Spec, _ *record.Runtime) {
-				s.Commands.Stop = "ask"
+				s.Stop = "ask"
 				w.Script("ask", operationtest.Script{Takes: time.Hour})
 			},
 			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 3 * time.Second, ran: []string{"ask"},
@@ -249,27 +248,27 @@ func TestStopBySignals(t *testing.T) {
 		},
 		"it obeys another one": {
 			set: func(_ *world, s *process.Spec, _ *record.Runtime) {
-				s.Stop.Signals = []process.StopSignal{{Signal: "QUIT", Wait: 5000}, {Signal: "KILL"}}
+				s.StopSignals = []v1.StopSignal{{Signal: "QUIT", Wait: v1.Duration(5 * time.Second)}, {Signal: "KILL"}}
 			},
 			signals: []syscall.Signal{syscall.SIGQUIT, syscall.SIGCONT},
 		},
 		"it is deaf, and no KILL follows": {
 			set: func(w *world, s *process.Spec, rt *record.Runtime) {
 				w.OnTERM(*rt.Process, func() {})
-				s.Stop.Signals = s.Stop.Signals[:1]
+				s.StopSignals = s.Signals()[:1]
 			},
 			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 10 * time.Second, fault: process.CheckFailed,
 		},
 		"its child is deaf": {
 			set: func(w *world, s *process.Spec, rt *record.Runtime) {
 				w.OnTERM(w.Spawn("child", "", rt.Run), func() {})
-				s.Stop.Signals = []process.StopSignal{{Signal: "TERM", Wait: 2000}, {Signal: "KILL"}}
+				s.StopSignals = []v1.StopSignal{{Signal: "TERM", Wait: v1.Duration(2 * time.Second)}, {Signal: "KILL"}}
 			},
 			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT, syscall.SIGTERM}, took: 2 * time.Second,
 		},
 		"a command asks first": {
 			set: func(w *world, s *process.Spec, _ *record.Runtime) {
-				s.Commands.Stop = "ask"
+				s.Stop = "ask"
 				w.Script("ask", operationtest.Script{Takes: time.Second})
 			},
 			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 4 * time.Second, ran: []string{"ask"},
@@ -277,7 +276,7 @@ func TestStopBySignals(t *testing.T) {
 		},
 		"out of use first": {
 			set: func(w *world, s *process.Spec, _ *record.Runtime) {
-				s.BeforeStop = &process.Hook{Run: "drain", Time: 5000}
+				s.BeforeStop = &v1.BeforeStop{Run: "drain", Wait: lasting(5 * time.Second)}
 				w.Script("drain", operationtest.Script{Takes: time.Second, Code: 1})
 			},
 			signals: []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT}, took: 6 * time.Second, ran: []string{"drain"},
@@ -317,7 +316,7 @@ func TestBeforeStart(t *testing.T) {
 	for code, want := range map[int][]string{0: {"check", runLine}, 3: {"check"}} {
 		bubble(t, func(t *testing.T, w *world) {
 			s := foreground()
-			s.BeforeStart = &process.Hook{Run: "check"}
+			s.BeforeStart = &v1.Before{Run: "check"}
 			w.Script("check", operationtest.Script{Takes: time.Second, Code: code, Output: "disk is full"})
 			w.Script(runLine, operationtest.Script{Takes: time.Hour})
 			r, _ := w.operate(t, process.Start, s, record.Runtime{})
@@ -337,8 +336,8 @@ func TestLimitOfACommand(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, w *world) {
 			s := spec()
-			s.Stop = &process.StopPolicy{Timeout: 1000}
-			s.BeforeStart = &process.Hook{Run: "check", Time: 5000}
+			s.Compat, s.Timeouts = nil, &v1.Timeouts{Stop: lasting(time.Second)}
+			s.BeforeStart = &v1.Before{Run: "check", Timeout: lasting(5 * time.Second)}
 			w.Script("check", operationtest.Script{})
 			w.Script(step, operationtest.Script{Takes: time.Hour})
 			r, _ := w.operate(t, process.Start, s, record.Runtime{})
@@ -359,7 +358,7 @@ func TestForegroundFinishes(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				w.Script(runLine, operationtest.Script{Takes: 20 * time.Millisecond, Code: code})
 				s := foreground()
-				s.Restart = &process.RestartPolicy{When: when, SuccessCodes: []string{"0"}}
+				s.Restart = &v1.Restart{When: when, SuccessCodes: []v1.Status{"0"}}
 				r, _ := w.operate(t, process.Start, s, record.Runtime{LastExit: &process.Exit{Known: true}})
 				if code != 0 {
 					want = process.CheckFailed
@@ -379,7 +378,7 @@ func TestJobFinishes(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			w.Script(runLine, operationtest.Script{Takes: 20 * time.Millisecond, Code: code})
 			s := foreground()
-			s.Policy.Kind, s.Restart, s.Ready = process.SingleRun, nil, nil
+			s.Once = true
 			if r, _ := w.operate(t, process.Start, s, record.Runtime{}); r.Outcome.Fault != want {
 				t.Errorf("exit status %d: %+v", code, r.Outcome)
 			}

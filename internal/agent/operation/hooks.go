@@ -56,7 +56,7 @@ func (n *session) beforeStop() (note string, err error) {
 	if !succeeded(st.Result) {
 		note = n.commandFailed(stepBeforeStop, st.Result, "the process was stopped all the same").Error()
 	}
-	if left := st.DoneAt + milliseconds(h.Time) - n.Clock(); left > 0 {
+	if left := st.DoneAt + h.Pause() - n.Clock(); left > 0 {
 		err = n.pause(left)
 	}
 	return note, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
@@ -16,8 +17,8 @@ import (
 // leaver is the spec of a process whose commands each leave a process behind; left are the living ones of a command.
 func leaver(w *world) (s *process.Spec, left func(line string) int) {
 	s = foreground()
-	s.BeforeStart, s.BeforeStop = &process.Hook{Run: "before start"}, &process.Hook{Run: "before stop"}
-	s.Commands.Stop, s.Commands.Reload = "stop", "reload"
+	s.BeforeStart, s.BeforeStop = &v1.Before{Run: "before start"}, &v1.BeforeStop{Run: "before stop"}
+	s.Stop, s.Reload = "stop", &v1.Reload{Command: "reload"}
 	w.Script(runLine, operationtest.Script{Takes: time.Hour})
 	all := map[string][]instance.Identity{}
 	for _, line := range []string{"before start", "before stop", "stop", "reload"} {
@@ -61,7 +62,7 @@ func TestLeftByCommandsBeforeARelaunch(t *testing.T) {
 	for _, kind := range []process.Kind{process.Resident, process.Periodic} {
 		bubble(t, func(t *testing.T, w *world) {
 			s, left := leaver(w)
-			s.Policy.Kind = kind
+			s.SetKind(kind, "", 0)
 			rec, rt := record.Record{ID: nginx(), Spec: *s, Hosted: true}, record.Runtime{}
 			for n := range 3 {
 				r, err := w.operator.Relaunch(t.Context(), rec, rt)
@@ -119,7 +120,7 @@ func TestLeftByAFailedStart(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, w *world) {
 		s, left := leaver(w)
-		s.Labels = []byte(`{"drover.stop_scope": "process"}`)
+		s.StopScope = process.ScopeProcess
 		r, _ := w.operate(t, process.Start, s, record.Runtime{})
 		r, _ = w.operate(t, process.Stop, s, r.Runtime)
 		if r.Outcome.Fault != process.None || left("before start") != 1 || len(r.Runtime.LeftoverRuns) != 0 {
@@ -149,7 +150,7 @@ func TestBeforeStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				s := foreground()
-				s.BeforeStop = &process.Hook{Run: "before stop"}
+				s.BeforeStop = &v1.BeforeStop{Run: "before stop"}
 				w.Script(runLine, operationtest.Script{Takes: 2 * time.Hour})
 				started, _ := w.operate(t, process.Start, s, record.Runtime{})
 				if c.ends {

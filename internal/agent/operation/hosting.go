@@ -12,6 +12,7 @@ import (
 	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // host stores the spec and hosts the process, running or not. A resident process of a process file that does not run
@@ -27,14 +28,14 @@ func (n *session) host() (Result, error) {
 	if err := n.mayLimit(); err != nil {
 		return Result{}, err
 	}
-	down := !seen.Alive() && n.spec.Stop != nil
-	if down && n.spec.Policy.Kind == process.SingleRun {
+	down := !seen.Alive() && n.spec.Compat == nil
+	if down && n.spec.Kind() == process.SingleRun {
 		r, err := n.update()
 		r.Outcome.Text = successText("drover does not start it: it runs once, and only a start begins another run")
 		return r, err
 	}
 	starts := ""
-	if down = down && n.spec.Policy.Kind == process.Resident; down {
+	if down = down && n.spec.Kind() == process.Resident; down {
 		starts = "it is being started"
 	}
 	r, err := n.hosted(append(n.relimit(), n.tooFewText(seen), n.fieldsAtNextStart(), starts)...)
@@ -86,11 +87,11 @@ func (n *session) update() (Result, error) {
 
 // mayLimit fails if the host cannot give a running process the limits of a strict spec: its next start would fail.
 func (n *session) mayLimit() error {
-	if n.force || !n.spec.Execution.StrictLimits || n.subject.Record == nil || n.runtime.Process == nil {
+	if n.force || !n.spec.StrictLimits() || n.subject.Record == nil || n.runtime.Process == nil {
 		return nil
 	}
 	notes := n.limitNotes(n.spec)
-	if len(notes) == 0 || len(process.ChangedLimits(&n.subject.Record.Spec, n.spec)) == 0 {
+	if len(notes) == 0 || len(spec.ChangedLimits(&n.subject.Record.Spec, n.spec)) == 0 {
 		return nil
 	}
 	return n.runsOn(process.Errorf(process.Failed, "limits.strict: %s", strings.Join(notes, "; ")).
@@ -103,7 +104,7 @@ func (n *session) relimit() []string {
 		return nil
 	}
 	was := &n.subject.Record.Spec
-	changed := process.ChangedLimits(was, n.spec)
+	changed := spec.ChangedLimits(was, n.spec)
 	if len(changed) == 0 {
 		return nil
 	}
@@ -133,7 +134,7 @@ func (n *session) fieldsAtNextStart() string {
 	}
 	was, is := &n.subject.Record.Spec, n.spec
 	_, line := was.Starter()
-	user, path := cmp.Or(n.runtime.User, was.Identity.User), was.Identity.SetupPath
+	user, path := cmp.Or(n.runtime.User, was.User), was.Dir()
 	if n.runtime.Command != "" {
 		path, line = n.runtime.SetupPath, n.runtime.Command
 	}
@@ -146,8 +147,8 @@ func (n *session) fieldsAtNextStart() string {
 		name    string
 		changed bool
 	}{
-		{"user", user != is.Identity.User},
-		{is.Field("directory", "setup_path"), path != is.Identity.SetupPath},
+		{"user", user != is.User},
+		{is.Field("directory", "setup_path"), path != is.Dir()},
 		{command, line != next},
 	} {
 		if f.changed {

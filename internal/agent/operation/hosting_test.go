@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	specs "drover/internal/spec"
+
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/record"
@@ -28,7 +31,7 @@ func TestHost(t *testing.T) {
 			hosted: true,
 		},
 		{
-			name: "fewer instances than expected", set: func(_ *world, s *process.Spec) { s.Policy.Instances = 2 },
+			name: "fewer instances than expected", set: func(_ *world, s *process.Spec) { s.ExpectedInstances = new(2) },
 			running: true, text: "success: 1 of 2 instances are running", alive: true, hosted: true,
 		},
 		{
@@ -38,7 +41,7 @@ func TestHost(t *testing.T) {
 			fault: process.Failed, text: "cannot host the process: it is hosted as other/nginx",
 		},
 		{
-			name: "an unfit spec", set: func(_ *world, s *process.Spec) { s.Identity.PIDPath = "run/nginx.pid" },
+			name: "an unfit spec", set: func(_ *world, s *process.Spec) { s.PIDFile = "run/nginx.pid" },
 			fault: process.Failed,
 			text:  `spec.identity.pid_path "run/nginx.pid" is not absolute: expected a path that begins with /`,
 		},
@@ -168,7 +171,7 @@ func TestQuery(t *testing.T) {
 		{name: "an unknown process without a spec", want: process.Status{Instance: down}},
 		{
 			name: "an unknown process with a name only",
-			spec: &process.Spec{Identity: process.Identity{ProcName: "nginx"}},
+			spec: &process.Spec{ProcessName: "nginx", Compat: &v1.Compat{}},
 			want: process.Status{ProcName: "nginx", Instance: down},
 		},
 		{
@@ -180,7 +183,7 @@ func TestQuery(t *testing.T) {
 		},
 		{
 			name: "a known process with a name only", known: hosted,
-			spec: &process.Spec{Identity: process.Identity{ProcName: "nginx"}},
+			spec: &process.Spec{ProcessName: "nginx", Compat: &v1.Compat{}},
 			want: process.Status{
 				Known: true, Hosted: true, Want: process.WantRunning, ProcName: "nginx",
 				RegisteredAt: 1, LastStartAt: started, Instance: up,
@@ -188,7 +191,7 @@ func TestQuery(t *testing.T) {
 		},
 		{
 			name: "another spec than the stored one", known: registered,
-			spec: &process.Spec{Identity: process.Identity{ProcName: "httpd", SetupPath: "/", PIDPath: pidFile}},
+			spec: &process.Spec{ProcessName: "httpd", Directory: "/", PIDFile: pidFile, Compat: &v1.Compat{}},
 			want: process.Status{
 				Known: true, Want: process.WantStopped, ProcName: "httpd", RegisteredAt: 1,
 				Message: "pid 100 in /run/nginx.pid is nginx", Instance: down,
@@ -237,7 +240,7 @@ func TestStopHoldsTheOtherHost(t *testing.T) {
 	}{
 		{"stop", process.Stop, nil, []bool{true}},
 		{"kill", process.Kill, nil, []bool{true}},
-		{"a stop that fails", process.Stop, func(s *process.Spec) { s.Commands.Stop = "reload" }, []bool{false}},
+		{"a stop that fails", process.Stop, func(s *process.Spec) { s.Stop = "reload" }, []bool{false}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
@@ -283,14 +286,10 @@ func TestStopHoldsTheOtherHost(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	s := spec()
-	s.Policy = process.Policy{
-		Kind: process.Resident, StartCheckBegin: 3, StartCheckEnd: 7, StopCheck: 11,
-		OpTimeout: 100,
-	}.Defaulted()
-	apart := *s
-	apart.Commands.Restart = ""
-	early := *s
-	early.Policy.StartCheckEnd = 0
+	s.Compat.StartCheckBegin, s.Compat.StartCheckEnd, s.Compat.StopCheck, s.Compat.OpTimeout = 3, 7, 11, 100
+	apart, early := *s, *s
+	apart.Compat, early.Compat = new(*s.Compat), new(*s.Compat)
+	apart.Compat.RestartCommand, early.Compat.StartCheckEnd = "", 0
 	for _, c := range []struct {
 		op   process.Op
 		spec *process.Spec
@@ -353,16 +352,16 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 	}{
 		{"nothing new", process.Update, false, "root", func(*process.Spec) {}, "success"},
 		{"what counts at once", process.Update, false, "root", func(s *process.Spec) {
-			s.Commands.Stop, s.Policy.StopCheck = "stop it", 30
+			s.Stop, s.Compat.StopCheck = "stop it", 30
 		}, "success"},
 		{
 			"what waits", process.Update, false, "root", func(s *process.Spec) {
-				s.Identity.User, s.Identity.SetupPath, s.Commands.Start, s.Hard.Memory = "nobody", "/srv", "./run", 1<<30
+				s.User, s.Directory, s.Start, s.Limits = "nobody", "/srv", "./run", &v1.Limits{Memory: 1 << 30}
 			},
 			"success: pid 100 runs on unchanged; these fields wait for its next start: user, setup_path, start_cmd",
 		},
 		{
-			"by another operation", process.Host, false, "root", func(s *process.Spec) { s.Commands.Start = "./run" },
+			"by another operation", process.Host, false, "root", func(s *process.Spec) { s.Start = "./run" },
 			"success: pid 100 runs on unchanged; these fields wait for its next start: start_cmd",
 		},
 		{
@@ -371,29 +370,29 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 		},
 		{
 			"under the names of a process file", process.Update, false, "root", func(s *process.Spec) {
-				s.Stop = &process.StopPolicy{}
-				s.Identity.User, s.Identity.SetupPath, s.Commands.Start = "nobody", "/srv", "./run"
+				s.Compat = nil
+				s.User, s.Directory, s.Start = "nobody", "/srv", "./run"
 			},
 			"success: pid 100 runs on unchanged; these fields wait for its next start: user, directory, start",
 		},
 		{
 			"what the program gets", process.Update, false, "root", func(s *process.Spec) {
-				s.Execution.Environment = map[string]string{"ONE": "1", "TWO": "2"}
-				s.Execution.Umask, s.Execution.StrictLimits, s.Identity.PIDPath = new(7), true, "/run/other.pid"
-				s.Commands.Start = "./run"
+				s.Environment = map[string]string{"ONE": "1", "TWO": "2"}
+				s.Umask, s.Limits, s.PIDFile = "007", &v1.Limits{Strict: true}, "/run/other.pid"
+				s.Start = "./run"
 			},
 			"success: pid 100 runs on unchanged; these fields wait for its next start: start_cmd, environment.ONE, " +
 				"environment.TWO, pid_path, umask",
 		},
 		{
-			"of one that is down", process.Update, true, "", func(s *process.Spec) { s.Identity.User = "nobody" },
+			"of one that is down", process.Update, true, "", func(s *process.Spec) { s.User = "nobody" },
 			"success",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				s, subject := spec(), hosted.subject()
-				s.Identity.User, subject.Record.Spec.Identity.User = "root", "root"
+				s.User, subject.Record.Spec.User = "root", "root"
 				c.set(s)
 				if !c.down {
 					who := w.Spawn("nginx", pidFile, "")
@@ -412,15 +411,15 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 func TestUpdateBackToWhatRuns(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		subject := hosted.subject()
-		subject.Record.Spec.Identity.User, subject.Record.Spec.Identity.SetupPath = "nobody", "/srv"
-		subject.Record.Spec.Commands.Start = "./run"
+		subject.Record.Spec.User, subject.Record.Spec.Directory = "nobody", "/srv"
+		subject.Record.Spec.Start = "./run"
 		who, s := w.Spawn("nginx", pidFile, ""), spec()
-		s.Identity.User = "root"
+		s.User = "root"
 		subject.Runtime = record.Runtime{
-			Process: &who, Run: "run", User: "root", SetupPath: s.Identity.SetupPath, Command: s.Commands.Start,
+			Process: &who, Run: "run", User: "root", SetupPath: s.Directory, Command: s.Start,
 			StartDigest: s.StartDigest(),
 		}
-		subject.Record.Spec.Execution.Environment = map[string]string{"ONE": "1"}
+		subject.Record.Spec.Environment = map[string]string{"ONE": "1"}
 		r, err := w.operator.Operate(t.Context(), entry(process.Update, s), subject)
 		if err != nil || r.Outcome.Text != process.Success {
 			t.Errorf("%+v, %v", r.Outcome, err)
@@ -445,7 +444,7 @@ func TestStrictLimits(t *testing.T) {
 				o := operation.New(config, w.peers)
 				running := w.Spawn("api", "", "run-1")
 				was, is := foreground(), foreground()
-				is.Execution.RLimits.OpenFiles, is.Execution.StrictLimits = new(int64(30)), true
+				is.Limits = &v1.Limits{OpenFiles: 30, Strict: true}
 				subject := operation.Subject{
 					Record:  &record.Record{ID: nginx(), Spec: *was, Hosted: true},
 					Runtime: record.Runtime{Process: &running, Run: "run-1", LastStartAt: 1},
@@ -455,7 +454,7 @@ func TestStrictLimits(t *testing.T) {
 				if err != nil || r.Outcome.Fault != process.Failed || r.Outcome.Text != want || r.Change.Put != nil {
 					t.Errorf("%+v, %+v, %v", r.Outcome, r.Change.Put, err)
 				}
-				is.Execution.StrictLimits = false
+				is.Limits.Strict = false
 				if r, err := o.Operate(t.Context(), entry(op, is), subject); err != nil || r.Change.Put == nil {
 					t.Errorf("without strict: %+v, %v", r.Outcome, err)
 				}
@@ -472,13 +471,13 @@ func TestRelimit(t *testing.T) {
 		failing := map[string]string{}
 		config := w.Operations()
 		config.Relimit = func(s instance.Scope, was, is *process.Spec) map[string]string {
-			asked = append(asked, s.Run+" "+strings.Join(process.ChangedLimits(was, is), ","))
+			asked = append(asked, s.Run+" "+strings.Join(specs.ChangedLimits(was, is), ","))
 			return failing
 		}
 		o := operation.New(config, w.peers)
 		running := w.Spawn("api", "", "run-1")
 		was := foreground()
-		was.Hard.Memory = 64 << 20
+		was.Limits = &v1.Limits{Memory: 64 << 20}
 		subject := operation.Subject{
 			Record: &record.Record{ID: nginx(), Spec: *was, Hosted: true},
 			Runtime: record.Runtime{
@@ -494,35 +493,36 @@ func TestRelimit(t *testing.T) {
 			late    map[string]string
 		}{
 			{
-				process.Update, nil, func(s *process.Spec) { s.Hard.Memory = 80 << 20 }, "run-1 memory", "success",
+				process.Update, nil, func(s *process.Spec) { s.Limits.Memory = 80 << 20 }, "run-1 memory", "success",
 				map[string]string{"tasks": "old"},
 			},
 			{
 				process.Update,
 				map[string]string{"open_files": "no right"},
-				func(s *process.Spec) { s.Execution.RLimits.OpenFiles, s.Hard.Memory = new(int64(9)), 0 },
+				func(s *process.Spec) { s.Limits.OpenFiles, s.Limits.Memory = 9, 0 },
 				"run-1 memory,open_files", "success: limits.open_files takes effect at the next start: no right",
 				map[string]string{"tasks": "old", "open_files": "no right"},
 			},
 			{
 				process.Start,
 				map[string]string{"cpu": "no right"},
-				func(s *process.Spec) { s.Hard.CPU = 50 }, "run-1 cpu",
+				func(s *process.Spec) { s.Limits.CPU = 50 }, "run-1 cpu",
 				"is already running, pid 100; limits.cpu takes effect at the next start: no right",
 				map[string]string{"tasks": "old", "memory": "old", "cpu": "no right"},
 			},
 			{
-				process.Host, nil, func(s *process.Spec) { s.Hard.Tasks = 50 }, "run-1 tasks", "success",
+				process.Host, nil, func(s *process.Spec) { s.Limits.Tasks = 50 }, "run-1 tasks", "success",
 				map[string]string{"memory": "old"},
 			},
 			{
-				process.Update, nil, func(s *process.Spec) { s.Execution.RLimits.StackSize = new(int64(9)) }, "",
+				process.Update, nil, func(s *process.Spec) { s.Limits.StackSize = 9 }, "",
 				"success: pid 100 runs on unchanged; these fields wait for its next start: limits.stack_size",
 				map[string]string{"tasks": "old", "memory": "old"},
 			},
 		} {
 			asked, failing = nil, c.failing
 			s := *was
+			s.Limits = new(*was.Limits)
 			c.set(&s)
 			e := entry(c.op, &s)
 			e.Item = string(rune('a' + i))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // Limit returns how long an operation may take from its beginning: the limits of the commands and checks that it will
@@ -12,8 +13,8 @@ func Limit(op process.Op, spec *process.Spec) time.Duration {
 	if spec == nil {
 		return 0
 	}
-	command := seconds(spec.Policy.OpTimeout)
-	start := hookTime(spec.BeforeStart) + command + checkTime(spec) + extension(spec)
+	command := spec.CommandLimit()
+	start := beforeStartTime(spec) + command + checkTime(spec) + extension(spec)
 	look := preflightTime(spec)
 	switch op.Info().Waits {
 	case process.WaitsForStart:
@@ -30,7 +31,7 @@ func Limit(op process.Op, spec *process.Spec) time.Duration {
 	case process.WaitsForEnd:
 		return stopTime(spec) + extension(spec) + endTime
 	case process.WaitsForBoth:
-		if spec.Commands.Restart == "" {
+		if spec.RestartCommand() == "" {
 			return look + stopTime(spec) + extension(spec) + start
 		}
 		return look + command + checkTime(spec)
@@ -41,85 +42,51 @@ func Limit(op process.Op, spec *process.Spec) time.Duration {
 
 // stopTime is how long a stop takes at most, without the end of leftovers.
 func stopTime(spec *process.Spec) time.Duration {
-	p := spec.Stop
-	if p == nil {
-		return seconds(spec.Policy.OpTimeout) + seconds(spec.Policy.StopCheck)
+	if spec.Compat != nil {
+		return spec.CommandLimit() + spec.StopCheck()
 	}
 	// The process has the time of the command once more after it.
-	limit := hookTime(spec.BeforeStop) + 2*milliseconds(p.Timeout)
-	for _, s := range p.Signals {
-		limit += milliseconds(s.Wait)
+	limit := spec.BeforeStop.Pause() + 2*spec.StopLimit()
+	for _, s := range spec.Signals() {
+		limit += time.Duration(s.Wait)
 	}
 	return limit
 }
 
 // commandTime is the limit of the command of a step.
 func commandTime(step string, spec *process.Spec) time.Duration {
-	limit := seconds(spec.Policy.OpTimeout)
+	limit := spec.CommandLimit()
 	switch {
 	case step == stepBeforeStart:
-		return hookTime(spec.BeforeStart)
+		return beforeStartTime(spec)
 	case step == stepPreflight:
 		return preflightTime(spec)
 	case step == stepBeforeStop:
 		return beforeStopTime
-	case step == string(process.Stop) && spec.Stop != nil:
-		return milliseconds(spec.Stop.Timeout)
-	case step == string(process.Reload) && spec.Timeouts.Reload > 0:
-		return milliseconds(spec.Timeouts.Reload)
+	case step == string(process.Stop) && spec.Compat == nil:
+		return spec.StopLimit()
+	case step == string(process.Reload):
+		return spec.ReloadLimit()
 	}
 	return limit
 }
 
 // checkTime is how long drover watches a start.
 func checkTime(spec *process.Spec) time.Duration {
-	if r := spec.Ready; r != nil && r.Alive != nil {
+	if alive, apart := spec.Alive(); apart {
 		if spec.Foreground() {
-			return milliseconds(*r.Alive)
+			return alive
 		}
-		return Within(spec) + milliseconds(*r.Alive)
+		return spec.Within() + alive
 	}
-	return seconds(max(spec.Policy.StartCheckBegin, spec.Policy.StartCheckEnd))
-}
-
-// Within is how long a process may wait for its readiness, and for the processes that it is after.
-func Within(s *process.Spec) time.Duration {
-	if s.Ready == nil || s.Ready.Within == 0 {
-		return defaultWithin
-	}
-	return milliseconds(s.Ready.Within)
-}
-
-// hookTime is the time of a hook; 0 without a hook.
-func hookTime(h *process.Hook) time.Duration {
-	switch {
-	case h == nil:
-		return 0
-	case h.Time == 0:
-		return defaultHookTime
-	}
-	return milliseconds(h.Time)
+	return spec.CheckTime()
 }
 
 // preflightTime is the time of the preflight command; 0 without one.
-func preflightTime(spec *process.Spec) time.Duration {
-	if h := spec.Preflight; h != nil && h.Time == 0 {
-		return defaultPreflightTime
-	}
-	return hookTime(spec.Preflight)
-}
+func preflightTime(s *process.Spec) time.Duration { return s.Preflight.Limit(spec.DefaultPreflight) }
 
-const (
-	// defaultPreflightTime bounds a preflight command that has no limit of its own.
-	defaultPreflightTime = 30 * time.Second
-	// defaultHookTime bounds a command before a start that has no limit of its own.
-	defaultHookTime = time.Minute
-	// defaultWithin is the time of a readiness test that says none.
-	defaultWithin = 30 * time.Second
-	// beforeStopTime bounds a command before a stop.
-	beforeStopTime = time.Minute
-)
+// beforeStopTime bounds a command before a stop.
+const beforeStopTime = time.Minute
 
-func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
-
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+// beforeStartTime is the time of the command before a start; 0 without one.
+func beforeStartTime(s *process.Spec) time.Duration { return s.BeforeStart.Limit(spec.DefaultTimeout) }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/notify"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
@@ -17,8 +18,7 @@ import (
 // notifying is a foreground process that says when it is ready, within ten seconds.
 func notifying() *process.Spec {
 	s := foreground()
-	s.Ready = &process.Readiness{Notify: true}
-	s.Policy.StartCheckBegin = 10
+	s.Ready = &v1.Ready{Notify: true, Within: lasting(10 * time.Second)}
 	return s
 }
 

@@ -18,6 +18,7 @@ import (
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/trail"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // Processes is the host as far as running processes go.
@@ -272,7 +273,7 @@ func (o *Operator) Operate(ctx context.Context, e record.Entry, s Subject) (Resu
 		if row.Spec >= process.SpecNeeded {
 			return n.unregistered(), nil
 		}
-		n.spec = &process.Spec{}
+		n.spec = noSpec()
 	}
 	// An operation that has begun continues, so that its outcome can say what it did.
 	if err := o.Allow(e.Process, e.Op, n.spec); err != nil && len(progress.Steps) == 0 {
@@ -325,7 +326,7 @@ func (o *Operator) session(ctx context.Context, e record.Entry, s Subject) *sess
 // when it may. A process that does not stay up is only registered.
 func (o *Operator) NotBegun(ctx context.Context, e record.Entry, s Subject, err error) Result {
 	n := o.session(ctx, e, s)
-	resident := n.spec.Policy.Kind == process.Resident
+	resident := n.spec.Kind() == process.Resident
 	if e.Op != process.Start || !resident && s.Record != nil {
 		return n.failed(err)
 	}
@@ -360,7 +361,7 @@ func (o *Operator) Beside(ctx context.Context, e record.Entry, s Subject) error 
 // refusal returns why a start that has not begun would fail by what it checks first: a later launch checks less. It is
 // err, why it has not begun, if there is a copy to take over.
 func (n *session) refusal(err error) error {
-	if known := n.spec.Validate(n.op); known != nil {
+	if known := process.Validate(n.spec, n.op); known != nil {
 		return known
 	}
 	if known := n.Allow(n.id, n.op, n.spec); known != nil {
@@ -387,16 +388,19 @@ func SpecInForce(e record.Entry, s Subject) *process.Spec {
 	return e.Spec
 }
 
+// noSpec is the spec of a call that brings none, where none is stored.
+func noSpec() *process.Spec { return &process.Spec{Compat: &spec.Compat{}} }
+
 // unregistered is the result of an operation that needs a stored spec when none is stored.
 func (n *session) unregistered() Result {
-	n.spec = &process.Spec{}
+	n.spec = noSpec()
 	return n.failed(process.Errorf(process.Failed,
 		"cannot %s the process: it is not registered on this host and the call brings no spec", n.op))
 }
 
 // run carries out the operation.
 func (n *session) run() (Result, error) {
-	if err := n.spec.Validate(n.op); err != nil {
+	if err := process.Validate(n.spec, n.op); err != nil {
 		return Result{}, err
 	}
 	act, ok := actions[n.op.Name()]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
@@ -27,16 +28,16 @@ func nginx() process.ID { return process.ID{Namespace: "ns", Name: "nginx"} }
 // spec is a daemon with a command for everything; its policy is the default one.
 func spec() *process.Spec {
 	return &process.Spec{
-		Identity: process.Identity{ProcName: "nginx", SetupPath: "/opt/nginx", PIDPath: pidFile, User: "www"},
-		Commands: process.Commands{Start: "start", Stop: "stop", Restart: "restart", Reload: "reload", Kill: "kill"},
-		Policy:   process.Policy{}.Defaulted(),
+		ProcessName: "nginx", Directory: "/opt/nginx", PIDFile: pidFile, User: "www",
+		Start: "start", Stop: "stop", Reload: &v1.Reload{Command: "reload"},
+		Compat: &v1.Compat{RestartCommand: "restart", KillCommand: "kill"},
 	}
 }
 
 // stored is the spec that the agent has of the process before an operation; it differs from the one that is sent.
 func stored() process.Spec {
 	s := *spec()
-	s.Contact = "stored"
+	s.Compat.Contact = "stored"
 	return s
 }
 

@@ -19,7 +19,7 @@ const stepRun = "run"
 // succeeds. A single run that has ended is checked like a start, because its callers treat a process that is gone as a
 // failure.
 func (n *session) firstRun() (notes []string, err error) {
-	single := n.spec.Policy.Kind == process.SingleRun
+	single := n.spec.Kind() == process.SingleRun
 	if n.step(stepRun) == nil {
 		if single {
 			if problem := n.endRemains(0); problem != "" {
@@ -169,7 +169,7 @@ func (o *Operator) Successor(ctx context.Context, rec record.Record,
 
 // hasTimetable reports whether the process is hosted as a periodic process.
 func (n *session) hasTimetable() bool {
-	return n.subject.Hosted() && n.subject.Record.Spec.Policy.Kind == process.Periodic
+	return n.subject.Hosted() && n.subject.Record.Spec.Kind() == process.Periodic
 }
 
 // retry restores the relaunch budget of a hosted process, and starts the process at once if it is down.
@@ -185,9 +185,9 @@ func (n *session) retry() (Result, error) {
 	switch {
 	case n.findAndRecord().Alive():
 		text = successText("it is running; its budget of relaunches is full again")
-	case rec.Spec.Policy.Kind == process.Periodic:
+	case rec.Spec.Kind() == process.Periodic:
 		text = successText("its timetable continues")
-	case rec.Spec.Policy.Kind == process.SingleRun:
+	case rec.Spec.Kind() == process.SingleRun:
 		text = successText("drover does not start it: the single run has ended, and only a start begins another one")
 	}
 	rec.Decide(true, rec.Want)

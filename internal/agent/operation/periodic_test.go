@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/record"
 	"drover/internal/process"
@@ -11,7 +12,7 @@ import (
 
 // everyMinute makes a spec periodic.
 func everyMinute(s *process.Spec) {
-	s.Policy.Kind, s.Policy.Crontab = process.Periodic, "* * * * *"
+	s.Schedule = &v1.Schedule{Cron: "* * * * *"}
 }
 
 // job makes the spec periodic and its start command a script.
@@ -45,7 +46,7 @@ func TestPeriodicStart(t *testing.T) {
 			fault: process.AlreadyRunning, text: "no need to start the process(nginx) that is already running, pid 100",
 		},
 		{
-			name: "no command", set: func(_ *world, s *process.Spec) { everyMinute(s); s.Commands.Start = "" },
+			name: "no command", set: func(_ *world, s *process.Spec) { everyMinute(s); s.Start = "" },
 			fault: process.Failed, text: "start_cmd is empty",
 		},
 	} {
@@ -112,7 +113,7 @@ func TestPeriodicStop(t *testing.T) {
 					w.Spawn("child", "", rt.Run)
 				}
 				sent := subject.Record.Spec
-				sent.Commands = process.Commands{}
+				sent.Start, sent.Stop, sent.Reload, sent.Compat = "", "", nil, &v1.Compat{}
 				r, err := w.operator.Operate(t.Context(), entry(op, &sent), subject)
 				if err != nil {
 					t.Fatal(err)

@@ -46,7 +46,7 @@ func (n *session) mayMakeRoom(followers []record.Follower) error {
 			continue // the other one may make what this one needs
 		}
 		spec := *f.Spec
-		spec.Execution.RuntimeDirectory = "" // the removal may set it free
+		spec.RuntimeDirectory = "" // the removal may set it free
 		next := &session{Operator: n.Operator, id: f.Process, op: process.Start, spec: &spec}
 		err := n.Preflight(f.Process, &spec, next.starters(), false)
 		if lacks, ok := errors.AsType[*process.Error](err); ok {
@@ -107,7 +107,7 @@ func (n *session) couldStart(adopts bool) error {
 // starters are the command lines that bring the process up.
 func (n *session) starters() (lines []instance.Line) {
 	if n.replaces() && (n.op == process.Restart || n.op == process.Preflight) {
-		lines = append(lines, instance.Line{Field: n.fieldName("restart_cmd"), Line: n.spec.Commands.Restart})
+		lines = append(lines, instance.Line{Field: n.fieldName("restart_cmd"), Line: n.spec.RestartCommand()})
 		if n.op == process.Restart {
 			return lines
 		}
@@ -120,7 +120,7 @@ func (n *session) starters() (lines []instance.Line) {
 		line = process.Replacing(line)
 	}
 	lines = append(lines, instance.Line{Field: n.fieldName(field), Line: line, Later: n.spec.BeforeStart != nil})
-	if ready := n.spec.Ready; ready != nil && ready.StopLate && ready.Exec != "" { // without it drover ends the process
+	if ready := n.spec.Ready; ready.StopsLate() && ready.Exec != "" { // without it drover ends the process
 		lines = append(lines, instance.Line{Field: "ready.exec", Line: ready.Exec, Later: n.spec.BeforeStart != nil})
 	}
 	return lines

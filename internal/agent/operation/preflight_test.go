@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
@@ -33,15 +34,15 @@ func TestRestartLooksFirst(t *testing.T) {
 		want []instance.Line
 	}{
 		"restart_cmd":    {func(*process.Spec) {}, []instance.Line{{Field: "restart_cmd", Line: "restart"}}},
-		"stop and start": {func(s *process.Spec) { s.Commands.Restart = "" }, []instance.Line{{Field: "start_cmd", Line: "start"}}},
+		"stop and start": {func(s *process.Spec) { s.Compat.RestartCommand = "" }, []instance.Line{{Field: "start_cmd", Line: "start"}}},
 		"before_start": {func(s *process.Spec) {
-			s.Commands.Restart, s.BeforeStart = "", &process.Hook{Run: "check"}
+			s.Compat.RestartCommand, s.BeforeStart = "", &v1.Before{Run: "check"}
 		}, []instance.Line{{Field: "before_start", Line: "check"}, {Field: "start_cmd", Line: "start", Later: true}}},
 		"readiness": {func(s *process.Spec) {
-			s.Commands.Restart, s.Ready = "", &process.Readiness{Exec: "ask", StopLate: true}
+			s.Compat.RestartCommand, s.Ready = "", &v1.Ready{Exec: "ask", OnTimeout: "stop"}
 		}, []instance.Line{{Field: "start_cmd", Line: "start"}, {Field: "ready.exec", Line: "ask"}}},
 		"periodic": {
-			func(s *process.Spec) { s.Policy.Kind, s.Policy.CycleTime = process.Periodic, 60 },
+			func(s *process.Spec) { s.Schedule = &v1.Schedule{Every: lasting(time.Minute)} },
 			[]instance.Line{{Field: "start_cmd", Line: "start"}},
 		},
 	} {
@@ -88,7 +89,7 @@ func TestFateOfTheFormer(t *testing.T) {
 		subject := hosted.subject()
 		subject.Runtime = record.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
 		s := spec()
-		s.Commands.Restart, s.BeforeStart = "", &process.Hook{Run: "check", Time: time.Minute.Milliseconds()}
+		s.Compat.RestartCommand, s.BeforeStart = "", &v1.Before{Run: "check", Timeout: lasting(time.Minute)}
 		w.Script("check", operationtest.Script{Code: 2})
 		r, err := w.operator.Operate(t.Context(), entry(process.Restart, s), subject)
 		text := r.Outcome.Text
@@ -142,7 +143,7 @@ func TestPreflightCommand(t *testing.T) {
 				subject := hosted.subject()
 				subject.Runtime = record.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
 				s := spec()
-				s.Preflight = &process.Hook{Run: "check"}
+				s.Preflight = &v1.Before{Run: "check"}
 				w.Script("check", c.script)
 				r, err := w.operator.Operate(t.Context(), entry(c.op, s), subject)
 				if err != nil || r.Outcome.Text != c.text || !slices.Equal(w.Lines(), c.ran) || !r.Outcome.Hosted {

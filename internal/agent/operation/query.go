@@ -12,20 +12,19 @@ import (
 // query reports on the process and changes nothing. It asks a running process for its version and health. If the spec
 // of the query does not say where the process is, the stored spec applies.
 func (n *session) query() (Result, error) {
-	if n.spec.Identity.SetupPath == "" && n.spec.Identity.PIDPath == "" && n.subject.Record != nil {
+	if n.spec.Dir() == "" && n.spec.PIDFile == "" && n.subject.Record != nil {
 		n.spec = &n.subject.Record.Spec
 	}
 	var seen instance.Sighting
 	var instance *process.Instance
-	id := n.spec.Identity
-	named := id.ProcName != "" || n.spec.Foreground() || n.spec.Stop != nil
-	if named && (n.subject.Record != nil || id.SetupPath != "" || id.PIDPath != "") {
+	named := n.spec.ProcessName != "" || n.spec.Foreground() || n.spec.Compat == nil
+	if named && (n.subject.Record != nil || n.spec.Dir() != "" || n.spec.PIDFile != "") {
 		seen, instance = n.lookClosely()
 	}
 	status := process.Status{
 		Known:       n.subject.Record != nil,
 		Hosted:      n.subject.Hosted(),
-		ProcName:    n.spec.Identity.ProcName,
+		ProcName:    n.spec.ProcessName,
 		Instance:    process.Instance{PID: -1},
 		LastStartAt: n.runtime.LastStartAt,
 		ReportedAt:  time.Now().Unix(),
@@ -49,7 +48,7 @@ func (n *session) query() (Result, error) {
 // lookClosely is look that also describes the instance; nil when none runs. If the instance on record is alive, its
 // description proves that, and a second look is unnecessary.
 func (n *session) lookClosely() (instance.Sighting, *process.Instance) {
-	if known := n.runtime.Process; known != nil && n.spec.Policy.Instances <= 1 {
+	if known := n.runtime.Process; known != nil && n.spec.Instances() <= 1 {
 		i := n.subject.Instance
 		if i == nil {
 			if now, _, err := n.Processes.Instance(*known); err == nil {
@@ -73,8 +72,8 @@ func (n *session) lookClosely() (instance.Sighting, *process.Instance) {
 
 // tooFewText says that fewer instances run than the policy demands; empty if enough instances run.
 func (n *session) tooFewText(seen instance.Sighting) string {
-	if policy := n.spec.Policy; policy.Instances > 1 && seen.Matches < policy.Instances {
-		return instance.TooFew(seen.Matches, policy)
+	if expected := n.spec.Instances(); expected > 1 && seen.Matches < expected {
+		return instance.TooFew(seen.Matches, expected)
 	}
 	return ""
 }

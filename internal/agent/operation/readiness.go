@@ -26,13 +26,13 @@ const (
 // mark records what was there before the start: the log, which must not count, and who answers already. A
 // restart_cmd may keep the sockets of the instance before.
 func (n *session) mark(before *instance.Identity) {
-	if n.spec.Ready == nil {
+	if !n.spec.AsksReady() {
 		return
 	}
 	earlier := &n.progress.Earlier
-	if path := n.spec.Identity.LogPath; n.spec.Ready.Log != "" && path != "" {
+	if path := n.spec.LogPath(); n.spec.Ready.Log != "" && path != "" {
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(n.spec.Identity.SetupPath, path)
+			path = filepath.Join(n.spec.Dir(), path)
 		}
 		log := record.LogMark(ready.MarkLog(path, n.Visitor(n.spec)))
 		earlier.Log = &log
@@ -65,7 +65,7 @@ func (n *session) upCheck(st *record.Step, before *instance.Identity) (instance.
 	return n.readyCheck(st, before, check)
 }
 
-func (n *session) asksReady() bool { return AsksReady(n.spec) }
+func (n *session) asksReady() bool { return n.spec.AsksReady() }
 
 func (n *session) readyEnv(st *record.Step) ready.Env {
 	env := ready.Env{
@@ -100,7 +100,7 @@ func (n *session) readyEnv(st *record.Step) ready.Env {
 func (n *session) readyCheck(st *record.Step, before *instance.Identity,
 	check *ready.Check,
 ) (instance.Sighting, checkFailure, error) {
-	limit := seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
+	limit := n.spec.CheckTime()
 	until, end := st.DoneAt+limit, st.DoneAt+limit
 	defer func() { n.word = nil }()
 	death := &deathWatch{session: n}
@@ -166,7 +166,7 @@ func (n *session) notReady(within time.Duration, problem error, status string, p
 		text += fmt.Sprintf("; it says %q", status)
 	}
 	// What has come in time decides about the process.
-	ends := n.spec.Ready.StopLate && n.op != process.Reload && !n.hurried()
+	ends := n.spec.Ready.StopsLate() && n.op != process.Reload && !n.hurried()
 	switch {
 	case ends:
 		text += fmt.Sprintf("; drover ended pid %d, as ready.on_timeout says", pid)
@@ -225,18 +225,15 @@ func (o *Operator) ReadyCheck(ctx context.Context, id process.ID, spec *process.
 	return ready.New(*spec.Ready, n.readyEnv(&record.Step{Run: run, Child: main}))
 }
 
-// AsksReady reports whether a process itself tells that it is ready. Otherwise it is ready once it has stayed up.
-func AsksReady(spec *process.Spec) bool { return spec.Ready != nil && spec.Ready.Alive == nil }
-
 // unready is what a process that has just been relaunched must still show before it counts as up; nil if it counts as
 // up now. A spec of the GSE and JOB APIs without a readiness test has none.
 func (n *session) unready() *record.Unready {
 	limit := checkTime(n.spec)
-	switch {
-	case AsksReady(n.spec):
-	case n.spec.Ready != nil:
-		limit = milliseconds(*n.spec.Ready.Alive)
-	case n.spec.Stop == nil:
+	switch alive, apart := n.spec.Alive(); {
+	case n.spec.AsksReady():
+	case apart:
+		limit = alive
+	case n.spec.Compat != nil:
 		return nil
 	}
 	if limit <= 0 {

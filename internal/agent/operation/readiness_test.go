@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/record"
@@ -24,7 +25,7 @@ func (w *world) becomes(line string, at time.Duration) {
 
 func TestReadiness(t *testing.T) {
 	const failed = "start process (nginx) failed, for post-check status "
-	exec := &process.Readiness{Exec: "is-ready"}
+	exec := &v1.Ready{Exec: "is-ready"}
 	for _, c := range []struct {
 		name string
 		set  func(w *world, s *process.Spec)
@@ -46,7 +47,7 @@ func TestReadiness(t *testing.T) {
 		{
 			name: "ready at the last moment of the longer time", text: "success", latest: 20 * time.Second, alive: true,
 			set: func(w *world, s *process.Spec) {
-				s.Policy.StartCheckEnd = 19
+				s.Compat.StartCheckEnd = 19
 				w.becomes("is-ready", 19900*time.Millisecond)
 			},
 		},
@@ -54,7 +55,7 @@ func TestReadiness(t *testing.T) {
 			name: "an attempt that hangs is not the last one", text: "success", latest: 6250 * time.Millisecond,
 			alive: true,
 			set: func(w *world, s *process.Spec) {
-				s.Policy.StartCheckBegin = 30
+				s.Compat.StartCheckBegin = 30
 				w.Script("is-ready", operationtest.Script{Takes: time.Hour})
 				after(3*time.Second, func() { w.Script("is-ready", operationtest.Script{}) })
 			},
@@ -63,7 +64,7 @@ func TestReadiness(t *testing.T) {
 			name: "the last attempt hangs", latest: 7250 * time.Millisecond, alive: true, fault: process.CheckFailed,
 			text: failed + "not ready after 6 s: timed out after 1s; pid 101 runs on",
 			set: func(w *world, s *process.Spec) {
-				s.Policy.StartCheckBegin = 6
+				s.Compat.StartCheckBegin = 6
 				w.Script("is-ready", operationtest.Script{Takes: time.Hour})
 			},
 		},
@@ -98,7 +99,7 @@ func TestReadiness(t *testing.T) {
 		{
 			name: "a line of its output", text: "success", latest: time.Second + 250*time.Millisecond, alive: true,
 			set: func(w *world, s *process.Spec) {
-				s.Ready = &process.Readiness{Log: "^listening"}
+				s.Ready = &v1.Ready{Log: "^listening"}
 				w.Script("start", operationtest.Script{
 					Takes: time.Second, Output: "hello\nlistening on 80\n",
 					End: func(run string) { w.Spawn("nginx", pidFile, run) },
@@ -146,7 +147,7 @@ func TestARestartBelievesTheNewInstance(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				sent := spec()
-				sent.Ready = &process.Readiness{Exec: "is-ready"}
+				sent.Ready = &v1.Ready{Exec: "is-ready"}
 				w.becomes("is-ready", 0)
 				old := w.Spawn("nginx", pidFile, "earlier")
 				w.Script("restart", operationtest.Script{Takes: time.Second, End: func(run string) {
@@ -184,9 +185,9 @@ func TestReadyByTheLog(t *testing.T) {
 		}
 		write("ready\n")
 		sent := spec()
-		sent.Identity.SetupPath, sent.Identity.LogPath = filepath.Dir(log), filepath.Base(log)
-		sent.Ready = &process.Readiness{Log: "^ready$"}
-		sent.Policy.StartCheckBegin = 60
+		sent.Directory, sent.LogFile = filepath.Dir(log), filepath.Base(log)
+		sent.Ready = &v1.Ready{Log: "^ready$"}
+		sent.Compat.StartCheckBegin = 60
 
 		ctx, cancel := context.WithCancel(t.Context())
 		after(10*time.Second, cancel)
@@ -222,7 +223,7 @@ func TestARestartKeepsTheSocket(t *testing.T) {
 	defer l.Close()
 	bubble(t, func(t *testing.T, w *world) {
 		sent := spec()
-		sent.Ready = &process.Readiness{TCP: l.Addr().String()}
+		sent.Ready = &v1.Ready{TCP: l.Addr().String()}
 		w.Spawn("nginx", pidFile, "earlier")
 		w.Script("restart", operationtest.Script{Takes: time.Second})
 		if r, err := w.operator.Operate(t.Context(), entry(process.Restart, sent), operation.Subject{}); err != nil ||
@@ -236,7 +237,7 @@ func TestARestartKeepsTheSocket(t *testing.T) {
 func TestAStopOfTheAgentIsNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		sent := spec()
-		sent.Ready = &process.Readiness{Exec: "is-ready"}
+		sent.Ready = &v1.Ready{Exec: "is-ready"}
 		w.Script("is-ready", operationtest.Script{Takes: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		after(3*time.Second, cancel)
@@ -256,8 +257,8 @@ func TestReadinessOfAnotherProgram(t *testing.T) {
 	defer l.Close()
 	bubble(t, func(t *testing.T, w *world) {
 		s := spec()
-		s.Ready = &process.Readiness{TCP: l.Addr().String()}
-		s.Policy.StartCheckBegin = 5
+		s.Ready = &v1.Ready{TCP: l.Addr().String()}
+		s.Compat.StartCheckBegin = 5
 		r, err := w.operator.Operate(t.Context(), entry(process.Start, s), operation.Subject{})
 		if err != nil {
 			t.Fatal(err)

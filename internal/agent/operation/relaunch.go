@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
@@ -91,7 +90,7 @@ func (n *session) relaunch() error {
 	if err := n.Allow(n.id, process.Start, n.spec); err != nil && len(n.progress.Steps) == 0 {
 		return err
 	}
-	if n.spec.Policy.Kind == process.Periodic {
+	if n.spec.Kind() == process.Periodic {
 		return n.beginRun()
 	}
 	if err := n.beforeStart(); err != nil {
@@ -142,8 +141,7 @@ func (n *session) appear(st *record.Step) error {
 		return nil
 	}
 	field, _ := n.spec.Starter()
-	policy := n.spec.Policy
-	until := st.DoneAt + time.Duration(max(policy.StartCheckBegin, policy.StartCheckEnd))*time.Second
+	until := st.DoneAt + n.spec.CheckTime()
 	for pause := firstLook / 10; ; pause = min(2*pause, slowLook) {
 		seen := n.findAndRecord()
 		if seen.Alive() {

@@ -55,12 +55,12 @@ func TestRelaunch(t *testing.T) {
 			name: "the pid file may take until the end of the check window", took: 10 * time.Second,
 			ran: []string{"start"}, alive: true,
 			set: func(w *world, s *process.Spec) {
-				s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 1, 10
+				s.Compat.StartCheckBegin, s.Compat.StartCheckEnd = 1, 10
 				appears(9*time.Second)(w, s)
 			},
 		},
 		{
-			name: "without a command", set: func(_ *world, s *process.Spec) { s.Commands.Start = "" },
+			name: "without a command", set: func(_ *world, s *process.Spec) { s.Start = "" },
 			err: "start_cmd is empty",
 		},
 		{

@@ -104,7 +104,7 @@ func (n *session) readyAgain(st *record.Step) (instance.Sighting, checkFailure, 
 
 // sendReload runs the reload command, or sends the reload signal of the spec to the main process.
 func (n *session) sendReload() (*record.Step, error) {
-	if name := n.spec.Commands.ReloadSignal; name != "" {
+	if name := n.spec.ReloadSignal(); name != "" {
 		seen := n.findAndRecord()
 		if !seen.Alive() {
 			return nil, n.notRunning(string(process.Reload), n.name())
@@ -114,10 +114,10 @@ func (n *session) sendReload() (*record.Step, error) {
 		}
 		return &record.Step{DoneAt: n.Clock()}, nil
 	}
-	if n.spec.Commands.Reload == "" {
+	if n.spec.ReloadCommand() == "" {
 		return nil, n.emptyCommand("reload_cmd")
 	}
-	st, err := n.command("reload", n.spec.Commands.Reload)
+	st, err := n.command("reload", n.spec.ReloadCommand())
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ func (n *session) signalled() {
 // succeeds reports whether another process of the run may succeed the main process of a spec. drover finds a daemon by
 // its pid file or name.
 func succeeds(spec *process.Spec) bool {
-	return spec.Foreground() && spec.Policy.Kind == process.Resident
+	return spec.Foreground() && spec.Kind() == process.Resident
 }
 
 // heir returns the process that a main process has started in its place, as nginx and gunicorn do at USR2; nil if there

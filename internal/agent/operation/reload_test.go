@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/record"
 	"drover/internal/process"
@@ -14,16 +15,16 @@ import (
 // start, it need not say again.
 func TestReloadIsQuick(t *testing.T) {
 	for name, tt := range map[string]struct {
-		ready process.Readiness
+		ready v1.Ready
 		// code is the exit status of the test.
 		code  int
 		took  time.Duration
 		fault process.Fault
 	}{
-		"exec":   {ready: process.Readiness{Exec: "is-ready"}},
-		"broken": {ready: process.Readiness{Exec: "is-ready"}, code: 1, took: 30 * time.Second, fault: process.CheckFailed},
-		"log":    {ready: process.Readiness{Log: "up"}, took: time.Second},
-		"notify": {ready: process.Readiness{NotifyFD: 3}, took: time.Second},
+		"exec":   {ready: v1.Ready{Exec: "is-ready"}},
+		"broken": {ready: v1.Ready{Exec: "is-ready"}, code: 1, took: 30 * time.Second, fault: process.CheckFailed},
+		"log":    {ready: v1.Ready{Log: "up"}, took: time.Second},
+		"notify": {ready: v1.Ready{NotifyFD: new(3)}, took: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
@@ -31,8 +32,7 @@ func TestReloadIsQuick(t *testing.T) {
 				w.Script("again", operationtest.Script{})
 				s := foreground()
 				r, _ := w.operate(t, process.Start, s, record.Runtime{})
-				s.Commands.Reload = "again"
-				s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 0, 30
+				s.Reload = &v1.Reload{Command: "again"}
 				s.Ready = &tt.ready
 				w.Script("is-ready", operationtest.Script{Code: tt.code})
 				r, took := w.operate(t, process.Reload, s, r.Runtime)

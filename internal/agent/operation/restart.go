@@ -10,12 +10,11 @@ import (
 // restart runs restart_cmd, or stops and starts the process if restart_cmd is empty. It leaves the process hosted. The
 // process need not run before.
 func (n *session) restart() (Result, error) {
-	commands := n.spec.Commands
 	if _, err := n.beside(); err != nil {
 		return Result{}, err
 	}
 	before, err := n.checked(func(seen instance.Sighting) error {
-		if _, line := n.spec.Starter(); commands.Restart == "" && line == "" {
+		if _, line := n.spec.Starter(); n.spec.RestartCommand() == "" && line == "" {
 			return process.Errorf(process.Failed, "restart_cmd is empty, and start_cmd is empty too: nothing was done")
 		}
 		if err := n.mayHost(""); err != nil {
@@ -26,7 +25,7 @@ func (n *session) restart() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	kind := n.spec.Policy.Kind
+	kind := n.spec.Kind()
 	field, line := n.spec.Starter()
 	var notes []string
 	switch {
@@ -51,7 +50,7 @@ func (n *session) restart() (Result, error) {
 // replaces reports whether restart_cmd replaces the instance, in place of a stop and a start.
 func (n *session) replaces() bool {
 	_, line := n.spec.Starter()
-	return n.spec.Commands.Restart != "" && (n.spec.Policy.Kind != process.Periodic || line == "")
+	return n.spec.RestartCommand() != "" && (n.spec.Kind() != process.Periodic || line == "")
 }
 
 func deref(r *Result) Result {
@@ -88,7 +87,7 @@ func (n *session) replace(before *instance.Identity) (notes []string, err error)
 	if before != nil && n.step("restart") == nil {
 		n.recordMembers(*before)
 	}
-	notes, err = n.bringUp("restart", "restart_cmd", n.spec.Commands.Restart, before)
+	notes, err = n.bringUp("restart", "restart_cmd", n.spec.RestartCommand(), before)
 	now := n.runtime.Process
 	if before == nil || now == nil || *now == *before || n.mainOnly() || former.Run != "" &&
 		n.runtime.Run == former.Run {
@@ -99,7 +98,7 @@ func (n *session) replace(before *instance.Identity) (notes []string, err error)
 		run = former.Run
 	}
 	s := instance.Scope{Root: *before, Run: run, FormerMembers: n.progress.Members, Spared: n.othersAnd(now)}
-	if problem, _ := n.endScope(s, seconds(n.spec.Policy.StopCheck)); problem != "" {
+	if problem, _ := n.endScope(s, n.spec.StopCheck()); problem != "" {
 		notes = append(notes, "of the run before it "+problem)
 	}
 	return slices.Clip(notes), err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/record"
@@ -89,14 +90,14 @@ func TestRestartWithoutCommand(t *testing.T) {
 		},
 		{
 			name: "SIGTERM, then start", running: true, known: hosted, set: func(_ *world, s *process.Spec) {
-				s.Commands.Stop = ""
+				s.Stop = ""
 			},
 			text: "success", took: 6 * time.Second, ran: []string{"start"}, alive: true, hosted: true,
 		},
 		{
 			name: "no start command either: nothing is touched", running: true, known: hosted, alive: true,
 			hosted: true,
-			set:    func(_ *world, s *process.Spec) { s.Commands.Start = "" },
+			set:    func(_ *world, s *process.Spec) { s.Start = "" },
 			fault:  process.Failed, text: "restart_cmd is empty, and start_cmd is empty too: nothing was done",
 		},
 		{
@@ -132,7 +133,7 @@ func TestRestartWithoutCommand(t *testing.T) {
 		c.op = process.Restart
 		set := c.set
 		c.set = func(w *world, s *process.Spec) {
-			s.Commands.Restart = ""
+			s.Compat.RestartCommand = ""
 			if set != nil {
 				set(w, s)
 			}
@@ -158,7 +159,7 @@ func TestReload(t *testing.T) {
 		},
 		{
 			name: "without a command", running: true, known: hosted, alive: true, hosted: true,
-			set:   func(_ *world, s *process.Spec) { s.Commands.Reload = "" },
+			set:   func(_ *world, s *process.Spec) { s.Reload = &v1.Reload{Command: ""} },
 			fault: process.Failed, text: "reload_cmd is empty",
 		},
 		{

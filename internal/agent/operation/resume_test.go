@@ -64,12 +64,12 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	}{
 		{"start", process.Start, false, nil, []string{"start"}, true},
 		{"stop", process.Stop, true, nil, []string{"stop"}, false},
-		{"stop by SIGTERM", process.Stop, true, func(s *process.Spec) { s.Commands.Stop = "" }, nil, false},
+		{"stop by SIGTERM", process.Stop, true, func(s *process.Spec) { s.Stop = "" }, nil, false},
 		{"kill", process.Kill, true, nil, []string{"kill"}, false},
-		{"kill the tree", process.Kill, true, func(s *process.Spec) { s.Commands.Kill = "" }, nil, false},
+		{"kill the tree", process.Kill, true, func(s *process.Spec) { s.Compat.KillCommand = "" }, nil, false},
 		{"restart", process.Restart, true, nil, []string{"restart"}, true},
 		{
-			"stop and start", process.Restart, true, func(s *process.Spec) { s.Commands.Restart = "" },
+			"stop and start", process.Restart, true, func(s *process.Spec) { s.Compat.RestartCommand = "" },
 			[]string{"stop", "start"},
 			true,
 		},
@@ -353,7 +353,7 @@ func TestJournalThatFails(t *testing.T) {
 			t.Errorf("%v ran", lines)
 		}
 		s := spec()
-		s.Commands.Stop = ""
+		s.Stop = ""
 		if r, err := w.operator.Operate(t.Context(), entry(process.Stop, s), unknown.subject()); err != nil ||
 			r.Outcome.Fault != process.None {
 			t.Errorf("stop by SIGTERM: %+v, %v", r.Outcome, err)
@@ -384,7 +384,7 @@ func TestEveryWriteFails(t *testing.T) {
 		{op: process.Kill, running: true, ran: []string{"kill"}},
 		{op: process.Restart, running: true, ran: []string{"restart"}},
 		{
-			op: process.Restart, running: true, set: func(s *process.Spec) { s.Commands.Restart = "" },
+			op: process.Restart, running: true, set: func(s *process.Spec) { s.Compat.RestartCommand = "" },
 			ran: []string{"stop", "start"},
 		},
 		{op: process.Reload, running: true, ran: []string{"reload"}},

@@ -72,7 +72,7 @@ func (n *session) scopeOf(root instance.Identity, run string) instance.Scope {
 // noteLeft records a command around the process that has left processes behind: they end with the process. It drops the
 // commands whose processes have ended.
 func (n *session) noteLeft(st *record.Step) {
-	if n.spec.Stop == nil || n.mainOnly() || n.starts(st) || slices.Contains(n.runtime.LeftoverRuns, st.Run) {
+	if n.spec.Compat != nil || n.mainOnly() || n.starts(st) || slices.Contains(n.runtime.LeftoverRuns, st.Run) {
 		return
 	}
 	runs := append(slices.Clone(n.runtime.LeftoverRuns), st.Run)
@@ -106,7 +106,7 @@ func (n *session) others(among []instance.Identity) []instance.Identity {
 }
 
 // mainOnly reports whether an end of the process spares the rest of its run.
-func (n *session) mainOnly() bool { return n.spec.StopScope() == process.ScopeProcess }
+func (n *session) mainOnly() bool { return n.spec.Scope() == process.ScopeProcess }
 
 // recordMembers records the members of the instance before it is ended or replaced: afterwards nobody can tell them. It
 // keeps the members that an earlier entry of the operation recorded.
@@ -116,7 +116,7 @@ func (n *session) recordMembers(target instance.Identity) {
 	}
 	noted := n.progress.Members
 	members := n.Trees.Members(instance.Scope{Root: target, Run: n.runOf(target)})
-	if n.spec.Policy.Instances > 1 {
+	if n.spec.Instances() > 1 {
 		members = append(members, n.find().Instances...)
 	}
 	for _, id := range members {
@@ -194,7 +194,7 @@ func (o *Operator) EndRemains(ctx context.Context, id process.ID, spec *process.
 	s Subject,
 ) (ended []liveness.Member, problem string) {
 	n := &session{Operator: o, ctx: ctx, id: id, op: process.Stop, spec: spec, subject: s, runtime: s.Runtime}
-	problem = n.endRemains(seconds(spec.Policy.StopCheck)) //nolint:contextcheck // the session carries it
+	problem = n.endRemains(spec.StopCheck()) //nolint:contextcheck // the session carries it
 	return n.ended, problem
 }
 

@@ -55,7 +55,7 @@ type session struct {
 }
 
 // name is the process name that callers know.
-func (n *session) name() string { return cmp.Or(n.spec.Identity.ProcName, n.id.Name) }
+func (n *session) name() string { return cmp.Or(n.spec.ProcessName, n.id.Name) }
 
 // save stores the progress. It only logs a failure, because the work is already done.
 func (n *session) save() {
@@ -160,7 +160,7 @@ func (o *Operator) Look(id process.ID, spec *process.Spec, rt record.Runtime) in
 // older copy. It began later than the last start on record. It returns nil if there is none, if no control groups tell,
 // or if the policy of the host forbids the look.
 func (o *Operator) Unrecorded(id process.ID, spec *process.Spec, rt record.Runtime) (latest *instance.UnwatchedCopy) {
-	if !spec.Foreground() || spec.Policy.Kind == process.Periodic ||
+	if !spec.Foreground() || spec.Kind() == process.Periodic ||
 		o.Policy != nil && o.Policy.MayLook(id, spec) != nil {
 		return nil
 	}
@@ -197,7 +197,7 @@ func (o *Operator) lookSince(id process.ID, spec *process.Spec, rt record.Runtim
 	own := func(run string) bool { return strings.HasPrefix(run, runPrefix(id)) }
 	other := func(instance instance.Identity) bool {
 		_, _, ok := o.peers.Owner(id, instance)
-		return ok || spec.Stop != nil && (since == 0 || instance.StartTicks < since) && !own(o.Trees.RunOf(instance))
+		return ok || spec.Compat == nil && (since == 0 || instance.StartTicks < since) && !own(o.Trees.RunOf(instance))
 	}
 	s := o.Processes.Look(spec, rt, instance.Ownership{Other: other, Own: own})
 	if s.ID == nil {
@@ -323,9 +323,9 @@ func (n *session) release(st *record.Step, line string, needless func() bool) er
 // specFor returns the spec for a step. A stop, kill or reload uses the account that started the run. Only a command
 // that starts the process can say something for it.
 func (n *session) specFor(st *record.Step) *process.Spec {
-	if !n.starts(st) && (n.spec.Notifies() || n.spec.Ready != nil && n.spec.Ready.NotifyFD != 0) {
+	if !n.starts(st) && (n.spec.Notifies() || n.spec.Ready.Descriptor() != 0) {
 		silent := *n.spec
-		silent.Ready, silent.Probes.Watchdog = nil, false
+		silent.Ready, silent.Health = nil, nil // a question about health is no step
 		return n.ofRun(st, &silent)
 	}
 	return n.ofRun(st, n.spec)
@@ -339,12 +339,12 @@ func (n *session) starts(st *record.Step) bool {
 // ofRun returns the spec with the account that a step uses.
 func (n *session) ofRun(st *record.Step, of *process.Spec) *process.Spec {
 	user := n.runtime.User
-	if user == "" || user == of.Identity.User || st.Name != string(process.Stop) &&
+	if user == "" || user == of.User || st.Name != string(process.Stop) &&
 		st.Name != string(process.Kill) && st.Name != string(process.Reload) {
 		return of
 	}
 	spec := *of
-	spec.Identity.User = user
+	spec.User = user
 	return &spec
 }
 

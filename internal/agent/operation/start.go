@@ -37,7 +37,7 @@ func (n *session) start() (Result, error) {
 		return Result{}, err
 	}
 	var notes []string
-	if n.spec.Policy.Kind == process.Resident {
+	if n.spec.Kind() == process.Resident {
 		field, line := n.spec.Starter()
 		notes, err = n.bringUp("start", field, line, before)
 	} else {
@@ -51,7 +51,7 @@ func (n *session) start() (Result, error) {
 
 // keptRunning is the result of a start of a process that runs already. The spec is stored, so its limits change.
 func (n *session) keptRunning(err error) (Result, error) {
-	if n.spec.Stop == nil {
+	if n.spec.Compat != nil {
 		return n.resultOfFailedStart(err)
 	}
 	if refused := n.mayLimit(); refused != nil {
@@ -68,7 +68,7 @@ func (n *session) keptRunning(err error) (Result, error) {
 // beside looks for copies of a process that does not run as drover knows it. Beside a copy the operation fails, unless
 // the order says otherwise; one of GSE or JOB never looks. It returns the copy to take over.
 func (n *session) beside() (*instance.UnwatchedCopy, error) {
-	if n.wire || n.spec.Stop == nil || n.wish == process.StartBeside || n.progress.Checked {
+	if n.wire || n.spec.Compat != nil || n.wish == process.StartBeside || n.progress.Checked {
 		return nil, nil //nolint:nilnil // there is nothing to take over
 	}
 	if seen := n.findAndRecord(); seen.Alive() || seen.Unsure() || seen.Doubt != "" && n.copyPID == 0 {
@@ -102,7 +102,7 @@ func (n *session) beside() (*instance.UnwatchedCopy, error) {
 
 // certain reports whether a take-over can tell which of the instances that fit is the process.
 func (n *session) certain(likely []instance.UnwatchedCopy) bool {
-	if _, number := n.spec.CopyOf(n.id); number == 0 {
+	if _, number := process.CopyOf(n.spec, n.id); number == 0 {
 		return len(likely) == 1
 	}
 	return len(likely) == 1 || likely[0].SameLine // they are equal
@@ -156,7 +156,7 @@ func (n *session) mine(likely, running []instance.UnwatchedCopy) *instance.Unwat
 	if !n.certain(likely) {
 		return nil
 	}
-	if _, number := n.spec.CopyOf(n.id); number > 0 && number <= len(running) {
+	if _, number := process.CopyOf(n.spec, n.id); number > 0 && number <= len(running) {
 		own := slices.IndexFunc(likely, func(c instance.UnwatchedCopy) bool { return c.ID == running[number-1].ID })
 		if own >= 0 && n.Reserve(n.id, likely[own].ID) {
 			return &likely[own]
@@ -209,19 +209,19 @@ func (n *session) keep() {
 
 // lookedFor says which processes are copies.
 func (n *session) lookedFor() string {
-	user := cmp.Or(n.spec.Identity.User, "the account of the agent")
+	user := cmp.Or(n.spec.User, "the account of the agent")
 	switch {
 	case n.spec.Foreground() && n.copyPID != 0:
-		return fmt.Sprintf("pid %d, of %s and with the executable of [%s]", n.copyPID, user, n.spec.Commands.Run)
+		return fmt.Sprintf("pid %d, of %s and with the executable of [%s]", n.copyPID, user, n.spec.Run)
 	case n.spec.Foreground():
 		return fmt.Sprintf("a process of %s with the executable of [%s], and the same command line or directory %s",
-			user, n.spec.Commands.Run, n.spec.Identity.SetupPath)
+			user, n.spec.Run, n.spec.Dir())
 	}
 	where := "in"
 	if n.spec.ByName() {
 		where = "in or from"
 	}
-	return fmt.Sprintf("a process %s of %s %s directory %s", n.name(), user, where, n.spec.Identity.SetupPath)
+	return fmt.Sprintf("a process %s of %s %s directory %s", n.name(), user, where, n.spec.Dir())
 }
 
 // resultOfFailedStart is the result of a start or restart that failed with err. A process of a process file is hosted
@@ -229,7 +229,7 @@ func (n *session) lookedFor() string {
 // follows, and needs a record to do so.
 func (n *session) resultOfFailedStart(err error) (Result, error) {
 	killed := process.CauseOf(err) == process.CauseStopped
-	if n.spec.Stop == nil || errors.Is(err, ErrInterrupted) || killed && n.subject.Record != nil {
+	if n.spec.Compat != nil || errors.Is(err, ErrInterrupted) || killed && n.subject.Record != nil {
 		return Result{}, err
 	}
 	rec := n.record()
@@ -317,16 +317,16 @@ func (n *session) notUp(st *record.Step, field string, why checkFailure, seen in
 		why.text = join(why.text, n.limitHit(st))
 	}
 	if why.cause == process.CauseDiedEarly && !seen.Alive() && n.died != nil {
-		cause := n.spec.CauseOf(n.died, n.Commands.Output(st.Run))
+		cause := process.CauseOfEnd(n.spec, n.died, n.Commands.Output(st.Run))
 		if cause == process.CauseCommandMissing || cause == process.CauseCommandDenied {
 			why.cause = cause
 		}
-		why.text = join(why.text, n.spec.Unrun(cause, n.died))
+		why.text = join(why.text, process.Unrun(n.spec, cause, n.died))
 	}
 	switch note := n.unknownStatus(field, st.Result); {
 	case note != "":
 		why.text += "; " + note
-	case n.spec.Policy.Kind == process.SingleRun && !why.explained:
+	case n.spec.Kind() == process.SingleRun && !why.explained:
 		why.text += "; " + n.spec.Field(strings.TrimSuffix(field, "_cmd"), field) + " ended with " + st.Result.Text
 	}
 	if why.ends {
@@ -344,7 +344,7 @@ func (n *session) notUp(st *record.Step, field string, why checkFailure, seen in
 		st.Result.Output = n.Commands.Output(st.Run)
 	}
 	// The leftovers of a single run that succeeded are not drover's business.
-	if !seen.Alive() && n.spec.Policy.Kind != process.SingleRun {
+	if !seen.Alive() && n.spec.Kind() != process.SingleRun {
 		why.text = join(why.text, n.endStarted(st))
 	}
 	if words := n.lastWords(st); words != "" && !seen.Alive() {
@@ -380,7 +380,7 @@ const maxWords = 1000
 
 // lastWords is the end of the log that the spec names; empty if the command and its processes wrote other output.
 func (n *session) lastWords(st *record.Step) string {
-	if n.spec.Identity.LogPath == "" || strings.TrimSpace(st.Result.Output) != "" {
+	if n.spec.LogPath() == "" || strings.TrimSpace(st.Result.Output) != "" {
 		return ""
 	}
 	words := n.Commands.LastWords(n.spec, time.Now().Add(st.Child.StartedAfterBoot()-n.Clock()))
@@ -444,9 +444,9 @@ func (n *session) undo(st *record.Step, field string, before *instance.Identity)
 
 // ranWith records what the spec says about the run that has just started.
 func (n *session) ranWith() {
-	n.runtime.User = n.spec.Identity.User
+	n.runtime.User = n.spec.User
 	n.runtime.Revision, n.runtime.StartDigest = n.spec.Revision, n.spec.StartDigest()
-	n.runtime.SetupPath = n.spec.Identity.SetupPath
+	n.runtime.SetupPath = n.spec.Dir()
 	_, n.runtime.Command = n.spec.Starter()
 }
 
@@ -473,7 +473,7 @@ func (n *session) hosted(notes ...string) (Result, error) {
 	rec.Spec = *n.spec
 	rec.Decide(true, process.WantRunning)
 	rec.Finished = n.over
-	notes = slices.Concat(notes, []string{EndedText(n.ended)}, policyNotes(n.spec.Policy), n.limitNotes(n.spec))
+	notes = slices.Concat(notes, []string{EndedText(n.ended)}, compatNotes(n.spec), n.limitNotes(n.spec))
 	return Result{
 		Outcome: process.Outcome{Text: successText(notes...), Hosted: true},
 		Change:  specstore.Change{Put: rec},

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"
@@ -36,12 +37,12 @@ func TestStart(t *testing.T) {
 			fault: process.AlreadyRunning, text: "no need to start the process(nginx) that is already running, pid 100",
 		},
 		{
-			name: "without a command", set: func(_ *world, s *process.Spec) { s.Commands.Start = "" },
+			name: "without a command", set: func(_ *world, s *process.Spec) { s.Start = "" },
 			fault: process.Failed, text: "start_cmd is empty",
 		},
 		{
 			name: "an unfit spec", known: hosted, hosted: true, set: func(_ *world, s *process.Spec) {
-				s.Identity.SetupPath = ""
+				s.Directory = ""
 			},
 			fault: process.Failed, text: "spec.identity.setup_path is empty: expected an absolute directory",
 		},
@@ -50,12 +51,12 @@ func TestStart(t *testing.T) {
 			fault: process.Failed, text: "cannot host the process: it is hosted as other/nginx",
 		},
 		{
-			name: "fewer instances than expected", set: func(_ *world, s *process.Spec) { s.Policy.Instances = 3 },
+			name: "fewer instances than expected", set: func(_ *world, s *process.Spec) { s.ExpectedInstances = new(3) },
 			text: "success: 1 of 3 instances are running", took: 6 * time.Second, ran: start, alive: true, hosted: true,
 		},
 		{
 			name: "a policy that is not used, and an assumed kind", set: func(_ *world, s *process.Spec) {
-				s.Policy.Crontab, s.Policy.CycleTime, s.Policy.KindAssumed = "@daily", 60, true
+				s.Compat.Crontab, s.Compat.CycleTime, s.Compat.KindAssumed = "@daily", 60, true
 			},
 			text: "success: crontab_rule is stored and not used: it is for periodic processes (auto_type 0); " +
 				"cycle_time is stored and not used: it is for periodic processes (type 0); neither type nor cycle_time was given, so the process is resident (type 1)",
@@ -63,7 +64,7 @@ func TestStart(t *testing.T) {
 		},
 		{
 			name: "limits that the host does not keep", set: func(w *world, s *process.Spec) {
-				s.Hard = process.HardLimits{Tasks: 5}
+				s.Limits = &v1.Limits{Tasks: 5}
 				w.operator.LimitNotes = func(*process.Spec) []string {
 					return []string{"limits.tasks cannot be enforced on this host"}
 				}
@@ -73,7 +74,7 @@ func TestStart(t *testing.T) {
 		},
 		{
 			name: "a single run that is over before its check", set: func(w *world, s *process.Spec) {
-				s.Policy.Kind = process.SingleRun
+				s.Once = true
 				w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
 					id := w.Spawn("nginx", pidFile, run)
 					after(2*time.Second, func() { w.Exit(id, 0) })
@@ -241,7 +242,7 @@ func TestStartCheck(t *testing.T) {
 		{
 			name: "it dies at once, and its log says why", took: 6 * time.Second, fault: process.CheckFailed,
 			set: func(w *world, s *process.Spec) {
-				s.Identity.LogPath = "/log/nginx"
+				s.LogFile = "/log/nginx"
 				w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
 					w.Log("/log/nginx", "[emerg] no certificate")
 					w.Exit(w.Spawn("nginx", pidFile, run), 9)
@@ -289,7 +290,7 @@ func TestStartCheck(t *testing.T) {
 		},
 		{
 			name: "another process has the pid", fault: process.CheckFailed, took: 6 * time.Second,
-			set:  func(w *world, s *process.Spec) { s.Identity.ProcName = "httpd" },
+			set:  func(w *world, s *process.Spec) { s.ProcessName = "httpd" },
 			text: "start process (httpd) failed, for post-check status not alive: pid 101 in /run/nginx.pid is nginx; drover ended the processes that it had started: pid 101 (nginx)",
 		},
 		{

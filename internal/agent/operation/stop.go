@@ -18,14 +18,14 @@ import (
 // of its run are gone.
 func (n *session) stop() (Result, error) {
 	return n.bringDown(endMethod{
-		verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate,
+		verb: "stop", field: "stop_cmd", line: n.spec.Stop, without: n.terminate,
 		grace: true,
 	})
 }
 
 // kill runs kill_cmd, or kills the whole tree if kill_cmd is empty. It unhosts the process once the process is gone.
 func (n *session) kill() (Result, error) {
-	return n.bringDown(endMethod{verb: "kill", field: "kill_cmd", line: n.spec.Commands.Kill, without: n.forceKill})
+	return n.bringDown(endMethod{verb: "kill", field: "kill_cmd", line: n.spec.KillCommand(), without: n.forceKill})
 }
 
 // endMethod is a way to end a process.
@@ -39,7 +39,7 @@ type endMethod struct {
 
 // stopMethod is the way in which drover itself ends a process: a stop.
 func (n *session) stopMethod() endMethod {
-	return endMethod{verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate, grace: true}
+	return endMethod{verb: "stop", field: "stop_cmd", line: n.spec.Stop, without: n.terminate, grace: true}
 }
 
 // runOf returns the run that the instance was started in; empty if it is not a run of drover.
@@ -172,7 +172,7 @@ func (n *session) unhosted() *record.Record {
 // there was nothing to end and no timetable to take away; in drover's own API, also no relaunch.
 func (n *session) alreadyDown(verb string) (Result, error) {
 	timetable := n.hasTimetable()
-	problem := n.endRemains(seconds(n.spec.Policy.StopCheck))
+	problem := n.endRemains(n.spec.StopCheck())
 	r := Result{Runtime: n.runtime}
 	switch {
 	case problem != "":
@@ -206,7 +206,7 @@ func (n *session) takeDown(way endMethod, target instance.Identity) (endResult, 
 	run := n.runOf(target)
 	n.recordMembers(target)
 	since, down := n.Clock(), endResult{}
-	if way.grace && n.spec.Stop != nil {
+	if way.grace && n.spec.Compat == nil {
 		return n.stopBySteps(way, target, run)
 	}
 	if way.line == "" {
@@ -227,12 +227,12 @@ func (n *session) takeDown(way endMethod, target instance.Identity) (endResult, 
 	}
 	if down.err == nil {
 		var err error
-		if down.sighting, err = n.stopCheck(target, since+seconds(n.spec.Policy.StopCheck)); err != nil {
+		if down.sighting, err = n.stopCheck(target, since+n.spec.StopCheck()); err != nil {
 			return endResult{}, err
 		}
 	}
 	if down.sighting.Alive() {
-		text := n.stillAlive(down.sighting, seconds(n.spec.Policy.StopCheck), down.note)
+		text := n.stillAlive(down.sighting, n.spec.StopCheck(), down.note)
 		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
 		return down, nil
 	}
@@ -243,7 +243,7 @@ func (n *session) takeDown(way endMethod, target instance.Identity) (endResult, 
 	case way.line == "" && !way.grace: // the tree is already dead
 		problem, down.note = down.note, ""
 	case way.grace:
-		problem, _ = n.endScope(n.scopeOf(target, run), since+seconds(n.spec.Policy.StopCheck)-n.Clock())
+		problem, _ = n.endScope(n.scopeOf(target, run), since+n.spec.StopCheck()-n.Clock())
 	default:
 		problem, _ = n.endScope(n.scopeOf(target, run), 0)
 	}
@@ -295,7 +295,7 @@ func (n *session) stopCommand(way endMethod, target instance.Identity, down *end
 	if err != nil {
 		return "", err
 	}
-	until := st.DoneAt + milliseconds(n.spec.Stop.Timeout)
+	until := st.DoneAt + n.spec.StopLimit()
 	if !succeeded(st.Result) {
 		failed, until = n.commandFailed(way.field, st.Result, "").Error(), st.DoneAt
 	}
@@ -309,11 +309,11 @@ func (n *session) stopCommand(way endMethod, target instance.Identity, down *end
 func (n *session) sendSignals(way endMethod, failed string, down *endResult) (end time.Duration, err error) {
 	reason := failed
 	if reason == "" && way.line != "" {
-		reason = "it did not end within " + shortly(milliseconds(n.spec.Stop.Timeout)) + " of the stop command"
+		reason = "it did not end within " + shortly(n.spec.StopLimit()) + " of the stop command"
 	}
 	end = n.Clock()
-	for _, s := range n.spec.Stop.Signals {
-		wait := milliseconds(s.Wait)
+	for _, s := range n.spec.Signals() {
+		wait := time.Duration(s.Wait)
 		if wait == 0 {
 			wait = endTime
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
@@ -104,7 +105,7 @@ func TestStopBetweenTwoRuns(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, w *world) {
 			subject := hosted.subject()
-			subject.Record.Spec.Stop = &process.StopPolicy{Timeout: 1000}
+			subject.Record.Spec.Compat, subject.Record.Spec.Timeouts = nil, &v1.Timeouts{Stop: lasting(time.Second)}
 			subject.Record.Hosted, subject.Record.Finished, subject.Record.GivenUp = c.hosted, c.finished, c.givenUp
 			sent := subject.Record.Spec
 			order := entry(process.Stop, &sent)
@@ -166,7 +167,7 @@ func TestStopWhoseCommandFails(t *testing.T) {
 func TestStopWithoutCommand(t *testing.T) {
 	onTERM := func(do func(w *world, id instance.Identity)) func(*world, *process.Spec) {
 		return func(w *world, s *process.Spec) {
-			s.Commands.Stop = ""
+			s.Stop = ""
 			id, _ := w.Alive(pidFile)
 			w.OnTERM(id, func() { do(w, id) })
 		}
@@ -183,7 +184,7 @@ func TestStopWithoutCommand(t *testing.T) {
 		},
 		{
 			name: "it may not be signalled", set: func(w *world, s *process.Spec) {
-				s.Commands.Stop = ""
+				s.Stop = ""
 				w.SignalError = func(instance.Identity) error { return syscall.EPERM }
 			},
 			took: 5 * time.Second, alive: true, hosted: true, fault: process.CheckFailed,
@@ -197,7 +198,7 @@ func TestStopWithoutCommand(t *testing.T) {
 		id := w.Spawn("nginx", pidFile, "")
 		w.Spawn("bystander", "", "")
 		s := spec()
-		s.Commands.Stop = ""
+		s.Stop = ""
 		if _, err := w.operator.Operate(t.Context(), entry(process.Stop, s), unknown.subject()); err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +213,7 @@ func TestStopWithoutCommand(t *testing.T) {
 }
 
 func TestKill(t *testing.T) {
-	empty := func(_ *world, s *process.Spec) { s.Commands.Kill = "" }
+	empty := func(_ *world, s *process.Spec) { s.Compat.KillCommand = "" }
 	for _, c := range []scenario{
 		{name: "by its command", text: "success", took: time.Second, ran: []string{"kill"}},
 		{name: "without a command", set: empty, text: "success"},
@@ -276,7 +277,7 @@ func TestKillWithoutCommandEndsTheTree(t *testing.T) {
 				id := w.Spawn("nginx", pidFile, "earlier")
 				w.Spawn("worker", "", "earlier")
 				s, subject := spec(), hosted.subject()
-				s.Commands.Kill = ""
+				s.Compat.KillCommand = ""
 				subject.Runtime.Run = "earlier"
 				if c.recorded {
 					subject.Runtime.Process, subject.Runtime.PIDFile = &id, pidFile

@@ -18,7 +18,7 @@ import (
 
 // own reports whether the texts are drover's own and name the fields of the process file: those about a process of such
 // a file, unless a caller of GSE or JOB has ordered the operation.
-func (n *session) own() bool { return !n.wire && n.spec != nil && n.spec.Stop != nil }
+func (n *session) own() bool { return !n.wire && n.spec != nil && n.spec.Compat == nil }
 
 // fieldName returns the name of a command's field.
 func (n *session) fieldName(field string) string {
@@ -200,24 +200,25 @@ func (n *session) unknownStatus(field string, r *record.CommandResult) string {
 	return fmt.Sprintf("%s %s, so only the state of the process was checked", n.fieldName(field), r.Text)
 }
 
-// policyNotes lists the fields of a policy that drover stores and does not use, and the defaults that it assumed.
-func policyNotes(p process.Policy) []string {
-	notes := unused(p)
-	if p.KindAssumed {
+// compatNotes lists what a caller of GSE or JOB has sent and drover does not use, and the defaults that it assumed.
+func compatNotes(s *process.Spec) []string {
+	notes := unused(s)
+	if s.Compat != nil && s.Compat.KindAssumed {
 		notes = append(notes, "neither type nor cycle_time was given, so the process is resident (type 1)")
 	}
 	return notes
 }
 
-func unused(p process.Policy) []string {
-	var notes []string
-	if p.Kind != process.Periodic {
-		if p.Crontab != "" {
-			notes = append(notes, "crontab_rule is stored and not used: it is for periodic processes (auto_type 0)")
-		}
-		if p.CycleTime > 0 {
-			notes = append(notes, "cycle_time is stored and not used: it is for periodic processes (type 0)")
-		}
+// unused lists what drover stores and does not use.
+func unused(s *process.Spec) (notes []string) {
+	if s.Compat == nil {
+		return nil
+	}
+	if s.Compat.Crontab != "" {
+		notes = append(notes, "crontab_rule is stored and not used: it is for periodic processes (auto_type 0)")
+	}
+	if s.Compat.CycleTime > 0 {
+		notes = append(notes, "cycle_time is stored and not used: it is for periodic processes (type 0)")
 	}
 	return notes
 }
@@ -252,7 +253,7 @@ func (o *Operator) Findings(rec *record.Record, rt *record.Runtime) (all []proce
 			all = append(all, process.Cause{ID: process.CauseLogFull, Text: logFullText, Since: since})
 		}
 	}
-	own := append(unused(rec.Spec.Policy), o.limitNotes(&rec.Spec)...)
+	own := append(unused(&rec.Spec), o.limitNotes(&rec.Spec)...)
 	if notes := append(own, lateLimits(rt.Limits)...); len(notes) > 0 {
 		since := 1000 * rec.RegisteredAt
 		if len(own) == 0 {

@@ -17,7 +17,7 @@ import (
 func TestCheckWindow(t *testing.T) {
 	window := func(begin, end int, then func(w *world, id instance.Identity)) func(*world, *process.Spec) {
 		return func(w *world, s *process.Spec) {
-			s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = begin, end
+			s.Compat.StartCheckBegin, s.Compat.StartCheckEnd = begin, end
 			w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
 				id := w.Spawn("nginx", pidFile, run)
 				if then != nil {
@@ -28,7 +28,7 @@ func TestCheckWindow(t *testing.T) {
 	}
 	comes := func(begin, end int, at time.Duration) func(*world, *process.Spec) {
 		return func(w *world, s *process.Spec) {
-			s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = begin, end
+			s.Compat.StartCheckBegin, s.Compat.StartCheckEnd = begin, end
 			w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
 				after(at, func() { w.Spawn("nginx", pidFile, run) })
 			}})
@@ -71,7 +71,7 @@ func TestCheckWindow(t *testing.T) {
 		{
 			name: "it comes up late and dies", took: 7 * time.Second, fault: process.CheckFailed,
 			set: func(w *world, s *process.Spec) {
-				s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 2, 10
+				s.Compat.StartCheckBegin, s.Compat.StartCheckEnd = 2, 10
 				w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
 					after(4*time.Second, func() {
 						id := w.Spawn("nginx", pidFile, run)

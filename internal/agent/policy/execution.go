@@ -9,7 +9,7 @@ import (
 )
 
 // rights rejects what gives a process more than the rights of its account.
-func (r *rules) rights(e *process.Execution) *refusal {
+func (r *rules) rights(e *process.Spec) *refusal {
 	if len(r.users) == 0 {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (r *rules) rights(e *process.Execution) *refusal {
 
 // checkVariables rejects variables of a spec that the policy does not name. Loaders, shells and interpreters run other
 // files than the command names if a variable tells them to, and nobody knows all such variables.
-func (r *rules) checkVariables(e *process.Execution) *refusal {
+func (r *rules) checkVariables(e *process.Spec) *refusal {
 	line := 0
 	switch {
 	case len(r.variables) > 0:

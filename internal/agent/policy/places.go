@@ -24,19 +24,20 @@ func (r *rules) places(spec *process.Spec) *refusal {
 		return nil
 	}
 	line := r.paths[0].line
-	ready := process.Readiness{}
-	if spec.Ready != nil {
-		ready = *spec.Ready
+	var checks [2][2]string // of ready and of health
+	if r := spec.Ready; r != nil {
+		checks[0] = [2]string{r.TCP, r.HTTP}
+	}
+	if h := spec.Health; h != nil {
+		checks[1] = [2]string{h.TCP, h.HTTP}
 	}
 	for _, p := range pathsOf(spec) {
 		if !r.inside(p.text) {
 			return &refusal{line, fmt.Sprintf("%s %q is not below %s", p.field, p.text, texts(r.paths))}
 		}
 	}
-	for _, checked := range []struct{ field, tcp, http string }{
-		{"ready", ready.TCP, ready.HTTP}, {"health", spec.Probes.TCP, spec.Probes.HTTP},
-	} {
-		if no := here(checked.field, checked.tcp, checked.http); no != "" {
+	for i, address := range checks {
+		if no := here([...]string{"ready", "health"}[i], address[0], address[1]); no != "" {
 			return &refusal{line, no}
 		}
 	}
@@ -65,7 +66,7 @@ func (r *rules) places(spec *process.Spec) *refusal {
 					program),
 			}
 		}
-		program = below(spec.Identity.SetupPath, program)
+		program = below(spec.Dir(), program)
 		if !r.inside(program) {
 			return &refusal{line, fmt.Sprintf("%s runs %q, which is not below %s", c.field, program, texts(r.paths))}
 		}
@@ -78,24 +79,23 @@ type commandLine struct{ field, text string }
 
 // pathsOf returns the paths that a spec reads or works in, without empty ones.
 func pathsOf(spec *process.Spec) []commandLine {
-	id := spec.Identity
 	var list []commandLine
 	add := func(field, path string) {
 		if path != "" {
-			list = append(list, commandLine{field, below(id.SetupPath, path)})
+			list = append(list, commandLine{field, below(spec.Dir(), path)})
 		}
 	}
-	add("setup_path", id.SetupPath)
-	add("pid_path", id.PIDPath)
-	add("log_path", id.LogPath)
-	for _, c := range spec.Config {
+	add("setup_path", spec.Dir())
+	add("pid_path", spec.PIDFile)
+	add("log_path", spec.LogPath())
+	for _, c := range spec.ConfigFiles {
 		add("config", c.Path)
 	}
-	for _, entry := range spec.Execution.EnvironmentFiles {
+	for _, entry := range spec.EnvironmentFiles {
 		path, _ := process.EnvironmentFile(entry)
 		add("environment_files", path)
 	}
-	if name := spec.Execution.RuntimeDirectory; name != "" {
+	if name := spec.RuntimeDirectory; name != "" {
 		add("runtime_directory", "/run/"+name)
 	}
 	return list
@@ -148,23 +148,24 @@ func own(address string) bool {
 }
 
 func commandsOf(spec *process.Spec) []commandLine {
-	c := spec.Commands
 	list := []commandLine{
-		{"run", c.Run},
-		{"start_cmd", c.Start},
-		{"stop_cmd", c.Stop},
-		{"restart_cmd", c.Restart},
-		{"reload_cmd", c.Reload},
-		{"kill_cmd", c.Kill},
-		{"version_cmd", c.Version},
-		{"health_cmd", c.Health},
+		{"run", spec.Run},
+		{"start_cmd", spec.Start},
+		{"stop_cmd", spec.Stop},
+		{"restart_cmd", spec.RestartCommand()},
+		{"reload_cmd", spec.ReloadCommand()},
+		{"kill_cmd", spec.KillCommand()},
+		{"version_cmd", spec.VersionCommand},
+		{"health_cmd", spec.HealthCommand()},
 	}
-	for field, h := range map[string]*process.Hook{
-		"preflight": spec.Preflight, "before_start": spec.BeforeStart, "before_stop": spec.BeforeStop,
-	} {
-		if h != nil {
-			list = append(list, commandLine{field, h.Run})
-		}
+	if b := spec.Preflight; b != nil {
+		list = append(list, commandLine{"preflight", b.Run})
+	}
+	if b := spec.BeforeStart; b != nil {
+		list = append(list, commandLine{"before_start", b.Run})
+	}
+	if b := spec.BeforeStop; b != nil {
+		list = append(list, commandLine{"before_stop", b.Run})
 	}
 	if spec.Ready != nil {
 		list = append(list, commandLine{"ready.exec", spec.Ready.Exec})

@@ -189,13 +189,13 @@ func (r *rules) spec(spec *process.Spec) *refusal {
 	if spec == nil {
 		return nil
 	}
-	if len(r.users) > 0 && !matchesAny(r.users, spec.Identity.User) {
-		return &refusal{r.users[0].line, fmt.Sprintf("user %q is not among %s", spec.Identity.User, texts(r.users))}
+	if len(r.users) > 0 && !matchesAny(r.users, spec.User) {
+		return &refusal{r.users[0].line, fmt.Sprintf("user %q is not among %s", spec.User, texts(r.users))}
 	}
-	if no := r.rights(&spec.Execution); no != nil {
+	if no := r.rights(spec); no != nil {
 		return no
 	}
-	if no := r.checkVariables(&spec.Execution); no != nil {
+	if no := r.checkVariables(spec); no != nil {
 		return no
 	}
 	return r.places(spec)

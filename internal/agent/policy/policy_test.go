@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/policy"
 	"drover/internal/process"
 )
@@ -30,10 +31,7 @@ func write(t *testing.T, path, text string) {
 }
 
 func spec(user, dir, start string) *process.Spec {
-	return &process.Spec{
-		Identity: process.Identity{ProcName: "p", User: user, SetupPath: dir},
-		Commands: process.Commands{Start: start},
-	}
+	return &process.Spec{ProcessName: "p", User: user, Directory: dir, Start: start, Compat: &v1.Compat{}}
 }
 
 func id(namespace string) process.ID { return process.ID{Namespace: namespace, Name: "p"} }
@@ -85,16 +83,16 @@ func TestALinkThatLeadsNowhereAllowsNothing(t *testing.T) {
 // pathsIn is a spec that works in a directory, with the paths that are read for it.
 func pathsIn(dir, pid, log, conf string) *process.Spec {
 	s := spec("a", dir, "./run")
-	s.Identity.PIDPath, s.Identity.LogPath = pid, log
+	s.PIDFile, s.LogFile = pid, log
 	if conf != "" {
-		s.Config = []process.ConfigFile{{Path: conf}}
+		s.ConfigFiles = []v1.ConfigFile{{Path: conf}}
 	}
 	return s
 }
 
 func readyAt(dir, tcp, http string) *process.Spec {
 	s := spec("a", dir, "./run")
-	s.Ready = &process.Readiness{TCP: tcp, HTTP: http}
+	s.Ready = &v1.Ready{TCP: tcp, HTTP: http}
 	return s
 }
 
@@ -215,19 +213,19 @@ func TestEveryCommandIsJudged(t *testing.T) {
 	dir := t.TempDir()
 	k, _ := checker(t, "paths "+dir)
 	for field, change := range map[string]func(*process.Spec){
-		"run":               func(s *process.Spec) { s.Commands.Run = "kill 1" },
-		"before_start":      func(s *process.Spec) { s.BeforeStart = &process.Hook{Run: "kill 1"} },
-		"before_stop":       func(s *process.Spec) { s.BeforeStop = &process.Hook{Run: "kill 1"} },
-		"environment_files": func(s *process.Spec) { s.Execution.EnvironmentFiles = []string{"/etc/shadow"} },
-		"LD_PRELOAD":        func(s *process.Spec) { s.Execution.Environment = map[string]string{"LD_PRELOAD": "/tmp/x.so"} },
-		"health.tcp":        func(s *process.Spec) { s.Probes.TCP = "192.0.2.7:22" },
-		"stop_cmd":          func(s *process.Spec) { s.Commands.Stop = "kill 1" },
-		"restart_cmd":       func(s *process.Spec) { s.Commands.Restart = "kill 1" },
-		"reload_cmd":        func(s *process.Spec) { s.Commands.Reload = "kill 1" },
-		"kill_cmd":          func(s *process.Spec) { s.Commands.Kill = "kill 1" },
-		"version_cmd":       func(s *process.Spec) { s.Commands.Version = "kill 1" },
-		"health_cmd":        func(s *process.Spec) { s.Commands.Health = "kill 1" },
-		"ready.exec":        func(s *process.Spec) { s.Ready = &process.Readiness{Exec: "kill 1"} },
+		"run":               func(s *process.Spec) { s.Run = "kill 1" },
+		"before_start":      func(s *process.Spec) { s.BeforeStart = &v1.Before{Run: "kill 1"} },
+		"before_stop":       func(s *process.Spec) { s.BeforeStop = &v1.BeforeStop{Run: "kill 1"} },
+		"environment_files": func(s *process.Spec) { s.EnvironmentFiles = []string{"/etc/shadow"} },
+		"LD_PRELOAD":        func(s *process.Spec) { s.Environment = map[string]string{"LD_PRELOAD": "/tmp/x.so"} },
+		"health.tcp":        func(s *process.Spec) { s.Health = &v1.Health{TCP: "192.0.2.7:22"} },
+		"stop_cmd":          func(s *process.Spec) { s.Stop = "kill 1" },
+		"restart_cmd":       func(s *process.Spec) { s.Compat.RestartCommand = "kill 1" },
+		"reload_cmd":        func(s *process.Spec) { s.Reload = &v1.Reload{Command: "kill 1"} },
+		"kill_cmd":          func(s *process.Spec) { s.Compat.KillCommand = "kill 1" },
+		"version_cmd":       func(s *process.Spec) { s.VersionCommand = "kill 1" },
+		"health_cmd":        func(s *process.Spec) { s.Health = &v1.Health{Exec: "kill 1"} },
+		"ready.exec":        func(s *process.Spec) { s.Ready = &v1.Ready{Exec: "kill 1"} },
 	} {
 		s := spec("a", dir, "./run")
 		change(s)
@@ -256,7 +254,7 @@ func TestVariables(t *testing.T) {
 	} {
 		k, _ := checker(t, c.policy)
 		s := spec("a", dir, "./run")
-		s.Execution.Environment = map[string]string{c.name: "x"}
+		s.Environment = map[string]string{c.name: "x"}
 		for _, err := range []error{k.Allow(id("n"), process.Start, s), k.MayAsk(id("n"), s)} {
 			if c.refusal != "" {
 				refused(t, err, c.refusal)
@@ -271,23 +269,22 @@ func TestVariables(t *testing.T) {
 func TestNoMoreThanTheAccount(t *testing.T) {
 	k, _ := checker(t, "users a")
 	below := -1
-	for field, e := range map[string]process.Execution{
+	for field, s := range map[string]process.Spec{
 		"group":            {Group: "docker"},
 		"groups":           {Groups: []string{"docker"}},
 		"capabilities":     {Capabilities: []string{"SYS_ADMIN"}},
 		"nice":             {Nice: &below},
 		"oom_score_adjust": {OOMScoreAdjust: &below},
 	} {
-		s := spec("a", "/srv", "./run")
-		s.Execution = e
-		refused(t, k.Allow(id("n"), process.Start, s), field)
+		s.User, s.Directory, s.Start = "a", "/srv", "./run"
+		refused(t, k.Allow(id("n"), process.Start, &s), field)
 	}
 	s := spec("a", "/srv", "./run")
-	s.Execution = process.Execution{Groups: []string{}, Capabilities: []string{}, NoNewPrivileges: true}
+	s.Groups, s.Capabilities, s.NoNewPrivileges = []string{}, []string{}, true
 	if err := k.Allow(id("n"), process.Start, s); err != nil {
 		t.Error(err)
 	}
-	s.Identity.User = "" // the account of the agent
+	s.User = "" // the account of the agent
 	refused(t, k.Allow(id("n"), process.Start, s), "user")
 }
 

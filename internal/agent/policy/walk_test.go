@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/policy"
 	"drover/internal/agent/trail"
@@ -145,10 +146,7 @@ func FuzzWalk(f *testing.F) {
 		for range 10 {
 			meddler.meddle()
 			path := reader.path("in")
-			spec := &process.Spec{
-				Identity: process.Identity{SetupPath: reader.dir + "/in"},
-				Commands: process.Commands{Start: path},
-			}
+			spec := &process.Spec{Directory: reader.dir + "/in", Start: path, Compat: &v1.Compat{}}
 			if reader.checker.Allow(process.ID{}, process.Start, spec) != nil {
 				continue
 			}

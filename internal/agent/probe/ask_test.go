@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
 )
@@ -29,7 +30,7 @@ func TestOneAsksForAll(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("h", operationtest.Script{Takes: time.Second})
 		r.Script("v", operationtest.Script{Takes: time.Second, Output: "1.0"})
-		s := r.running(spec("h", "v", process.Probes{}))
+		s := r.running(spec("h", "v", v1.Health{}))
 		ask := func() {
 			if h, v := r.Ask(t.Context(), nginx(), s); h == nil || h.Text != "ok" || v == nil || v.Text != "1.0" {
 				t.Errorf("the answers are %+v, %+v", h, v)
@@ -67,9 +68,9 @@ func TestOlderSpec(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("v", operationtest.Script{Output: "1"})
 		r.Script("w", operationtest.Script{Output: "2"})
-		old := r.running(spec("", "v", process.Probes{}))
+		old := r.running(spec("", "v", v1.Health{}))
 		s := old
-		s.Revision, s.Spec = 2, spec("", "w", process.Probes{})
+		s.Revision, s.Spec = 2, spec("", "w", v1.Health{})
 		r.Set(nginx(), s)
 		if _, v := r.Ask(t.Context(), nginx(), old); v == nil || v.Text != "2" {
 			t.Errorf("the answer is %+v", v)
@@ -87,7 +88,7 @@ func TestAnotherSpecOrInstanceIsAskedAnew(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("v", operationtest.Script{Output: "1"})
 		r.Script("w", operationtest.Script{Output: "2"})
-		s := r.running(spec("", "v", process.Probes{}))
+		s := r.running(spec("", "v", v1.Health{}))
 		r.Set(nginx(), s)
 		says := func(want string) {
 			t.Helper()
@@ -96,7 +97,7 @@ func TestAnotherSpecOrInstanceIsAskedAnew(t *testing.T) {
 			}
 		}
 		says("1")
-		s.Revision, s.Spec = 2, spec("", "w", process.Probes{})
+		s.Revision, s.Spec = 2, spec("", "w", v1.Health{})
 		says("2")
 		s.Revision, s.Instance = 3, r.Spawn("nginx", "", "")
 		r.Script("w", operationtest.Script{Output: "3"})
@@ -113,7 +114,7 @@ func TestAnotherSpecOrInstanceIsAskedAnew(t *testing.T) {
 func TestNobodyWaitsForLong(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("h", operationtest.Script{Takes: 20 * time.Second})
-		s := r.running(spec("h", "", process.Probes{HealthTimeout: 30}))
+		s := r.running(spec("h", "", v1.Health{Timeout: secs(30)}))
 		if took := askers(3, func() {
 			if h, _ := r.Ask(t.Context(), nginx(), s); h != nil {
 				t.Errorf("it says %+v", h)
@@ -141,7 +142,7 @@ func TestNobodyWaitsForLong(t *testing.T) {
 func TestADroppedProcessIsNotWaitedFor(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("h", operationtest.Script{Takes: time.Hour})
-		s := r.running(spec("h", "", process.Probes{}))
+		s := r.running(spec("h", "", v1.Health{}))
 		time.AfterFunc(time.Second, func() { r.Drop(nginx()) })
 		if took := askers(3, func() {
 			if h, _ := r.Ask(t.Context(), nginx(), s); h != nil {
@@ -157,7 +158,7 @@ func TestADroppedProcessIsNotWaitedFor(t *testing.T) {
 func TestAnotherInstanceIsNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("h", operationtest.Script{Takes: 3 * time.Second})
-		s := r.running(spec("h", "", process.Probes{}))
+		s := r.running(spec("h", "", v1.Health{}))
 		time.AfterFunc(time.Second, func() { r.Set(nginx(), r.running(s.Spec)) })
 		askers(3, func() {
 			if h, v := r.Ask(t.Context(), nginx(), s); h != nil || v != nil {
@@ -171,7 +172,7 @@ func TestAnotherInstanceIsNoAnswer(t *testing.T) {
 func TestWhoAsksMakesNobodySick(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("h", operationtest.Script{Code: 1})
-		s := r.running(spec("h", "", process.Probes{HealthInterval: 600}))
+		s := r.running(spec("h", "", v1.Health{Every: secs(600)}))
 		r.Set(nginx(), s)
 		for range 10 {
 			pass(11 * time.Second)
@@ -194,10 +195,10 @@ func TestWhoAsksGoesFirst(t *testing.T) {
 		r.Script("h", operationtest.Script{})
 		for i := range 200 {
 			r.Set(process.ID{Namespace: "ns", Name: strconv.Itoa(i)},
-				r.running(spec("slow", "", process.Probes{HealthInterval: 1})))
+				r.running(spec("slow", "", v1.Health{Every: secs(1)})))
 		}
 		pass(time.Minute)
-		s := r.running(spec("h", "", process.Probes{}))
+		s := r.running(spec("h", "", v1.Health{}))
 		if took := askers(1, func() {
 			if h, _ := r.Ask(t.Context(), nginx(), s); h == nil || !h.OK {
 				t.Errorf("it says %+v", h)
@@ -211,7 +212,7 @@ func TestWhoAsksGoesFirst(t *testing.T) {
 func TestTry(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.stop() // it does not need Run
-		s := spec("", "", process.Probes{})
+		s := spec("", "", v1.Health{})
 		try := func(ctx context.Context, script operationtest.Script) error {
 			r.Script("ready", script)
 			return r.Try(ctx, nginx(), s, "ready", 2*time.Second)

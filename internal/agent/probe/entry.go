@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -20,12 +19,9 @@ const (
 
 // The defaults for a spec.
 const (
-	healthEvery  = 60 * time.Second
 	versionEvery = 600 * time.Second
 	// patience is the time limit of a command.
 	patience = 5 * time.Second
-	// sickAfter is how many failures in a row make a process unhealthy.
-	sickAfter = 3
 	// firstWithin is the longest time from a start to the first command.
 	firstWithin = 10 * time.Second
 	// rest is the least time between the end of a command and the next command of its kind.
@@ -67,7 +63,7 @@ type commandState struct {
 
 // asks reports whether a spec has a command to run. It is false for an invalid spec.
 func asks(spec *process.Spec) bool {
-	return spec != nil && spec.Asks() && spec.Validate(process.Update) == nil
+	return spec != nil && spec.Asks() && process.Validate(spec, process.Update) == nil
 }
 
 // plan returns the two commands of a spec.
@@ -75,29 +71,12 @@ func plan(spec *process.Spec) (parts [kinds]commandState) {
 	if !asks(spec) {
 		return parts
 	}
-	limit := patience
-	if t := spec.Policy.OpTimeout; t > 0 {
-		limit = min(limit, seconds(t))
-	}
-	or := func(given int, otherwise time.Duration) time.Duration {
-		if given > 0 {
-			return seconds(given)
-		}
-		return otherwise
-	}
-	p := spec.Probes
 	parts[health] = commandState{
-		line: spec.HealthCheck(), interval: or(p.HealthInterval, healthEvery),
-		limit: or(p.HealthTimeout, limit),
+		line: spec.HealthCheck(), interval: spec.Health.Interval(), limit: spec.HealthLimit(),
 	}
-	parts[version] = commandState{
-		line: spec.Commands.Version, interval: or(p.VersionInterval, versionEvery),
-		limit: cmp.Or(time.Duration(spec.Timeouts.Version)*time.Millisecond, limit),
-	}
+	parts[version] = commandState{line: spec.VersionCommand, interval: versionEvery, limit: spec.VersionLimit()}
 	return parts
 }
-
-func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 // is reports whether the entry already has this instance and spec.
 func (e *entry) is(s Subject) bool {
@@ -108,8 +87,8 @@ func (e *entry) is(s Subject) bool {
 // command.
 func (e *entry) about(s Subject, now time.Duration) {
 	same := e.subject.Spec != nil && e.subject.Instance == s.Instance
-	there := same && e.subject.Spec.Identity.User == s.Spec.Identity.User &&
-		e.subject.Spec.Identity.SetupPath == s.Spec.Identity.SetupPath
+	there := same && e.subject.Spec.User == s.Spec.User &&
+		e.subject.Spec.Dir() == s.Spec.Dir()
 	known := [kinds]*process.Answer{health: s.Health, version: s.Version}
 	parts := plan(s.Spec)
 	for i := range parts {
@@ -186,11 +165,8 @@ func (e *entry) tell() {
 
 // answered stores the result of a command and plans the next one.
 func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
-	p, probes := &e.parts[j.kind], e.subject.Spec.Probes
-	threshold, inGrace := probes.Failures, now-e.subject.StartedAt < seconds(probes.Grace)
-	if threshold <= 0 {
-		threshold = sickAfter
-	}
+	p, check := &e.parts[j.kind], e.subject.Spec.Health
+	inGrace := now-e.subject.StartedAt < check.GraceTime()
 	a := process.Answer{OK: r.failure == "", Said: r.final, At: time.Now().UnixMilli()}
 	if j.kind == health {
 		a.Text = healthText(r)
@@ -210,7 +186,7 @@ func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
 			a.Failures++
 		}
 		if j.kind == health && !inGrace { // what is bad stays so until it succeeds
-			a.Bad = a.Failures >= threshold || a.Said || p.answer != nil && p.answer.Bad
+			a.Bad = a.Failures >= check.MostFailures() || a.Said || p.answer != nil && p.answer.Bad
 		}
 	}
 	p.answer, p.at, p.wanted = &a, now, false

@@ -258,10 +258,10 @@ func (pr *Prober) carryOut(j job, sink Sink) {
 	defer j.cancel()
 	var r reply
 	switch {
-	case j.kind == health && j.spec.Probes.Watchdog:
+	case j.kind == health && j.spec.Watched():
 		r = pr.watchdog(j)
-	case j.kind == health && j.spec.Commands.Health == "":
-		r = reach(j.ctx, j.spec.Probes, j.limit)
+	case j.kind == health && j.spec.HealthCommand() == "":
+		r = reach(j.ctx, j.spec.Health, j.limit)
 	default:
 		r = pr.question(j.ctx, j.entry.id, j.spec, j.line, j.limit)
 	}
@@ -292,7 +292,7 @@ func (pr *Prober) record(j job, r reply) (a process.Answer, about Subject, ok bo
 	}
 	now := pr.cfg.Clock()
 	a = e.answered(j, r, now)
-	if j.kind == health && j.spec.Probes.Watchdog {
+	if j.kind == health && j.spec.Watched() {
 		e.parts[health].due = pr.watchdogDue(e, now)
 	}
 	return a, e.subject, true
@@ -323,7 +323,7 @@ func (pr *Prober) subject(id process.ID, e *entry, s Subject) *entry {
 	e.dropped = false
 	now := pr.cfg.Clock()
 	e.about(s, now)
-	if s.Spec.Probes.Watchdog {
+	if s.Spec.Watched() {
 		e.parts[health].due = pr.watchdogDue(e, now)
 	}
 	return e

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"
 	"drover/internal/process"
@@ -24,15 +25,15 @@ func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 func TestTheSchedule(t *testing.T) {
 	for _, c := range []struct {
 		name            string
-		probes          process.Probes
+		probes          v1.Health
 		health, version time.Duration
 	}{
-		{"by default", process.Probes{}, time.Minute, 10 * time.Minute},
+		{"by default", v1.Health{}, time.Minute, 10 * time.Minute},
 		{
 			"as the spec says",
-			process.Probes{HealthInterval: 20, VersionInterval: 90},
+			v1.Health{Every: secs(20)},
 			20 * time.Second,
-			90 * time.Second,
+			10 * time.Minute,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,7 +78,7 @@ func TestTheSchedule(t *testing.T) {
 func TestNobodyWakesUpForNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("h", operationtest.Script{})
-		s := r.running(spec("h", "", process.Probes{}))
+		s := r.running(spec("h", "", v1.Health{}))
 		r.Set(nginx(), s)
 		pass(time.Minute)
 		r.Drop(nginx())
@@ -88,7 +89,7 @@ func TestNobodyWakesUpForNothing(t *testing.T) {
 		if len(r.Lines()) != asked || len(r.take(true)) != 0 {
 			t.Errorf("ran %q", r.Lines())
 		}
-		r.Set(nginx(), probe.Subject{Instance: s.Instance, Revision: 2, Spec: spec("", "", process.Probes{})})
+		r.Set(nginx(), probe.Subject{Instance: s.Instance, Revision: 2, Spec: spec("", "", v1.Health{})})
 		pass(24 * time.Hour)
 		if len(r.Lines()) != asked {
 			t.Errorf("ran %q", r.Lines())
@@ -175,7 +176,7 @@ func TestWhatAnAnswerSays(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				r.Script("h", c.health)
 				r.Script("v", c.version)
-				r.Set(nginx(), r.running(spec("h", "v", process.Probes{})))
+				r.Set(nginx(), r.running(spec("h", "v", v1.Health{})))
 				pass(30 * time.Second)
 				h, v := r.take(true), r.take(false)
 				if len(h) != 1 || h[0].OK != c.healthy || h[0].Text != c.healthText ||
@@ -197,12 +198,12 @@ func TestWhatAnAnswerSays(t *testing.T) {
 func TestSickness(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		probes    process.Probes
+		probes    v1.Health
 		threshold int
 	}{
-		{"by default", process.Probes{HealthInterval: 10}, 3},
-		{"at once", process.Probes{HealthInterval: 10, Failures: 1}, 1},
-		{"after its grace", process.Probes{HealthInterval: 10, Failures: 2, Grace: 95}, 2},
+		{"by default", v1.Health{Every: secs(10)}, 3},
+		{"at once", v1.Health{Every: secs(10), Failures: new(1)}, 1},
+		{"after its grace", v1.Health{Every: secs(10), Failures: new(2), Grace: secs(95)}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -215,7 +216,7 @@ func TestSickness(t *testing.T) {
 				}
 				failures := 0
 				for i, e := range heard {
-					if e.at >= time.Duration(c.probes.Grace)*time.Second {
+					if e.at >= c.probes.GraceTime() {
 						failures++ // none counts within the grace
 					}
 					bad := failures >= c.threshold
@@ -242,7 +243,7 @@ func TestARestartOfTheAgent(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("h", operationtest.Script{Code: 1})
 		r.Script("v", operationtest.Script{Output: "2"})
-		s := r.running(spec("h", "v", process.Probes{}))
+		s := r.running(spec("h", "v", v1.Health{}))
 		s.StartedAt = 0
 		ago := func(d time.Duration) int64 { return time.Now().Add(-d).UnixMilli() }
 		s.Health = &process.Answer{Text: "exit status 1", At: ago(20 * time.Second), Failures: 2}
@@ -286,7 +287,7 @@ func TestManyAreSpread(t *testing.T) {
 		}
 		r.Script("h", operationtest.Script{Takes: 100 * time.Millisecond, Begin: count(1), End: count(-1)})
 		for i := range many {
-			s := r.running(spec("h", "", process.Probes{}))
+			s := r.running(spec("h", "", v1.Health{}))
 			s.StartedAt = 0
 			s.Health = &process.Answer{OK: true, At: time.Now().Add(-time.Hour).UnixMilli()}
 			r.Set(process.ID{Namespace: "ns", Name: strconv.Itoa(i)}, s)
@@ -318,7 +319,7 @@ func TestNoneStarves(t *testing.T) {
 		r.Script("h", operationtest.Script{Takes: time.Hour}) // each is ended after a second
 		for i := range many {
 			r.Set(process.ID{Namespace: "ns", Name: strconv.Itoa(i)},
-				r.running(spec("h", "", process.Probes{HealthInterval: 1, HealthTimeout: 1})))
+				r.running(spec("h", "", v1.Health{Every: secs(1), Timeout: secs(1)})))
 		}
 		pass(10 * time.Minute)
 		times := map[process.ID]int{}
@@ -342,10 +343,10 @@ func TestNoNamespaceHasAllPlaces(t *testing.T) {
 		r.Script("h", operationtest.Script{Output: "well"})
 		for i := range 100 {
 			r.Set(process.ID{Namespace: "hog", Name: strconv.Itoa(i)},
-				r.running(spec("hang", "", process.Probes{HealthInterval: 1, HealthTimeout: 24 * 3600})))
+				r.running(spec("hang", "", v1.Health{Every: secs(1), Timeout: secs(24 * 3600)})))
 		}
 		pass(time.Minute)
-		other := r.running(spec("h", "", process.Probes{HealthInterval: 10}))
+		other := r.running(spec("h", "", v1.Health{Every: secs(10)}))
 		r.Set(nginx(), other)
 		pass(10 * time.Minute)
 		if n := len(r.take(true)); n < 50 {
@@ -374,14 +375,14 @@ func TestNeverTwoAtOnce(t *testing.T) {
 		slow := operationtest.Script{Takes: 3 * time.Second, Begin: count(1), End: count(-1), Output: "1"}
 		r.Script("h", slow)
 		r.Script("v", slow)
-		s := r.running(spec("h", "v", process.Probes{HealthInterval: 1, VersionInterval: 1}))
+		s := r.running(spec("h", "v", v1.Health{Every: secs(1)}))
 		r.Set(nginx(), s)
 		for range 20 {
 			pass(1700 * time.Millisecond)
 			go r.Ask(t.Context(), nginx(), s)
 		}
 		pass(time.Minute)
-		if h, v := len(r.take(true)), len(r.take(false)); h < 5 || v < 5 {
+		if h, v := len(r.take(true)), len(r.take(false)); h < 5 || v < 3 {
 			t.Errorf("%d and %d answers", h, v)
 		}
 	})
@@ -396,15 +397,15 @@ func TestWhatIsOverDoesNotCount(t *testing.T) {
 		{"dropped", func(r *rig, _ probe.Subject) { r.Drop(nginx()) }},
 		{"dropped and there again", func(r *rig, s probe.Subject) {
 			r.Drop(nginx())
-			s.Spec = spec("fine", "", process.Probes{})
+			s.Spec = spec("fine", "", v1.Health{})
 			s.Revision++
 			r.Set(nginx(), s)
 		}},
 		{"another instance", func(r *rig, _ probe.Subject) {
-			r.Set(nginx(), r.running(spec("fine", "", process.Probes{})))
+			r.Set(nginx(), r.running(spec("fine", "", v1.Health{})))
 		}},
 		{"another command", func(r *rig, s probe.Subject) {
-			s.Spec, s.Revision = spec("fine", "", process.Probes{}), 2
+			s.Spec, s.Revision = spec("fine", "", v1.Health{}), 2
 			r.Set(nginx(), s)
 		}},
 		{"the agent stops", func(r *rig, _ probe.Subject) { r.stop() }},
@@ -413,7 +414,7 @@ func TestWhatIsOverDoesNotCount(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				r.Script("h", operationtest.Script{Takes: time.Hour, Code: 1})
 				r.Script("fine", operationtest.Script{})
-				s := r.running(spec("h", "", process.Probes{HealthTimeout: 1000}))
+				s := r.running(spec("h", "", v1.Health{Timeout: secs(1000)}))
 				r.Set(nginx(), s)
 				pass(11 * time.Second)
 				ends := len(r.Ends())
@@ -438,11 +439,11 @@ func TestWhatStaysTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("h", operationtest.Script{Code: 1})
 		r.Script("v", operationtest.Script{Output: "1"})
-		s := r.running(spec("h", "v", process.Probes{}))
+		s := r.running(spec("h", "v", v1.Health{}))
 		r.Set(nginx(), s)
 		pass(time.Minute + 15*time.Second)
 		before := len(r.take(true))
-		s.Spec, s.Revision = spec("h", "w", process.Probes{HealthInterval: 30}), 2
+		s.Spec, s.Revision = spec("h", "w", v1.Health{Every: secs(30)}), 2
 		r.Script("w", operationtest.Script{Output: "2"})
 		r.Set(nginx(), s)
 		if h, v := r.LastAnswers(nginx(), s.Instance); h == nil || h.Failures != before || v != nil {
@@ -469,8 +470,8 @@ func TestWhatStaysTheSame(t *testing.T) {
 // TestASpecWithoutSenseIsNotRun, as one of before the present rules may be.
 func TestASpecWithoutSenseIsNotRun(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		bad := spec("h", "", process.Probes{})
-		bad.Identity.SetupPath = "not/absolute"
+		bad := spec("h", "", v1.Health{})
+		bad.Directory = "not/absolute"
 		s := r.running(bad)
 		r.Set(nginx(), s)
 		if h, v := r.Ask(t.Context(), nginx(), s); h != nil || v != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drover/internal/clip"
+	"drover/internal/spec"
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/ready"
@@ -49,10 +50,10 @@ func (pr *Prober) question(ctx context.Context, id process.ID, spec *process.Spe
 }
 
 // reach asks the process for its health over the network.
-func reach(ctx context.Context, p process.Probes, limit time.Duration) reply {
+func reach(ctx context.Context, h *spec.Health, limit time.Duration) reply {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	check, err := ready.New(process.Readiness{HTTP: p.HTTP, TCP: p.TCP, Insecure: p.Insecure}, ready.Env{})
+	check, err := ready.New(spec.Ready{HTTP: h.HTTP, TCP: h.TCP, Insecure: h.Insecure}, ready.Env{})
 	if err == nil {
 		err = check.Try(ctx)
 	}

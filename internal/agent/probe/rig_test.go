@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"
@@ -118,13 +119,17 @@ func (s *sink) take(health bool) (heard []told) {
 func nginx() process.ID { return process.ID{Namespace: "ns", Name: "nginx"} }
 
 // spec is of a process that is asked by these commands; an empty one is none.
-func spec(health, version string, p process.Probes) *process.Spec {
-	return &process.Spec{
-		Identity: process.Identity{ProcName: "nginx", SetupPath: "/opt", User: "www"},
-		Commands: process.Commands{Health: health, Version: version},
-		Policy:   process.Policy{}.Defaulted(), Probes: p,
+func spec(health, version string, p v1.Health) *process.Spec {
+	s := &process.Spec{
+		ProcessName: "nginx", Directory: "/opt", User: "www", VersionCommand: version, Compat: &v1.Compat{},
 	}
+	if p.Exec = health; p != (v1.Health{}) {
+		s.Health = &p
+	}
+	return s
 }
+
+func secs(n int) *v1.Duration { return new(v1.Duration(time.Duration(n) * time.Second)) }
 
 // running starts a process and returns it as it is to be asked.
 func (r *rig) running(s *process.Spec) probe.Subject {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/probe"
-	"drover/internal/process"
 )
 
 // TestWatchdog: silence counts as a failed look, once in each time; a word ends it.
@@ -18,7 +18,7 @@ func TestWatchdog(t *testing.T) {
 	speak := func(r *rig) { last.Store(int64(r.Clock())) }
 	bubble(t, func(t *testing.T, r *rig) {
 		began := r.Clock()
-		s := r.running(spec("", "", process.Probes{Watchdog: true, HealthInterval: 10, Failures: 2}))
+		s := r.running(spec("", "", v1.Health{Watchdog: true, Every: secs(10), Failures: new(2)}))
 		s.Run, s.StartedAt = "run-1", began
 		r.Set(nginx(), s)
 		for range 5 { // it says something each 9 seconds
@@ -77,7 +77,7 @@ func TestWatchdog(t *testing.T) {
 // TestWatchdogWithoutASocket: a process that was started before it had a watchdog is not silent.
 func TestWatchdogWithoutASocket(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.Set(nginx(), r.running(spec("", "", process.Probes{Watchdog: true, HealthInterval: 10, Failures: 1})))
+		r.Set(nginx(), r.running(spec("", "", v1.Health{Watchdog: true, Every: secs(10), Failures: new(1)})))
 		pass(time.Minute)
 		heard := r.take(true)
 		if len(heard) == 0 {

@@ -16,7 +16,7 @@ import (
 
 	"drover/internal/agent/trail"
 	"drover/internal/pattern"
-	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // Env is what a check needs of its surroundings.
@@ -48,8 +48,8 @@ type Check struct {
 	note string
 }
 
-// New returns the check of a spec. It never fails for a spec that Spec.Validate accepts.
-func New(r process.Readiness, env Env) (*Check, error) {
+// New returns the check of a spec. It never fails for a spec that asks (AsksReady).
+func New(r spec.Ready, env Env) (*Check, error) {
 	c := &Check{env: env}
 	switch {
 	case r.TCP != "":
@@ -62,8 +62,8 @@ func New(r process.Readiness, env Env) (*Check, error) {
 		c.try = func(ctx context.Context) error { return env.Exec(ctx, r.Exec) }
 	case r.Notify:
 		c.try = c.said("it has not said READY=1 at NOTIFY_SOCKET")
-	case r.NotifyFD != 0:
-		c.try = c.said(fmt.Sprintf("it has written no newline to descriptor %d", r.NotifyFD))
+	case r.Descriptor() != 0:
+		c.try = c.said(fmt.Sprintf("it has written no newline to descriptor %d", r.Descriptor()))
 	case r.Log != "":
 		line, err := pattern.Parse(r.Log)
 		if err != nil {

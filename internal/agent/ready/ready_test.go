@@ -16,11 +16,11 @@ import (
 
 	"drover/internal/agent/ready"
 	"drover/internal/agent/trail"
-	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // check makes a check, which must be possible.
-func check(t *testing.T, r process.Readiness, env ready.Env) *ready.Check {
+func check(t *testing.T, r spec.Ready, env ready.Env) *ready.Check {
 	t.Helper()
 	c, err := ready.New(r, env)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestTCP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := check(t, process.Readiness{TCP: listener.Addr().String()}, ready.Env{})
+	c := check(t, spec.Ready{TCP: listener.Addr().String()}, ready.Env{})
 	says(t, c.Try(t.Context()), "")
 	listener.Close()
 	says(t, c.Try(t.Context()), "connection refused")
@@ -59,7 +59,7 @@ func TestTCPWithoutAnswer(t *testing.T) {
 	defer listener.Close()
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	says(t, check(t, process.Readiness{TCP: listener.Addr().String()}, ready.Env{}).Try(ctx), "no answer in time")
+	says(t, check(t, spec.Ready{TCP: listener.Addr().String()}, ready.Env{}).Try(ctx), "no answer in time")
 }
 
 func TestHTTP(t *testing.T) {
@@ -108,17 +108,17 @@ func TestHTTP(t *testing.T) {
 		{"http://127.0.0.1:1/", "connection refused"},
 		{strings.Replace(secure.URL, "https", "http", 1) + "/ok", "400 Bad Request"},
 	} {
-		says(t, check(t, process.Readiness{HTTP: c.url}, ready.Env{}).Try(t.Context()), c.want)
+		says(t, check(t, spec.Ready{HTTP: c.url}, ready.Env{}).Try(t.Context()), c.want)
 	}
-	says(t, check(t, process.Readiness{HTTP: secure.URL + "/ok", Insecure: true}, ready.Env{}).Try(t.Context()), "")
+	says(t, check(t, spec.Ready{HTTP: secure.URL + "/ok", Insecure: true}, ready.Env{}).Try(t.Context()), "")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	says(t, check(t, process.Readiness{HTTP: plain.URL + "/slow"}, ready.Env{}).Try(ctx), "no answer in time")
+	says(t, check(t, spec.Ready{HTTP: plain.URL + "/slow"}, ready.Env{}).Try(ctx), "no answer in time")
 }
 
 func TestExec(t *testing.T) {
 	answer := errors.New("exit status 1: not yet")
-	c := check(t, process.Readiness{Exec: "is-ready"}, ready.Env{Exec: func(_ context.Context, line string) error {
+	c := check(t, spec.Ready{Exec: "is-ready"}, ready.Env{Exec: func(_ context.Context, line string) error {
 		if line != "is-ready" {
 			t.Errorf("ran %q", line)
 		}
@@ -131,7 +131,7 @@ func TestExec(t *testing.T) {
 
 func TestOutput(t *testing.T) {
 	output := "starting\nlistening on 80 soon\n"
-	c := check(t, process.Readiness{Log: `^listening on \d+$`}, ready.Env{Output: func() string { return output }})
+	c := check(t, spec.Ready{Log: `^listening on \d+$`}, ready.Env{Output: func() string { return output }})
 	says(t, c.Try(t.Context()), `no line of the output matches ^listening on \d+$`)
 	output += "listening on 80\r\nmore"
 	says(t, c.Try(t.Context()), "")
@@ -158,7 +158,7 @@ func (l log) write(text string) {
 // begin marks the log and returns the check for "ready" in it.
 func (l log) begin() *ready.Check {
 	l.t.Helper()
-	return check(l.t, process.Readiness{Log: "^ready$"}, ready.Env{
+	return check(l.t, spec.Ready{Log: "^ready$"}, ready.Env{
 		Output: func() string { return "" },
 		Log:    ready.MarkLog(l.path, trail.Plain), Visit: trail.Plain,
 	})
@@ -250,7 +250,7 @@ func TestLog(t *testing.T) {
 }
 
 func TestWhatIsNoCheck(t *testing.T) {
-	for _, r := range []process.Readiness{{}, {Log: "("}} {
+	for _, r := range []spec.Ready{{}, {Log: "("}} {
 		if _, err := ready.New(r, ready.Env{}); err == nil {
 			t.Errorf("%+v is taken", r)
 		}

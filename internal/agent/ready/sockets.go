@@ -7,13 +7,13 @@ import (
 	"net/url"
 	"slices"
 
-	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // Answering returns the sockets of this host that would pass the test of a process that has not been started: another
 // program listens there. It returns none if the test asks no port. It blocks for one attempt at most, and only if
 // somebody listens.
-func Answering(ctx context.Context, r process.Readiness, listeners func(port uint16) []uint64) []uint64 {
+func Answering(ctx context.Context, r spec.Ready, listeners func(port uint16) []uint64) []uint64 {
 	port := portOf(ctx, r)
 	if port == 0 {
 		return nil
@@ -31,7 +31,7 @@ func Answering(ctx context.Context, r process.Readiness, listeners func(port uin
 }
 
 // portOf is the port that a test asks; 0 if it asks none.
-func portOf(ctx context.Context, r process.Readiness) uint16 {
+func portOf(ctx context.Context, r spec.Ready) uint16 {
 	address := r.TCP
 	if u, err := url.Parse(r.HTTP); err == nil && r.HTTP != "" {
 		if address = u.Host; u.Port() == "" {

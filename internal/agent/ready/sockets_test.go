@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"drover/internal/agent/ready"
-	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // TestAnswerOfAnotherProgram asks a port where a program listened before the start. The check notes that, unless the
@@ -37,8 +37,8 @@ func TestAnswerOfAnotherProgram(t *testing.T) {
 					return c.holder
 				},
 			}
-			tcp := process.Readiness{TCP: strings.TrimPrefix(s.URL, "http://")}
-			for _, test := range []process.Readiness{tcp, {HTTP: s.URL}} {
+			tcp := spec.Ready{TCP: strings.TrimPrefix(s.URL, "http://")}
+			for _, test := range []spec.Ready{tcp, {HTTP: s.URL}} {
 				one := check(t, test, env)
 				says(t, one.Try(t.Context()), "")
 				if note := one.Note(); (note == "") != (c.says == "") || !strings.Contains(note, c.says) {
@@ -56,16 +56,16 @@ func TestAnswering(t *testing.T) {
 	address := strings.TrimPrefix(s.URL, "http://")
 	for _, c := range []struct {
 		name   string
-		test   process.Readiness
+		test   spec.Ready
 		status int
 		open   bool
 		want   []uint64
 	}{
-		{"a port", process.Readiness{TCP: address}, 200, true, []uint64{7}},
-		{"a port where nobody listens", process.Readiness{TCP: address}, 200, false, nil},
-		{"a URL", process.Readiness{HTTP: s.URL}, 200, true, []uint64{7}},
-		{"a load balancer with nobody behind it", process.Readiness{HTTP: s.URL}, 502, true, nil},
-		{"a command", process.Readiness{Exec: "true"}, 200, true, nil},
+		{"a port", spec.Ready{TCP: address}, 200, true, []uint64{7}},
+		{"a port where nobody listens", spec.Ready{TCP: address}, 200, false, nil},
+		{"a URL", spec.Ready{HTTP: s.URL}, 200, true, []uint64{7}},
+		{"a load balancer with nobody behind it", spec.Ready{HTTP: s.URL}, 502, true, nil},
+		{"a command", spec.Ready{Exec: "true"}, 200, true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status = c.status
@@ -84,7 +84,7 @@ func TestAnswering(t *testing.T) {
 		"http://a/x": 80, "https://a": 443, "http://[::1]:8080/": 8080, "http://a:81": 81,
 	} {
 		var asked uint16
-		ready.Answering(t.Context(), process.Readiness{HTTP: url}, func(port uint16) []uint64 {
+		ready.Answering(t.Context(), spec.Ready{HTTP: url}, func(port uint16) []uint64 {
 			asked = port
 			return nil
 		})

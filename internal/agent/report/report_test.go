@@ -13,6 +13,7 @@ import (
 
 	"drover/internal/fabric"
 	"drover/internal/process"
+	"drover/internal/spec"
 	"drover/internal/wire"
 )
 
@@ -404,11 +405,11 @@ func TestSpecIsToldOnce(t *testing.T) {
 		r.want(r.take(), observed(seen("a", "running")))
 
 		r.mu.Lock()
-		r.specs[id("a")] = &process.Spec{Contact: "another"}
+		r.specs[id("a")] = &process.Spec{Compat: &spec.Compat{Contact: "another"}}
 		r.mu.Unlock()
 		r.Changed(id("a"))
 		another := seen("a", "running")
-		another.Spec = &process.Spec{Contact: "another"}
+		another.Spec = &process.Spec{Compat: &spec.Compat{Contact: "another"}}
 		r.want(r.take(), observed(another))
 		r.Changed(id("a"))
 		r.want(r.take(), observed(seen("a", "running")))

@@ -17,6 +17,7 @@ import (
 	"drover/internal/agent/report"
 	"drover/internal/agent/uplink"
 	"drover/internal/process"
+	"drover/internal/spec"
 	"drover/internal/wire"
 )
 
@@ -186,7 +187,7 @@ func (r *rig) Snapshot(id process.ID) (process.Status, *process.Spec, bool) {
 		return s, nil, false
 	}
 	if r.specs[id] == nil {
-		r.specs[id] = &process.Spec{Contact: id.Name}
+		r.specs[id] = &process.Spec{Compat: &spec.Compat{Contact: id.Name}}
 	}
 	return s, r.specs[id], true
 }
@@ -316,6 +317,6 @@ func seen(name, state string) wire.Observation {
 
 func first(name, state string) wire.Observation {
 	o := seen(name, state)
-	o.Spec = &process.Spec{Contact: name}
+	o.Spec = &process.Spec{Compat: &spec.Compat{Contact: name}}
 	return o
 }

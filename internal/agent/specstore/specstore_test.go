@@ -15,6 +15,7 @@ import (
 	"drover/internal/agent/record"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 const boot = "boot-1"
@@ -43,8 +44,7 @@ func recordOf(n int) record.Record {
 	return record.Record{
 		ID: id(n), Hosted: true, Want: process.WantRunning, GivenUp: n%2 == 0, RegisteredAt: 1, Revision: 7,
 		Spec: process.Spec{
-			Identity: process.Identity{ProcName: "nginx"}, Labels: []byte(`{"a":[1,null]}`),
-			Policy: process.Policy{}.Defaulted(),
+			ProcessName: "nginx", Compat: &spec.Compat{Labels: `{"a":[1,null]}`},
 		},
 	}
 }

@@ -139,7 +139,7 @@ func (p *Process) Relaunched(c Change, attempt int, why process.Cause) []process
 	e := c.event(process.EventRelaunched, Policy(), why)
 	e.PID, e.Attempt = p.PID(), attempt
 	switch {
-	case p.Record != nil && p.Record.Spec.Policy.Kind == process.Periodic:
+	case p.Record != nil && p.Record.Spec.Kind() == process.Periodic:
 		e.Kind = process.EventRunStarted
 		e.Cause = process.Cause{Text: "its timetable has the run at " + p.History.Due.Format(time.RFC3339)}
 		p.runBegun(c.Now)
@@ -164,7 +164,7 @@ func (p *Process) StartedLate(c Change) []process.Event {
 func (p *Process) RelaunchFailed(c Change, attempt int, why process.Cause) []process.Event {
 	e := c.event(process.EventRelaunchFailed, Policy(), why)
 	e.Attempt = attempt
-	if p.Record != nil && p.Record.Spec.Policy.Kind == process.Periodic {
+	if p.Record != nil && p.Record.Spec.Kind() == process.Periodic {
 		e.Kind = process.EventRunFailed
 		p.runRefused(c.Now, why.Text)
 	}

@@ -104,7 +104,7 @@ func (p *Process) Operated(c Change, op *Operation) []process.Event {
 	default:
 	}
 	if p.Record == nil && op.Record != nil {
-		e.ReportID = op.Record.Spec.ReportID // also for a process that was forgotten
+		e.ReportID = op.Record.Spec.AlarmID // also for a process that was forgotten
 	}
 	events := p.revised(op, &e)
 	if e.Kind == process.EventStarted || e.Kind == process.EventRestarted || e.Kind == process.EventFailed {

@@ -76,7 +76,7 @@ func (p *Process) Meets(want process.After) bool {
 
 // KeepsRuns reports whether the process has a history of runs: it is periodic, or runs once.
 func (p *Process) KeepsRuns() bool {
-	return p.Record != nil && p.Record.Spec.Policy.Kind != process.Resident
+	return p.Record != nil && p.Record.Spec.Kind() != process.Resident
 }
 
 // Blame notes why the process is as it is, in words for an operator. The evidence so far is dropped.
@@ -112,11 +112,11 @@ func (p *Process) BlameExit(now time.Time, pid int, how *process.Exit, words, ou
 	at := time.UnixMilli(how.At).UTC().Format(time.RFC3339)
 	cause := how.Cause()
 	if p.Record != nil {
-		cause = p.Record.Spec.CauseOf(how, output)
+		cause = process.CauseOfEnd(&p.Record.Spec, how, output)
 	}
 	unrun := ""
 	if p.Record != nil {
-		unrun = p.Record.Spec.Unrun(cause, how)
+		unrun = process.Unrun(&p.Record.Spec, cause, how)
 	}
 	p.blameEnd(now, cause, Join("pid "+itoa(pid)+" "+words+oom+" at "+at, unrun))
 }
@@ -153,7 +153,7 @@ func (p *Process) BlameAbsence(now time.Time, seen instance.Sighting, before *in
 	if !strings.HasSuffix(note, seen.Note) { // an earlier agent may have noted the same
 		note = Join(note, seen.Note)
 	}
-	resident := p.Record.Spec.Policy.Kind == process.Resident
+	resident := p.Record.Spec.Kind() == process.Resident
 	switch {
 	case before != nil:
 		// Only about this end: earlier notes are about another end.

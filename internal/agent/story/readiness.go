@@ -28,11 +28,11 @@ func (p *Process) unreadiness() process.Cause {
 	if u.Late {
 		text = pid + " was not ready in time"
 	}
-	switch ready := p.Record.Spec.Ready; {
+	switch alive, apart := p.Record.Spec.Alive(); {
 	case u.Problem != "":
 		text += ": " + u.Problem
-	case ready != nil && ready.Alive != nil:
-		text += ": it must stay alive for " + (time.Duration(*ready.Alive) * time.Millisecond).String()
+	case apart:
+		text += ": it must stay alive for " + alive.String()
 	}
 	return process.Cause{ID: process.CauseNotReady, Text: Join(text, p.says()), Since: u.Since}
 }

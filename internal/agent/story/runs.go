@@ -86,7 +86,7 @@ func (p *Process) judgeRun(e *process.Event) {
 // dropped that from the runtime.
 func (p *Process) causeOfLastRun() process.Cause {
 	runs := p.History.Runs
-	if p.Record.Spec.Policy.Kind != process.SingleRun || len(runs) == 0 || runs[0].Ended == 0 {
+	if p.Record.Spec.Kind() != process.SingleRun || len(runs) == 0 || runs[0].Ended == 0 {
 		return p.Record.Rest
 	}
 	last := runs[0]
@@ -116,7 +116,7 @@ func (p *Process) RunSkipped(now time.Time, unmet string) process.Event {
 		why = unmet
 	case p.Machine.State == lifecycle.Operating:
 		why = "an operation was under way"
-	case p.Record.Spec.Schedule.Overlap == process.OverlapReplace:
+	case p.Record.Spec.Timetable().Overlap == process.OverlapReplace:
 		why = "the previous run could not be ended"
 	}
 	p.Blame(now, process.CauseRunSkipped, "the run of "+p.History.Due.Format(time.RFC3339)+" was skipped: "+why)

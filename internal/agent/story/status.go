@@ -38,7 +38,7 @@ func (p *Process) Status(v View) process.Status {
 	s := process.Status{
 		Known: true, Hosted: p.Record.Hosted, Want: p.Record.Want, Revision: p.Record.Revision,
 		State: p.StateName(v.Uptime), Message: p.message(&v),
-		ProcName: p.Record.Spec.Identity.ProcName, RegisteredAt: p.Record.RegisteredAt,
+		ProcName: p.Record.Spec.ProcessName, RegisteredAt: p.Record.RegisteredAt,
 		LastStartAt: p.Runtime.LastStartAt, ReportedAt: v.Now.Unix(), Instance: process.Instance{PID: -1},
 		Flapping: flapping, Restarts: p.Runtime.Restarts, LastExit: p.Runtime.LastExit, Runs: p.History.Runs,
 		NextRun: v.NextRun,
@@ -77,9 +77,9 @@ func (p *Process) Status(v View) process.Status {
 // prospects says when the count of attempts begins anew, which processes concern this one that is down, and which do
 // not, although it is after them.
 func (p *Process) prospects(v *View) (lines []string) {
-	if r := p.Record.Spec.Restart; r != nil && r.ResetAfter > 0 && p.Machine.State == lifecycle.Backoff {
-		lines = append(lines, "a run of "+(time.Duration(r.ResetAfter)*time.Millisecond).String()+
-			" begins the count of attempts anew")
+	s := &p.Record.Spec
+	if after := s.Restarts().ResetAfter; s.OwnRestarts() && after > 0 && p.Machine.State == lifecycle.Backoff {
+		lines = append(lines, "a run of "+after.String()+" begins the count of attempts anew")
 	}
 	if len(v.Dependents) > 0 {
 		lines = append(lines, dependentsText(v.Dependents))
@@ -177,8 +177,8 @@ func (p *Process) IsUnhealthy() bool {
 
 // HasTooFew reports whether fewer instances of a running process were seen than its spec expects.
 func (p *Process) HasTooFew() bool {
-	return p.Record != nil && p.Record.Spec.Policy.Instances > 1 && p.Machine.State == lifecycle.Running &&
-		p.Runtime.Matches < p.Record.Spec.Policy.Instances
+	return p.Record != nil && p.Record.Spec.Instances() > 1 && p.Machine.State == lifecycle.Running &&
+		p.Runtime.Matches < p.Record.Spec.Instances()
 }
 
 // causes returns why the process is not as it should be, or why it does not run, the main cause first.
@@ -246,7 +246,7 @@ func (p *Process) causes(s *process.Status, v *View) (all []process.Cause) {
 	}
 	if p.HasTooFew() {
 		all = append(all, process.Cause{
-			ID: process.CauseTooFew, Text: instance.TooFew(p.Runtime.Matches, p.Record.Spec.Policy),
+			ID: process.CauseTooFew, Text: instance.TooFew(p.Runtime.Matches, p.Record.Spec.Instances()),
 			Since: p.Runtime.Few,
 		})
 	}
@@ -334,7 +334,6 @@ func (p *Process) causeOfRest(why process.Cause) process.Cause {
 
 // message says what an operator needs to know beside the state. It names times of day: it may be read much later.
 func (p *Process) message(v *View) string {
-	policy := p.Record.Spec.Policy
 	switch p.Machine.State {
 	case lifecycle.Backoff:
 		switch {
@@ -357,7 +356,7 @@ func (p *Process) message(v *View) string {
 		}
 		return Join(p.Runtime.Note, p.says())
 	case lifecycle.Starting:
-		if policy.Kind == process.Periodic {
+		if p.Record.Spec.Kind() == process.Periodic {
 			return Join(p.Runtime.Note, "a run is being started")
 		}
 		return Join(p.Runtime.Note, "start "+p.attempt(p.Machine.Attempts)+" is under way")

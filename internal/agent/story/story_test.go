@@ -14,6 +14,7 @@ import (
 	"drover/internal/agent/record"
 	"drover/internal/agent/story"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -22,7 +23,13 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func running(kind process.Kind) story.Process {
 	kind = cmp.Or(kind, process.Resident)
 	rec := &record.Record{Hosted: true}
-	rec.Spec.Policy.Kind = kind
+	switch kind {
+	case process.Periodic:
+		rec.Spec.Schedule = &spec.Schedule{}
+	case process.SingleRun:
+		rec.Spec.Once = true
+	case process.Resident:
+	}
 	p := story.Process{Record: rec, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: time.Hour}}
 	p.Runtime.Process = &instance.Identity{PID: 7}
 	p.Runtime.Run, p.Runtime.LastStartAt = "run", now.Add(-time.Minute).Unix()
@@ -104,9 +111,7 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := running(process.Resident)
-			if p.Record.Spec.Hard.Tasks = c.tasks; c.files != 0 {
-				p.Record.Spec.Execution.RLimits.OpenFiles = &c.files
-			}
+			p.Record.Spec.Limits = &spec.Limits{Tasks: c.tasks, OpenFiles: spec.LimitNumber(c.files)}
 			p.BlameExit(now, 7, &c.how, "ended so", "")
 			was := story.End{
 				PID: 7, How: &c.how, Why: p.Cause(), Began: p.Runtime.LastStartAt, Usage: c.usage, Health: c.health,
@@ -433,7 +438,7 @@ func TestFlappingEnds(t *testing.T) {
 // TestCausesOfAStatus: all that is wrong is shown, the main cause first, and a copy is left alone.
 func TestCausesOfAStatus(t *testing.T) {
 	p := running(process.Resident)
-	p.Record.Spec.Policy.Instances = 2
+	p.Record.Spec.ExpectedInstances = new(2)
 	p.Runtime.Matches = 1
 	p.Runtime.Health = &process.Answer{Bad: true, Text: "no answer", Failures: 3}
 	p.Runtime.OOM = record.OOM{Run: "run", Workers: 2, At: now.Add(-time.Minute).UnixMilli()}

@@ -22,14 +22,14 @@ func (r *runner) policy() lifecycle.Policy {
 	}
 	if r.proc.Record != nil {
 		rec := r.proc.Record
-		p.Hosted, p.Kind = rec.Hosted && r.claims.rival == 0 && !r.hasForeignSupervisor(), rec.Spec.Policy.Kind
-		p.Overlap, p.GivenUp, p.Finished = rec.Spec.Schedule.Overlap, rec.GivenUp, rec.Finished
+		p.Hosted, p.Kind = rec.Hosted && r.claims.rival == 0 && !r.hasForeignSupervisor(), rec.Spec.Kind()
+		p.Overlap, p.GivenUp, p.Finished = rec.Spec.Timetable().Overlap, rec.GivenUp, rec.Finished
 		s := rec.Spec.Restarts()
 		p.When, p.Retries, p.Factor = s.When, s.GiveUpAfter, s.Factor
-		p.Interval, p.MaxInterval = milliseconds(s.Delay), milliseconds(s.MaxDelay)
+		p.Interval, p.MaxInterval = s.Delay, s.MaxDelay
 		p.Stretch = 1 + s.Jitter/100*(2*rand.Float64()-1) //nolint:gosec // it spreads relaunches
-		if rec.Spec.Restart != nil {
-			p.HealthyAfter = milliseconds(s.ResetAfter)
+		if rec.Spec.OwnRestarts() {
+			p.HealthyAfter = s.ResetAfter
 		}
 		if r.neverBegan() { // its next launch is no relaunch
 			p.When, p.Retries = process.Always, 0
@@ -37,8 +37,6 @@ func (r *runner) policy() lifecycle.Policy {
 	}
 	return p
 }
-
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // exitOf is the event of an end, as the policy of relaunches judges it.
 func (r *runner) exitOf(e *process.Exit) lifecycle.Exited {

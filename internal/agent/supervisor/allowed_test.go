@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
 )
@@ -59,7 +60,7 @@ func owned(t *testing.T, fn func(t *testing.T, r *rig, o *owner)) {
 func TestWhoMayNotBeStartedAgainWaits(t *testing.T) {
 	owned(t, func(t *testing.T, r *rig, o *owner) {
 		s := r.spec("a")
-		s.Policy.StartRetries = 1
+		s.Compat.StartRetries = 1
 		r.do(process.Start, "a", s)
 		o.forbids(process.Start)
 		item := r.submit(process.Start, "b", r.spec("b"))
@@ -121,7 +122,7 @@ func TestWhoMayNotBeEndedIsSpared(t *testing.T) {
 // TestTheTimetableObeys: a run that is not allowed is over as failed, and the next one that is takes place.
 func TestTheTimetableObeys(t *testing.T) {
 	owned(t, func(t *testing.T, r *rig, o *owner) {
-		s := r.every("a", 60, 2*time.Second, process.Schedule{})
+		s := r.every("a", 60, 2*time.Second, v1.Schedule{})
 		at := r.starts("a", operationtest.Script{Takes: 2 * time.Second, Output: "done"})
 		r.do(process.Host, "a", s)
 		o.forbids(process.Start)
@@ -145,7 +146,7 @@ func TestTheTimetableObeys(t *testing.T) {
 func TestWhoMayNotBeAskedIsNot(t *testing.T) {
 	owned(t, func(t *testing.T, r *rig, o *owner) {
 		s := r.spec("a")
-		s.Commands.Health = "health a"
+		s.Health = &v1.Health{Exec: "health a"}
 		o.forbids(process.Query)
 		r.do(process.Start, "a", s)
 		if _, asked := r.parts.subject(id("a")); asked {
@@ -168,7 +169,7 @@ func (r *rig) withhold(revision int64, length time.Duration) {
 func TestWithheldRelaunch(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Policy.StartRetries, s.Revision = 1, 7
+		s.Compat.StartRetries, s.Revision = 1, 7
 		r.do(process.Start, "a", s)
 		r.withhold(7, time.Minute)
 		r.Kill(file("a"))
@@ -283,8 +284,7 @@ func TestAnAgentThatRestartsForgets(t *testing.T) {
 func TestWithheldHealthRestart(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Revision, s.Commands.Health = 7, "ask"
-		s.Probes.Restart = true
+		s.Revision, s.Health = 7, &v1.Health{Exec: "ask", Action: "restart"}
 		r.do(process.Start, "a", s)
 		r.withhold(7, time.Minute)
 		who := r.instance("a")

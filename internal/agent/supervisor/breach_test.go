@@ -23,7 +23,7 @@ func overMem() process.Breach {
 func TestBreach(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Policy.StartRetries = 2
+		s.Compat.StartRetries = 2
 		r.do(process.Start, "a", s)
 		for range 2 {
 			r.Exceeded(id("a"), r.instance("a"), overMem())
@@ -95,7 +95,7 @@ func TestBreachOfAnother(t *testing.T) {
 func TestBreachOfASingleRun(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Policy.Kind, s.Commands.Stop = process.SingleRun, ""
+		s.Once, s.Stop = true, ""
 		r.do(process.Start, "a", s)
 		r.Exceeded(id("a"), r.instance("a"), overMem())
 		r.pass(time.Hour)
@@ -127,7 +127,7 @@ func TestAgentDiesWhileItEndsAProcess(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				s := r.spec("a")
-				s.Policy.StartRetries = 1
+				s.Compat.StartRetries = 1
 				r.do(process.Start, "a", s)
 				breaches := 1
 				if c.final {

@@ -94,7 +94,7 @@ func TestBudgetOfOneWhoCrashesAllTheTime(t *testing.T) {
 		r.burst = 1
 		r.begin()
 		s := r.spec("a")
-		s.Policy.StartRetries, s.Policy.StartInterval = 1000, 1
+		s.Compat.StartRetries, s.Compat.StartInterval = 1000, 1
 		r.do(process.Start, "a", s)
 		at := r.starts("a", crashing(r, "a", 10*time.Millisecond))
 		for _, n := range []string{"b", "c"} {

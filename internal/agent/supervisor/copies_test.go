@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/record"
@@ -16,11 +17,9 @@ import (
 func (r *rig) copy(name string, ready time.Duration) *process.Spec {
 	r.Script("exec ./"+name, operationtest.Script{Takes: 1000 * time.Hour})
 	return &process.Spec{
-		Identity: process.Identity{SetupPath: "/opt", User: "root"},
-		Commands: process.Commands{Run: "./" + name},
-		Policy:   process.Policy{}.Defaulted(),
-		Ready:    &process.Readiness{Alive: new(ready.Milliseconds()), Within: 20_000},
-		Stop:     &process.StopPolicy{Timeout: 1000, Signals: []process.StopSignal{{Signal: "KILL"}}},
+		Run: "./" + name, Directory: "/opt", User: "root",
+		Ready:    &v1.Ready{Alive: lasting(ready), Within: lasting(20 * time.Second)},
+		Timeouts: &v1.Timeouts{Stop: lasting(time.Second)}, StopSignals: []v1.StopSignal{{Signal: "KILL"}},
 	}
 }
 
@@ -88,7 +87,7 @@ func TestRemovalsComeFirst(t *testing.T) {
 	for _, removes := range []bool{true, false} {
 		bubble(t, func(t *testing.T, r *rig) {
 			first := r.copy("old", 0)
-			first.Commands.Stop, first.Stop.Timeout = "stop it", 6000
+			first.Stop, first.Timeouts = "stop it", &v1.Timeouts{Stop: lasting(6 * time.Second)}
 			r.Script("stop it", operationtest.Script{Takes: 5 * time.Second})
 			r.do(process.Start, "old", first)
 			stop, start := r.accept(process.Stop, "old", nil), r.accept(process.Start, "fresh", r.copy("fresh", 0))
@@ -117,7 +116,7 @@ func TestRemovalLooksFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.kill()
 		r.preflight = func(id process.ID, s *process.Spec, _ []instance.Line, _ bool) error {
-			if s.Execution.RuntimeDirectory != "" || id.Name != "api@1" {
+			if s.RuntimeDirectory != "" || id.Name != "api@1" {
 				return nil
 			}
 			return process.Errorf(process.Failed, "cannot enter directory /srv").Because(process.CauseNoDirectory)
@@ -126,7 +125,7 @@ func TestRemovalLooksFirst(t *testing.T) {
 		r.do(process.Start, "api", r.copy("api", 0))
 		r.state("api", "running", true)
 		copied := r.copy("api@1", 0)
-		copied.Execution.RuntimeDirectory = "api"
+		copied.RuntimeDirectory = "api"
 		stop, start := r.accept(process.Stop, "api", nil), r.accept(process.Start, "api@1", copied)
 		stop.Ordered, start.Ordered, stop.Removes = true, true, true
 		r.Submit([]record.Entry{stop, start})
@@ -151,7 +150,7 @@ func TestCopiesReplace(t *testing.T) {
 		bubble(t, func(t *testing.T, r *rig) {
 			old, fresh := names[0], names[1]
 			first := r.copy(old, 0)
-			first.Commands.Stop, first.Stop.Timeout = "stop it", 6000
+			first.Stop, first.Timeouts = "stop it", &v1.Timeouts{Stop: lasting(6 * time.Second)}
 			r.Script("stop it", operationtest.Script{Takes: 5 * time.Second})
 			r.do(process.Start, old, first)
 			stop, start := r.accept(process.Stop, old, nil), r.accept(process.Start, fresh, r.copy(fresh, 0))

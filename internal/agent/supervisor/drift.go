@@ -8,11 +8,12 @@ import (
 	"drover/internal/agent/configdrift"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // comparison is the result of a look at the configuration files of a process.
 type comparison struct {
-	files   []process.ConfigFile
+	files   []spec.ConfigFile
 	state   configdrift.State
 	drifted []process.Drift
 }
@@ -20,7 +21,7 @@ type comparison struct {
 // compare compares the configuration files with the spec, in a goroutine of its own: a large file or a hanging file
 // system must not delay the news that the process has ended.
 func (r *runner) compare(ctx context.Context) {
-	files := r.proc.Record.Spec.Config
+	files := r.proc.Record.Spec.ConfigFiles
 	if r.comparing != nil || len(files) == 0 && len(r.proc.Runtime.Config) == 0 {
 		return
 	}
@@ -41,7 +42,7 @@ func (r *runner) compared(ctx context.Context, c *comparison) {
 	if r.proc.Record == nil || r.proc.Machine.State != lifecycle.Running {
 		return
 	}
-	if !slices.Equal(c.files, r.proc.Record.Spec.Config) {
+	if !slices.Equal(c.files, r.proc.Record.Spec.ConfigFiles) {
 		r.compare(ctx)
 		return
 	}

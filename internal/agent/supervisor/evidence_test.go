@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
 )
@@ -115,8 +116,7 @@ func TestEvidenceOfAnEnd(t *testing.T) {
 // TestEvidenceOfAnUnseenEnd: nobody knows how long a process had run that ended while no agent ran.
 func TestEvidenceOfAnUnseenEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.spec("a")
-		s.Restart = &process.RestartPolicy{When: process.Never}
+		s := r.own("a", v1.Restart{When: process.Never})
 		r.do(process.Start, "a", s)
 		r.kill()
 		r.Kill(file("a"))
@@ -137,7 +137,7 @@ func TestEvidenceOfAnUnseenEnd(t *testing.T) {
 func TestEvidenceOfAnEndByPolicy(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Commands.Health, s.Probes.Restart = "health a", true
+		s.Health = &v1.Health{Exec: "health a", Action: "restart"}
 		r.Script(line("start", "a"), operationtest.Script{
 			Takes: time.Second, Output: "connection lost\n", End: func(run string) { r.Spawn("a", file("a"), run) },
 		})
@@ -159,7 +159,7 @@ func TestEvidenceOfAnEndByPolicy(t *testing.T) {
 func TestSuccessInTheStartCheck(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.copy("a", time.Minute)
-		s.Restart = &process.RestartPolicy{When: process.OnFailure, SuccessCodes: []string{"0"}}
+		s.Restart = &v1.Restart{When: process.OnFailure, SuccessCodes: []v1.Status{"0"}}
 		r.Script("exec ./a", operationtest.Script{Takes: 10 * time.Second, Output: "done\n"})
 		r.do(process.Start, "a", s)
 		c := caused(t, r.state("a", "finished", true), process.CauseFinished)
@@ -198,7 +198,7 @@ func TestSuccessInTheStartCheck(t *testing.T) {
 func TestTooFew(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Policy.Instances = 2
+		s.ExpectedInstances = new(2)
 		r.do(process.Start, "a", s)
 		if c := caused(t, r.state("a", "running", true),
 			process.CauseTooFew); c.Text != "1 of 2 instances are running" {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
@@ -15,7 +16,7 @@ import (
 func (r *rig) first(spec *process.Spec) (item string) {
 	r.t.Helper()
 	db := r.spec("db")
-	db.Ready = &process.Readiness{Alive: new(int64), Within: 20_000}
+	db.Ready = &v1.Ready{Alive: lasting(0), Within: lasting(20 * time.Second)}
 	r.do(process.Register, "db", db)
 	spec.After = map[string]string{"db": string(process.AfterReady)}
 	return r.ordered(process.Start, map[string]*process.Spec{"web": spec}, "web")["web"]
@@ -95,7 +96,7 @@ func TestFirstStartInVain(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		bubble(t, func(_ *testing.T, r *rig) {
 			spec := r.copy("web", 0)
-			spec.Restart = &process.RestartPolicy{When: process.Never}
+			spec.Restart = &v1.Restart{When: process.Never}
 			item := r.first(spec)
 			r.pass(10 * time.Second)
 			r.shows("web", "ns/db is not ready (stopped)")
@@ -174,9 +175,7 @@ func TestStoppedProcessInVain(t *testing.T) {
 // TestStartInVainOfWhatRuns: such a start changes nothing for the process that runs, and not what follows its end.
 func TestStartInVainOfWhatRuns(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		spec := r.spec("web")
-		spec.Stop = r.copy("", 0).Stop
-		spec.Restart = &process.RestartPolicy{When: process.OnFailure, SuccessCodes: []string{"0"}}
+		spec := r.own("web", v1.Restart{When: process.OnFailure})
 		r.do(process.Start, "web", spec)
 		r.first(spec)
 		r.pass(time.Minute)
@@ -191,8 +190,8 @@ func TestStartInVainOfWhatRuns(t *testing.T) {
 
 // TestStartThatMustNotBeRepeated: an end within the check of a start is final if the policy says so, as any other end.
 func TestStartThatMustNotBeRepeated(t *testing.T) {
-	for name, restart := range map[string]process.RestartPolicy{
-		"never_on": {When: process.Always, NeverOn: []string{"3"}}, "never": {When: process.Never},
+	for name, restart := range map[string]v1.Restart{
+		"never_on": {When: process.Always, NeverOn: []v1.Status{"3"}}, "never": {When: process.Never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -222,7 +221,7 @@ func TestStartThatMustNotBeRepeated(t *testing.T) {
 func TestFirstRunInVain(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		spec := r.copy("web", 0)
-		spec.Policy.Kind = process.SingleRun
+		spec.Once = true
 		item := r.first(spec)
 		r.pass(time.Minute)
 		r.expect(item, process.Failed, "not begun after a wait of 20s: ns/db is not ready (stopped)")
@@ -271,7 +270,7 @@ func TestFirstStartIsEnded(t *testing.T) {
 func TestCheckThatAStopEnds(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		spec := r.copy("web", 0)
-		spec.Ready = &process.Readiness{Exec: "is-ready", Within: 30_000}
+		spec.Ready = &v1.Ready{Exec: "is-ready", Within: lasting(30 * time.Second)}
 		r.Script("is-ready", operationtest.Script{Code: 1})
 		item := r.ordered(process.Start, map[string]*process.Spec{"web": spec}, "web")["web"]
 		r.pass(2 * time.Second)
@@ -330,10 +329,10 @@ func TestLateStartIsAStart(t *testing.T) {
 
 // TestFirstStartInVainIsQuick: a new process stays wanted however short its start may wait.
 func TestFirstStartInVainIsQuick(t *testing.T) {
-	for _, within := range []int64{500, 2000, 4000} {
+	for _, within := range []time.Duration{500 * time.Millisecond, 2 * time.Second, 4 * time.Second} {
 		bubble(t, func(_ *testing.T, r *rig) {
 			spec := r.copy("web", 0)
-			spec.Ready.Within = within
+			spec.Ready.Within = lasting(within)
 			item := r.first(spec)
 			r.pass(10 * time.Second)
 			if o, _ := r.sink.outcome(item); !o.Hosted || !strings.Contains(o.Text, "as soon as its `after` is met") {

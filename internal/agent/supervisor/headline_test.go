@@ -62,7 +62,7 @@ func TestLastWordsOfALog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				s := r.spec("a")
-				s.Identity.LogPath = "/log/a"
+				s.LogFile = "/log/a"
 				r.Script(line("start", "a"), operationtest.Script{
 					Takes: time.Second, Output: c.output, End: func(run string) { r.Spawn("a", file("a"), run) },
 				})

@@ -22,7 +22,7 @@ func (s *Supervisor) count(all bool) {
 	for _, r := range s.all() {
 		f := r.shared.load()
 		if f.Record == nil || f.Machine.State != lifecycle.Running || f.Runtime.Process == nil ||
-			f.Runtime.Run == "" || !all && f.Record.Spec.Hard.Memory == 0 {
+			f.Runtime.Run == "" || !all && f.Record.Spec.GroupLimits().Memory == 0 {
 			continue
 		}
 		runners = append(runners, r)

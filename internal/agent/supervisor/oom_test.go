@@ -6,16 +6,18 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // hog starts a process with a hard limit on memory, and returns its run.
 func (r *rig) hog() string {
 	r.t.Helper()
 	s := r.spec("a")
-	s.Hard.Memory = 64 << 20
+	s.Limits = &spec.Limits{Memory: 64 << 20}
 	r.do(process.Start, "a", s)
 	return r.disk.runtime(id("a")).Run
 }
@@ -45,7 +47,7 @@ func (r *rig) lastEvent(kind process.EventKind) process.Event {
 func TestStartOutOfMemory(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Hard.Memory = 64 << 20
+		s.Limits = &spec.Limits{Memory: 64 << 20}
 		r.Script(line("start", "a"), operationtest.Script{End: func(run string) {
 			who := r.Spawn("a", file("a"), run)
 			time.AfterFunc(300*time.Millisecond, func() {
@@ -186,7 +188,7 @@ func TestRestWithoutOOM(t *testing.T) {
 func TestAllCauses(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Commands.Health, s.Hard.Memory, s.Policy.Instances = "health a", 64<<20, 2
+		s.Health, s.Limits, s.ExpectedInstances = &v1.Health{Exec: "health a"}, &v1.Limits{Memory: 64 << 20}, new(2)
 		r.do(process.Start, "a", s)
 		who, run := r.instance("a"), r.disk.runtime(id("a")).Run
 		few := r.state("a", "running", true).Cause.Since

@@ -72,7 +72,7 @@ func (r *runner) start(ctx context.Context, t task) {
 // Lists show the process from now on, so that somebody can see it and stop it.
 func (r *runner) firstRecord(t *task) *record.Record {
 	e := &t.entry
-	if r.proc.Record != nil || t.hold != nil || e.Op != process.Start || e.Spec == nil || e.Spec.Stop == nil {
+	if r.proc.Record != nil || t.hold != nil || e.Op != process.Start || e.Spec == nil || e.Spec.Compat != nil {
 		return nil
 	}
 	rec := &record.Record{ID: r.id, Spec: *e.Spec}
@@ -165,8 +165,8 @@ func (r *runner) noteSignal(e *record.Entry, o process.Outcome, since int64) {
 		sent.number = process.SignalNumber(name)
 	case e.Op.Name() == process.Reload && o.Fault != process.None:
 		sent.until, sent.reload = now, true
-	case e.Op.Name() == process.Reload && spec != nil && spec.Commands.ReloadSignal != "":
-		sent.number, sent.reload = process.SignalNumber(spec.Commands.ReloadSignal), true
+	case e.Op.Name() == process.Reload && spec != nil && spec.ReloadSignal() != "":
+		sent.number, sent.reload = process.SignalNumber(spec.ReloadSignal()), true
 	default:
 		return
 	}

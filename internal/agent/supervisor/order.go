@@ -434,7 +434,7 @@ func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject
 	case len(spec.After) == 0:
 		return nil
 	}
-	for left, asked := operation.Within(spec), replaces; ; asked = true {
+	for left, asked := spec.Within(), replaces; ; asked = true {
 		changed := make(chan struct{})
 		w, cancel := r.sup.order.lookAndNext(look, func() { close(changed) })
 		done := len(w.unmet) == 0 || order == process.AfterOperations && !w.busy
@@ -446,7 +446,7 @@ func (r *runner) inOrder(ctx context.Context, t task, subject *operation.Subject
 			err = process.Errorf(process.Failed, "not begun: the processes wait for each other: %s",
 				strings.Join(w.cycle, " → ")).Because(process.CauseWaitsForOthers)
 		case left <= 0 && !w.busy:
-			err = process.Errorf(process.Failed, "not begun after a wait of %s: %s", operation.Within(spec),
+			err = process.Errorf(process.Failed, "not begun after a wait of %s: %s", spec.Within(),
 				strings.Join(w.unmet, ", ")).Because(process.CauseWaitsForOthers)
 		case !asked:
 			err = r.sup.operator.Beside(ctx, t.entry, *subject) // no wait mends it

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/record"
 	"drover/internal/agent/supervisor"
@@ -37,7 +38,7 @@ func (r *rig) chain() map[string]*process.Spec {
 	specs := map[string]*process.Spec{}
 	for _, name := range []string{"a", "b", "c"} {
 		specs[name] = r.spec(name)
-		specs[name].Ready = &process.Readiness{Alive: new(int64), Within: 20_000}
+		specs[name].Ready = &v1.Ready{Alive: lasting(0), Within: lasting(20 * time.Second)}
 	}
 	specs["b"].After = map[string]string{"a": string(process.AfterReady)}
 	specs["c"].After = map[string]string{"ns/b": string(process.AfterStarted)}
@@ -100,12 +101,9 @@ func TestOrderInVain(t *testing.T) {
 // readiness.
 func TestCrasherIsNeverReady(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		crasher, b := r.spec("a"), r.spec("b")
-		crasher.Ready, b.Ready = &process.Readiness{Alive: new(int64(1000))}, &process.Readiness{Alive: new(int64)}
-		b.Ready.Within = 40_000
-		crasher.Restart = &process.RestartPolicy{
-			When: process.Always, Delay: 5000, MaxDelay: 5000, Factor: 1, ResetAfter: 60_000,
-		}
+		crasher, b := r.own("a", evenly(5*time.Second, time.Minute)), r.spec("b")
+		crasher.Ready = &v1.Ready{Alive: lasting(time.Second)}
+		b.Ready = &v1.Ready{Alive: lasting(0), Within: lasting(40 * time.Second)}
 		b.After = map[string]string{"a": string(process.AfterReady)}
 		r.do(process.Start, "a", crasher)
 		r.do(process.Register, "b", b)
@@ -160,7 +158,7 @@ func TestOrderOfACircle(t *testing.T) {
 		synctest.Wait()
 		r.expect(item, process.Failed, "not begun: the processes wait for each other: ns/a → ns/c → ns/b → ns/a")
 		for name := range specs {
-			specs[name].Stop = r.copy("", 0).Stop // it is hosted, although its start fails
+			specs[name].Compat = nil // it is hosted, although its start fails
 		}
 		r.ordered(process.Start, specs, "a", "b", "c")
 		r.pass(time.Minute) // it would not end if they woke each other
@@ -233,9 +231,9 @@ func TestHostStartsWhatIsDown(t *testing.T) {
 		change func(*process.Spec)
 		runs   bool
 	}{
-		"when never": {func(s *process.Spec) { s.Restart = &process.RestartPolicy{When: process.Never} }, true},
-		"a delay":    {func(s *process.Spec) { s.Restart = &process.RestartPolicy{Delay: 600_000, MaxDelay: 600_000} }, true},
-		"once":       {func(s *process.Spec) { s.Policy.Kind = process.SingleRun }, false},
+		"when never": {func(s *process.Spec) { s.Compat, s.Restart = nil, &v1.Restart{When: process.Never} }, true},
+		"a delay":    {func(s *process.Spec) { s.Restart = new(evenly(10*time.Minute, time.Minute)) }, true},
+		"once":       {func(s *process.Spec) { s.Once = true }, false},
 		"after":      {func(s *process.Spec) { s.After = map[string]string{"db": string(process.AfterStarted)} }, false},
 	} {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -273,7 +271,7 @@ func TestHostStartsWhatIsDown(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		specs := r.chain()
-		specs["b"].Restart = &process.RestartPolicy{When: process.Never}
+		specs["b"].Compat, specs["b"].Restart = nil, &v1.Restart{When: process.Never}
 		r.ordered(process.Start, specs, "a", "b", "c")
 		r.pass(time.Minute)
 		want := []string{"start a", "start b", "start c", "stop c", "stop b", "stop a"}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/notify"
 	"drover/internal/agent/operation/operationtest"
@@ -66,7 +67,7 @@ func TestCauseEndsWithAReload(t *testing.T) {
 	for _, hosted := range []bool{true, false} {
 		bubble(t, func(_ *testing.T, r *rig) {
 			s := r.copy("web", 0)
-			s.Commands.Reload = "reload web"
+			s.Reload = &v1.Reload{Command: "reload web"}
 			r.do(process.Start, "web", s)
 			if !hosted {
 				r.do(process.Unhost, "web", nil)
@@ -85,7 +86,7 @@ func TestCauseEndsWithAReload(t *testing.T) {
 func TestCauseEndsWithAPreflight(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		s := r.copy("web", 0)
-		s.Preflight = &process.Hook{Run: "look"}
+		s.Preflight = &v1.Before{Run: "look"}
 		r.do(process.Start, "web", s)
 		r.Script("look", operationtest.Script{Code: 1})
 		r.fails(process.Restart, "web")
@@ -119,7 +120,7 @@ func TestCauseEndsWithASuccessor(t *testing.T) {
 func TestCauseEndsWithALateReload(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		s, runs := notifier(r, false)
-		s.Commands.Reload, s.Timeouts.Reload = "reload a", 5000
+		s.Reload, s.Timeouts = &v1.Reload{Command: "reload a"}, &v1.Timeouts{Reload: lasting(5 * time.Second)}
 		r.Script("reload a", operationtest.Script{End: func(string) {
 			r.says(last(runs), func(said *notify.State) { said.Reloading = true })
 		}})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
 )
@@ -26,9 +27,9 @@ func TestKillOvertakesACommand(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.spec("a")
-			s.Commands.Kill = ""
+			s.Compat.KillCommand = ""
 			if c.op == process.Restart {
-				s.Commands.Restart = c.line
+				s.Compat.RestartCommand = c.line
 			}
 			if c.running {
 				r.do(process.Start, "a", s)
@@ -111,7 +112,7 @@ func TestStopOvertakesACheck(t *testing.T) {
 	for _, op := range []process.Op{process.Stop, process.Unhost} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.spec("a")
-			s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 3600, 3600
+			s.Compat.StartCheckBegin, s.Compat.StartCheckEnd = 3600, 3600
 			start := r.submit(process.Start, "a", s)
 			r.pass(500 * time.Millisecond)
 			stop := r.submit(op, "a", s)
@@ -129,7 +130,7 @@ func TestStopOvertakesACheck(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Policy.StartCheckBegin = 3600
+		s.Compat.StartCheckBegin = 3600
 		r.Script("start a", operationtest.Script{Takes: time.Second})
 		start := r.submit(process.Start, "a", s)
 		r.pass(2 * time.Second)
@@ -150,7 +151,7 @@ func TestStopEndsThePreparation(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.copy("web", 0)
-			s.BeforeStart = &process.Hook{Run: "check", Time: 60_000}
+			s.BeforeStart = &v1.Before{Run: "check"}
 			r.Script("check", hang)
 			start := r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")["web"]
 			r.pass(time.Second)
@@ -176,7 +177,7 @@ func TestStopEndsThePreparation(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.copy("web", 0)
-		s.BeforeStart = &process.Hook{Run: "check", Time: 60_000}
+		s.BeforeStart = &v1.Before{Run: "check"}
 		r.Script("check", operationtest.Script{})
 		r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")
 		r.pass(time.Second)
@@ -199,7 +200,7 @@ func TestStopDecidesAboutWhatIsNotReady(t *testing.T) {
 	for op, told := range map[process.Op]string{process.Stop: "; the stop ends pid ", process.Unhost: " runs on"} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.copy("web", 0)
-			s.Ready = &process.Readiness{Exec: "is-ready", Within: 15_000, StopLate: true}
+			s.Ready = &v1.Ready{Exec: "is-ready", Within: lasting(15 * time.Second), OnTimeout: "stop"}
 			r.Script("is-ready", operationtest.Script{Code: 1})
 			start := r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")["web"]
 			r.pass(2 * time.Second)

@@ -39,7 +39,7 @@ func (s *Supervisor) Claimed(self process.ID, among []instance.Identity) []insta
 		case r.id == self || f.Record == nil:
 		case f.Runtime.Process != nil && s.isAlive(*f.Runtime.Process):
 			known[*f.Runtime.Process] = true
-		case f.Record.Spec.Identity.PIDPath != "":
+		case f.Record.Spec.PIDFile != "":
 			if seen := s.operator.Processes.Look(&f.Record.Spec, f.Runtime, instance.Ownership{}); seen.Alive() &&
 				seen.PIDFile != "" {
 				known[*seen.ID] = true
@@ -152,10 +152,10 @@ func marksOf(f *story.Process) marks {
 
 // pidNameOf is zero for a spec without a pid file.
 func pidNameOf(s *process.Spec) pidName {
-	if s.Identity.PIDPath == "" {
+	if s.PIDFile == "" {
 		return pidName{}
 	}
-	return pidName{s.Identity.PIDPath, s.Identity.ProcName}
+	return pidName{s.PIDFile, s.ProcessName}
 }
 
 // put replaces the marks of a process. Zero marks remove the process.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/record"
@@ -25,7 +26,7 @@ func BenchmarkPeers(b *testing.B) {
 	instances := make([]instance.Identity, n)
 	for i := range n {
 		name := fmt.Sprint(i)
-		spec := process.Spec{Identity: process.Identity{ProcName: name, PIDPath: file(name)}}
+		spec := process.Spec{ProcessName: name, PIDFile: file(name), Compat: &v1.Compat{}}
 		records[i] = record.Record{ID: id(name), Spec: spec, Hosted: true}
 		instances[i] = instance.Identity{BootID: operationtest.Boot, PID: i + 2, StartTicks: 1}
 		if err := h.PutRuntime(id(name), record.Runtime{Process: &instances[i], PIDFile: file(name)}); err != nil {

@@ -15,7 +15,7 @@ import (
 func shared(r *rig) *process.Spec {
 	s := r.spec("a")
 	r.Script("stop b", operationtest.Script{Takes: time.Second, End: func(string) { r.Kill(file("a")) }})
-	s.Commands.Stop = "stop b"
+	s.Stop = "stop b"
 	return s
 }
 
@@ -198,7 +198,7 @@ func TestOwner(t *testing.T) {
 			t.Error("a stranger has an owner")
 		}
 		another := *s
-		another.Identity.PIDPath = "/run/other"
+		another.PIDFile = "/run/other"
 		for _, c := range []struct {
 			name string
 			self process.ID

@@ -35,7 +35,7 @@ func (r *runner) notePendingStop(e *record.Entry, s operation.Subject, result *o
 func (r *runner) newPendingStop(e *record.Entry) *record.PendingStop {
 	return &record.PendingStop{
 		Op: e.Op, Item: e.Item, Actor: e.Actor, Boot: r.sup.cfg.Store.BootID(),
-		Until: r.now() + time.Duration(r.proc.Record.Spec.Policy.OpTimeout)*time.Second,
+		Until: r.now() + r.proc.Record.Spec.CommandLimit(),
 	}
 }
 

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +26,7 @@ func (s *Supervisor) Missed(id process.ID, _, to time.Time, count int) {
 // runsByTimetable reports whether the timetable of the process is in force.
 func (r *runner) runsByTimetable() bool {
 	return r.proc.Record != nil && r.proc.Record.Hosted && r.claims.rival == 0 && !r.proc.Record.GivenUp &&
-		r.proc.Record.Spec.Policy.Kind == process.Periodic
+		r.proc.Record.Spec.Kind() == process.Periodic
 }
 
 // readHistory reads the runs that earlier agents stored.
@@ -58,8 +57,8 @@ func (r *runner) schedule() {
 		}
 		return
 	}
-	policy, when := r.proc.Record.Spec.Policy, r.proc.Record.Spec.Schedule
-	table, err := timetable.Parse(policy, when)
+	when := r.proc.Record.Spec.Timetable()
+	table, err := timetable.Parse(&r.proc.Record.Spec)
 	if err != nil {
 		// No operation stores a bad timetable, but a newer version of drover may have stored a timetable that this
 		// version cannot read.
@@ -68,7 +67,7 @@ func (r *runner) schedule() {
 		r.sup.cfg.Log.Error("cannot read timetable", "process", r.id, "error", err)
 		return
 	}
-	name := policy.Crontab + " " + when.TimeZone + " " + strconv.Itoa(policy.CycleTime)
+	name := when.Cron + " " + when.TimeZone + " " + when.Interval().String()
 	if h := &r.proc.History; h.Table != name {
 		h.Due, h.Owed, h.Table = time.Now(), false, name
 		r.saveHistory()
@@ -83,7 +82,7 @@ func (r *runner) due(ctx context.Context, at time.Time) {
 	}
 	r.proc.RunDue(at)
 	r.saveHistory()
-	if r.proc.Machine.State == lifecycle.Operating && r.proc.Record.Spec.Schedule.Overlap == process.OverlapWait {
+	if r.proc.Machine.State == lifecycle.Operating && r.proc.Record.Spec.Timetable().Overlap == process.OverlapWait {
 		return // beginOwed follows when the operation has ended
 	}
 	r.beginRun(ctx)
@@ -114,7 +113,7 @@ func (r *runner) beginRun(ctx context.Context) {
 
 // wouldReplaceRun reports whether a due run ends the present one.
 func (r *runner) wouldReplaceRun() bool {
-	return r.proc.Machine.State == lifecycle.Running && r.proc.Record.Spec.Schedule.Overlap == process.OverlapReplace
+	return r.proc.Machine.State == lifecycle.Running && r.proc.Record.Spec.Timetable().Overlap == process.OverlapReplace
 }
 
 // beginInOrder begins the owed run, or skips it if a process that it is after is not up. While something is under way
@@ -158,7 +157,7 @@ func (r *runner) beginOwed(ctx context.Context) {
 		return
 	}
 	if time.Since(r.proc.History.Due) > patience && r.proc.Machine.State == lifecycle.Scheduled &&
-		r.proc.Record.Spec.Schedule.Missed != process.MissedRun {
+		r.proc.Record.Spec.Timetable().Missed != process.MissedRun {
 		r.missed(r.proc.History.Due, 1)
 		return
 	}
@@ -195,7 +194,7 @@ func (r *runner) limitRun() {
 	var limit time.Duration
 	if r.proc.Record != nil && r.proc.KeepsRuns() && r.proc.Machine.State == lifecycle.Running &&
 		r.proc.Runtime.Process != nil && r.claims.rival == 0 {
-		limit = milliseconds(r.proc.Record.Spec.Policy.TimeLimit)
+		limit = r.proc.Record.Spec.RunLimit()
 	}
 	if limit == 0 {
 		r.runLimit.disarm()

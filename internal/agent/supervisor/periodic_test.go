@@ -9,24 +9,27 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
+	"drover/internal/spec"
 )
 
 // every returns a process that is run every so many seconds by a command that takes some time and leaves nothing
 // behind.
-func (r *rig) every(name string, cycle int, takes time.Duration, schedule process.Schedule) *process.Spec {
+func (r *rig) every(name string, cycle int, takes time.Duration, schedule v1.Schedule) *process.Spec {
 	s := r.spec(name)
-	s.Policy.Kind, s.Policy.CycleTime, s.Schedule, s.Commands.Stop = process.Periodic, cycle, schedule, ""
-	s.Policy.StartCheckBegin = 1
+	schedule.Every = new(v1.Duration(time.Duration(cycle) * time.Second))
+	s.Schedule, s.Stop = &schedule, ""
+	s.Compat.StartCheckBegin = 1
 	r.Script(line("start", name), operationtest.Script{Takes: takes, Output: "done"})
 	return s
 }
 
 func TestRunsByTheTimetable(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.every("a", 60, 2*time.Second, process.Schedule{})
+		s := r.every("a", 60, 2*time.Second, v1.Schedule{})
 		at := r.starts("a", operationtest.Script{Takes: 2 * time.Second, Output: "done"})
 		r.do(process.Host, "a", s)
 		r.state("a", "scheduled", true)
@@ -63,7 +66,7 @@ func TestRunsByTheTimetable(t *testing.T) {
 
 func TestRunThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.do(process.Host, "a", r.every("a", 60, time.Second, process.Schedule{}))
+		r.do(process.Host, "a", r.every("a", 60, time.Second, v1.Schedule{}))
 		r.Script(line("start", "a"), operationtest.Script{Takes: time.Second, Code: 4, Output: "oh"})
 		r.pass(70 * time.Second)
 		got := r.state("a", "scheduled", true)
@@ -89,7 +92,7 @@ func TestRunThatFails(t *testing.T) {
 // TestATimetableBeginsWhenItIsGiven: what was due before, or while nobody wanted it, is not made up for.
 func TestATimetableBeginsWhenItIsGiven(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.every("a", 3600, time.Second, process.Schedule{Missed: process.MissedRun})
+		s := r.every("a", 3600, time.Second, v1.Schedule{Missed: process.MissedRun})
 		r.do(process.Host, "a", s)
 		r.pass(90 * time.Minute)
 		r.do(process.Unhost, "a", nil)
@@ -99,13 +102,13 @@ func TestATimetableBeginsWhenItIsGiven(t *testing.T) {
 		r.ran("start a")
 		// Another table, of which many runs would have been due.
 		r.pass(50 * time.Minute)
-		r.do(process.Host, "a", r.every("a", 600, time.Second, process.Schedule{Missed: process.MissedRun}))
+		r.do(process.Host, "a", r.every("a", 600, time.Second, v1.Schedule{Missed: process.MissedRun}))
 		r.pass(time.Minute)
 		r.ran("start a")
 		// The same one again leaves it as it is, and so does an agent that is restarted all the time.
 		for range 3 {
 			r.pass(2 * time.Minute)
-			r.do(process.Host, "a", r.every("a", 600, time.Second, process.Schedule{Missed: process.MissedRun}))
+			r.do(process.Host, "a", r.every("a", 600, time.Second, v1.Schedule{Missed: process.MissedRun}))
 			r.kill()
 			r.begin()
 		}
@@ -130,7 +133,7 @@ func TestMissedRuns(t *testing.T) {
 	} {
 		t.Run(string(c.missed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
-				r.do(process.Host, "a", r.every("a", 3600, time.Second, process.Schedule{Missed: c.missed}))
+				r.do(process.Host, "a", r.every("a", 3600, time.Second, v1.Schedule{Missed: c.missed}))
 				r.pass(61 * time.Minute)
 				r.kill()
 				r.pass(3*time.Hour + 5*time.Minute)
@@ -169,7 +172,7 @@ func TestOverlap(t *testing.T) {
 	} {
 		t.Run(string(c.overlap), func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
-				s := r.every("a", 60, 0, process.Schedule{Overlap: c.overlap})
+				s := r.every("a", 60, 0, v1.Schedule{Overlap: c.overlap})
 				at := r.starts("a", operationtest.Script{Takes: 150 * time.Second})
 				r.do(process.Host, "a", s)
 				r.pass(250 * time.Second)
@@ -193,8 +196,8 @@ func TestOverlap(t *testing.T) {
 // is begun neither when that one has ended after all, nor by the agent's next life.
 func TestRunThatCannotBeReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.every("a", 60, 95*time.Second, process.Schedule{Overlap: process.OverlapReplace})
-		s.Commands.Stop = line("stop", "a")
+		s := r.every("a", 60, 95*time.Second, v1.Schedule{Overlap: process.OverlapReplace})
+		s.Stop = line("stop", "a")
 		at := r.starts("a", operationtest.Script{Takes: 95 * time.Second})
 		r.Script(line("stop", "a"), operationtest.Script{Code: 1})
 		r.OnEndTree = func(operationtest.End) ([]int, error) { return []int{7}, nil }
@@ -238,7 +241,7 @@ func TestRunThatCouldNotStart(t *testing.T) {
 			return process.Errorf(process.Failed, `run: "./job" was not found`)
 		}
 		r.begin()
-		s := r.every("a", 60, 0, process.Schedule{Overlap: process.OverlapReplace})
+		s := r.every("a", 60, 0, v1.Schedule{Overlap: process.OverlapReplace})
 		at := r.starts("a", operationtest.Script{Takes: time.Hour})
 		r.do(process.Host, "a", s)
 		r.pass(130 * time.Second)
@@ -259,8 +262,8 @@ func TestRunThatCouldNotStart(t *testing.T) {
 // no second one.
 func TestOwedRunThatWaitsForTheServer(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.every("a", 60, 0, process.Schedule{Overlap: process.OverlapReplace})
-		s.Commands.Stop = line("stop", "a")
+		s := r.every("a", 60, 0, v1.Schedule{Overlap: process.OverlapReplace})
+		s.Stop = line("stop", "a")
 		at := r.starts("a", operationtest.Script{Takes: time.Hour})
 		r.Script(line("stop", "a"), operationtest.Script{Takes: 5 * time.Second})
 		r.do(process.Host, "a", s)
@@ -283,7 +286,7 @@ func TestDueDuringAnOperation(t *testing.T) {
 	for overlap, runs := range map[process.Overlap]int{process.OverlapSkip: 0, process.OverlapWait: 1} {
 		t.Run(string(overlap), func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
-				s := r.every("a", 60, time.Second, process.Schedule{Overlap: overlap})
+				s := r.every("a", 60, time.Second, v1.Schedule{Overlap: overlap})
 				r.do(process.Host, "a", s)
 				r.Script(line("reload", "a"), operationtest.Script{Takes: 20 * time.Second})
 				r.pass(50 * time.Second)
@@ -313,7 +316,7 @@ func TestStartOfAPeriodicProcess(t *testing.T) {
 		5 * time.Second:        {"started stopped→running", "run-ended running→scheduled finished"},
 	} {
 		bubble(t, func(t *testing.T, r *rig) {
-			r.do(process.Start, "a", r.every("a", 3600, takes, process.Schedule{}))
+			r.do(process.Start, "a", r.every("a", 3600, takes, v1.Schedule{}))
 			r.pass(10 * time.Second)
 			got := r.state("a", "scheduled", true)
 			if len(got.Runs) != 1 || got.Runs[0].Ended == 0 || got.Runs[0].Exit == nil || got.Runs[0].PID == 0 ||
@@ -330,7 +333,7 @@ func TestStartOfAPeriodicProcess(t *testing.T) {
 // TestRunThatLeavesADaemon: it is one run, from the start of the command to the end of what it has left.
 func TestRunThatLeavesADaemon(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.every("a", 60, 0, process.Schedule{})
+		s := r.every("a", 60, 0, v1.Schedule{})
 		r.do(process.Host, "a", s)
 		r.Script(line("start", "a"), operationtest.Script{Takes: time.Second, End: func(run string) {
 			who := r.Spawn("a", file("a"), run)
@@ -365,7 +368,7 @@ func TestAgentDiesAtEachWriteOfARun(t *testing.T) {
 		for at := range 100 {
 			ended := false
 			bubble(t, func(t *testing.T, r *rig) {
-				s := r.every("a", 60, 0, process.Schedule{Overlap: overlap})
+				s := r.every("a", 60, 0, v1.Schedule{Overlap: overlap})
 				r.Script(line("start", "a"), operationtest.Script{Takes: 10 * time.Second})
 				if overlap == process.OverlapReplace {
 					r.Script(line("start", "a"), operationtest.Script{Takes: time.Hour})
@@ -419,7 +422,7 @@ func TestAgentDiesAtEachWriteOfARun(t *testing.T) {
 // TestOtherKind: the runs of a process that is resident from now on do not show any more, and its timetable is gone.
 func TestOtherKind(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.do(process.Host, "a", r.every("a", 60, time.Second, process.Schedule{}))
+		r.do(process.Host, "a", r.every("a", 60, time.Second, v1.Schedule{}))
 		r.pass(190 * time.Second)
 		r.do(process.Start, "a", r.spec("a"))
 		r.pass(3 * time.Minute)
@@ -442,9 +445,9 @@ func TestRetryByKind(t *testing.T) {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.spec("a")
 			if kind == process.Periodic {
-				s = r.every("a", 3600, time.Second, process.Schedule{})
+				s = r.every("a", 3600, time.Second, v1.Schedule{})
 			}
-			s.Policy.Kind = kind
+			s.SetKind(kind, "", 3600)
 			r.do(process.Start, "a", s)
 			r.Script(line("start", "a"), operationtest.Script{Code: 1})
 			r.Kill(file("a"))
@@ -459,8 +462,8 @@ func TestRetryByKind(t *testing.T) {
 // TestTimeLimit: a run ends at its limit, which counts through restarts of the agent; a new limit counts at once.
 func TestTimeLimit(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.every("a", 3600, 30*time.Minute, process.Schedule{})
-		s.Policy.TimeLimit = (10 * time.Minute).Milliseconds()
+		s := r.every("a", 3600, 30*time.Minute, v1.Schedule{})
+		s.TimeLimit = new(spec.Duration(((10 * time.Minute).Milliseconds()) * int64(time.Millisecond)))
 		r.do(process.Host, "a", s)
 		r.pass(time.Hour + 5*time.Minute)
 		r.state("a", "running", true)
@@ -477,7 +480,7 @@ func TestTimeLimit(t *testing.T) {
 		r.pass(55 * time.Minute)
 		r.state("a", "running", true)
 		shorter := *s
-		shorter.Policy.TimeLimit = 1000
+		shorter.TimeLimit = new(spec.Duration((1000) * int64(time.Millisecond)))
 		r.do(process.Update, "a", &shorter)
 		r.pass(10 * time.Second)
 		r.state("a", "scheduled", true)
@@ -487,7 +490,7 @@ func TestTimeLimit(t *testing.T) {
 // TestARunIsAfterOthers: one whose processes are not up is skipped, and one waits while such a process is being started.
 func TestARunIsAfterOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.every("a", 60, time.Second, process.Schedule{Overlap: process.OverlapReplace})
+		s := r.every("a", 60, time.Second, v1.Schedule{Overlap: process.OverlapReplace})
 		s.After = map[string]string{"b": string(process.AfterReady)}
 		at := r.starts("a", operationtest.Script{Takes: 90 * time.Second})
 		r.do(process.Start, "b", r.spec("b"))

@@ -40,7 +40,7 @@ func (r *runner) follow(ctx context.Context) {
 	r.countInstances()
 	r.listen()
 	rec, rt := r.proc.Record, &r.proc.Runtime
-	starts := rt.Unready != nil && !rt.Unready.Late && operation.AsksReady(&rec.Spec)
+	starts := rt.Unready != nil && !rt.Unready.Late && rec.Spec.AsksReady()
 	switch {
 	case !rec.Spec.Asks():
 	case starts || !r.sup.operator.MayAsk(r.id, &rec.Spec):
@@ -105,11 +105,11 @@ func withSpec(rt record.Runtime, before, after *record.Record) record.Runtime {
 	if rt.Revision != 0 && started == is.StartDigest() {
 		rt.Revision = is.Revision
 	}
-	elsewhere := was.Identity.User != is.Identity.User || was.Identity.SetupPath != is.Identity.SetupPath
+	elsewhere := was.User != is.User || was.Dir() != is.Dir()
 	if elsewhere || was.HealthCheck() != is.HealthCheck() {
 		rt.Health = nil
 	}
-	if elsewhere || was.Commands.Version != is.Commands.Version {
+	if elsewhere || was.VersionCommand != is.VersionCommand {
 		rt.Version = nil
 	}
 	return rt
@@ -119,7 +119,7 @@ func withSpec(rt record.Runtime, before, after *record.Record) record.Runtime {
 // holds the process, and drover would relaunch it.
 func (r *runner) mayRestart() bool {
 	rec := r.proc.Record
-	return rec.Spec.Probes.Restart && rec.Hosted && rec.Spec.Policy.Kind == process.Resident &&
+	return rec.Spec.Health.Restarts() && rec.Hosted && rec.Spec.Kind() == process.Resident &&
 		r.proc.Machine.State == lifecycle.Running
 }
 
@@ -134,7 +134,7 @@ func (r *runner) review(ctx context.Context) {
 	r.tell(r.proc.Flapping(r.unchanged())...)
 	if r.proc.Machine.State == lifecycle.Running {
 		r.compare(ctx)
-		if r.proc.Record.Spec.Policy.Instances > 1 {
+		if r.proc.Record.Spec.Instances() > 1 {
 			if seen := r.find(); seen.Alive() && *seen.ID == *r.proc.Runtime.Process {
 				r.proc.Runtime.Matches = seen.Matches
 				r.countInstances()
@@ -192,7 +192,7 @@ func (r *runner) awaitReady(ctx context.Context) {
 	w.stop()
 	w.on, w.instance, w.revision, w.until, w.pause = true, who, rec.Revision, u.Until, soon
 	first := max(u.Until-r.now(), 0)
-	if operation.AsksReady(&rec.Spec) && !rec.Spec.Ready.Notify {
+	if rec.Spec.AsksReady() && !rec.Spec.Ready.Notify {
 		doing, cancel := context.WithCancel(ctx)
 		check, err := r.sup.operator.ReadyCheck(doing, r.id, &rec.Spec, r.proc.Runtime.Run, who, u.Earlier)
 		if err != nil {
@@ -206,7 +206,7 @@ func (r *runner) awaitReady(ctx context.Context) {
 			return
 		}
 	}
-	if w.check == nil && u.Late && operation.AsksReady(&rec.Spec) {
+	if w.check == nil && u.Late && rec.Spec.AsksReady() {
 		return // only a word of the process can change that
 	}
 	r.tryAfter(first)
@@ -236,7 +236,7 @@ func (r *runner) tryAfter(after time.Duration) {
 func (r *runner) tryReady(ctx context.Context, number int) {
 	w := &r.awaited
 	switch {
-	case w.check == nil && !operation.AsksReady(&r.proc.Record.Spec):
+	case w.check == nil && !r.proc.Record.Spec.AsksReady():
 		r.readied(ctx, "") // it has run for its time
 		return
 	case w.check == nil && r.socketRun() == "":
@@ -274,7 +274,7 @@ func (r *runner) tryReady(ctx context.Context, number int) {
 
 // readied records that the process is ready; note is a remark about the test.
 func (r *runner) readied(ctx context.Context, note string) {
-	asked := operation.AsksReady(&r.proc.Record.Spec)
+	asked := r.proc.Record.Spec.AsksReady()
 	r.proc.Runtime.Unready = nil
 	if r.proc.Runtime.Cause.ID == process.CauseNotReady {
 		r.proc.Clear()
@@ -320,7 +320,7 @@ func (r *runner) unanswered(ctx context.Context, problem string) {
 // endLate ends a process that is not ready in time, if its spec says so.
 func (r *runner) endLate(ctx context.Context) bool {
 	spec := &r.proc.Record.Spec
-	if spec.Ready == nil || !spec.Ready.StopLate || r.mayNotEnd(*r.proc.Runtime.Process, "is not ready") {
+	if !spec.Ready.StopsLate() || r.mayNotEnd(*r.proc.Runtime.Process, "is not ready") {
 		return false
 	}
 	if _, open := r.withheld(); open {
@@ -373,7 +373,7 @@ func (r *runner) takeNotice(ctx context.Context, run string) {
 		r.proc.Clear() // it has confirmed its reload after the time for that
 		r.storeRuntime(r.proc.Runtime)
 		r.publish()
-	case u == nil || !operation.AsksReady(&r.proc.Record.Spec) || !r.proc.Record.Spec.Ready.Notify:
+	case u == nil || !r.proc.Record.Spec.AsksReady() || !r.proc.Record.Spec.Ready.Notify:
 	case said.Ready:
 		r.readied(ctx, "")
 	case !u.Late:

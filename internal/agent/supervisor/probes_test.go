@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
@@ -40,10 +41,10 @@ func (r *rig) answers(name string, who instance.Identity, health bool, a process
 func TestWhoIsAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Commands.Health = "health a"
+		s.Health = &v1.Health{Exec: "health a"}
 		r.do(process.Start, "a", s)
 		asked, ok := r.parts.subject(id("a"))
-		if !ok || asked.Instance != r.instance("a") || asked.Spec.Commands.Health != "health a" {
+		if !ok || asked.Instance != r.instance("a") || asked.Spec.HealthCommand() != "health a" {
 			t.Errorf("asked as %+v, %v", asked, ok)
 		}
 		r.Kill(file("a"))
@@ -67,7 +68,7 @@ func TestWhoIsAsked(t *testing.T) {
 func TestHealthIsToldAndKept(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Commands.Health = "health a"
+		s.Health = &v1.Health{Exec: "health a"}
 		r.do(process.Start, "a", s)
 		who := r.instance("a")
 		r.answers("a", who, true, well())
@@ -116,11 +117,11 @@ func TestHealthIsToldAndKept(t *testing.T) {
 func TestAnswerToAnOlderSpec(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Commands.Health, s.Commands.Version = "health a", "version a"
+		s.Health, s.VersionCommand = &v1.Health{Exec: "health a"}, "version a"
 		r.do(process.Start, "a", s)
 		who, asked := r.instance("a"), r.state("a", "running", true).Revision
 		other := *s
-		other.Commands.Health, other.Commands.Version = "other health a", "other version a"
+		other.Health, other.VersionCommand = &v1.Health{Exec: "other health a"}, "other version a"
 		r.do(process.Update, "a", &other)
 		r.Answered(id("a"), who, asked, true, sick())
 		r.Answered(id("a"), who, asked, false, process.Answer{OK: true, Text: "1.2"})
@@ -142,7 +143,7 @@ func TestEndOfTheUnhealthyThatFails(t *testing.T) {
 		r.burst = 1
 		r.begin()
 		s := r.spec("a")
-		s.Commands.Health, s.Probes.Restart = "health a", true
+		s.Health = &v1.Health{Exec: "health a", Action: "restart"}
 		r.do(process.Start, "a", s)
 		r.do(process.Start, "b", r.spec("b"))
 		who := r.instance("a")
@@ -173,7 +174,7 @@ func TestEndOfTheUnhealthyThatFails(t *testing.T) {
 func TestRestartOfTheUnhealthy(t *testing.T) {
 	restarting := func(r *rig, name string) *process.Spec {
 		s := r.spec(name)
-		s.Commands.Health, s.Probes.Restart = "health "+name, true
+		s.Health = &v1.Health{Exec: "health " + name, Action: "restart"}
 		return s
 	}
 	bubble(t, func(t *testing.T, r *rig) {
@@ -198,7 +199,7 @@ func TestRestartOfTheUnhealthy(t *testing.T) {
 		r.pass(time.Minute)
 		r.expect(item, process.None, process.Success)
 		s := restarting(r, "b")
-		s.Policy.Kind = process.SingleRun
+		s.Once = true
 		r.do(process.Start, "b", s)
 		r.answers("b", r.instance("b"), true, sick())
 		r.pass(time.Minute)
@@ -251,7 +252,7 @@ func TestDrift(t *testing.T) {
 		}
 		write("right")
 		s := r.spec("a")
-		s.Config = []process.ConfigFile{{Path: path, MD5: sum("right")}}
+		s.ConfigFiles = []v1.ConfigFile{{Path: path, MD5: sum("right")}}
 		r.do(process.Start, "a", s)
 		r.pass(31 * time.Second)
 		if got := r.state("a", "running", true); len(got.Config) > 0 || got.Cause.ID != "" {
@@ -351,8 +352,7 @@ func TestFlapping(t *testing.T) {
 	})
 	// Its pauses grow beyond the window, and each start still fails. Then one lasts.
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.spec("a")
-		s.Restart = &process.RestartPolicy{Delay: 1000, MaxDelay: 300_000, Factor: 2, ResetAfter: 60_000}
+		s := r.own("a", v1.Restart{Jitter: new(v1.Percent(0))})
 		r.do(process.Start, "a", s)
 		r.starts("a", crashing(r, "a", 2*time.Second))
 		r.Kill(file("a"))
@@ -392,7 +392,7 @@ func TestEndBetweenTwoLives(t *testing.T) {
 		for _, reboot := range []bool{false, true} {
 			bubble(t, func(t *testing.T, r *rig) {
 				s := r.spec("a")
-				s.Policy.Kind = kind
+				s.SetKind(kind, "", 0)
 				r.do(process.Start, "a", s)
 				if reboot {
 					r.reboot()

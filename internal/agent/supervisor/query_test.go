@@ -76,7 +76,7 @@ func TestQueryWaitsForOperations(t *testing.T) {
 		r.answered(item, "beside the check of the start")
 		r.pass(time.Minute)
 		r.Script("restart a", operationtest.Script{Takes: 30 * time.Second})
-		s.Commands.Restart = "restart a"
+		s.Compat.RestartCommand = "restart a"
 		r.submit(process.Restart, "a", s)
 		item = r.submit(process.Query, "a", s)
 		r.pass(4900 * time.Millisecond)
@@ -95,7 +95,7 @@ func TestQueryWaitsForOperations(t *testing.T) {
 func TestQueryBehindAStop(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Policy.StopCheck, s.Commands.Stop = 3600, ""
+		s.Compat.StopCheck, s.Stop = 3600, ""
 		for _, tt := range []struct {
 			takes, answered time.Duration
 			pid             int

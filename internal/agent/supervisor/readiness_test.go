@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/notify"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
@@ -12,11 +13,10 @@ import (
 
 // notifier is a daemon that says when it is ready, within 30 s. runs are its runs.
 func notifier(r *rig, stop bool) (s *process.Spec, runs *[]string) {
-	s, runs = r.spec("a"), new([]string)
-	s.Ready = &process.Readiness{Notify: true, StopLate: stop}
-	s.Policy.StartCheckBegin = 30
-	s.Restart = &process.RestartPolicy{
-		When: process.Always, Delay: 10_000, MaxDelay: 10_000, Factor: 1, ResetAfter: 60_000, GiveUpAfter: 2,
+	s, runs = r.own("a", evenly(10*time.Second, time.Minute)), new([]string)
+	s.Restart.GiveUpAfter = new(v1.Count(2))
+	if s.Ready = (&v1.Ready{Notify: true}); stop {
+		s.Ready.OnTimeout = "stop"
 	}
 	r.Script(line("start", "a"), operationtest.Script{Takes: time.Second, End: func(run string) {
 		*runs = append(*runs, run)
@@ -103,7 +103,7 @@ func TestAProcessThatIsNeverReadyIsGivenUp(t *testing.T) {
 func TestReadinessIsTriedAgainAndAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Ready = &process.Readiness{Exec: "is-ready"}
+		s.Ready = &v1.Ready{Exec: "is-ready"}
 		r.Script("is-ready", operationtest.Script{})
 		r.do(process.Start, "a", s)
 		r.Script("is-ready", operationtest.Script{Code: 1, Output: "not yet"})
@@ -223,7 +223,7 @@ func TestARelaunchMustStayAlive(t *testing.T) {
 func TestAWordBetweenCheckAndWatchCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s, run := r.copy("web", 0), ""
-		s.Ready, s.Policy.StartCheckBegin = &process.Readiness{Notify: true}, 30
+		s.Ready = &v1.Ready{Notify: true}
 		r.Script("exec ./web", operationtest.Script{Takes: time.Hour, Begin: func(of string) { run = of }})
 		r.handle.onFinish = func(string) {
 			r.says(run, func(said *notify.State) { said.Ready = true })
@@ -264,7 +264,7 @@ func TestHealthIsAskedOnceReady(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s, runs := notifier(r, false)
-			s.Commands.Health, s.Probes.Restart = "health a", true
+			s.Health = &v1.Health{Exec: "health a", Action: "restart"}
 			r.do(process.Start, "a", s)
 			if _, asked := r.parts.subject(id("a")); !asked {
 				t.Errorf("%s: it is not asked after its start", what)

@@ -75,7 +75,7 @@ func (r *runner) reconcile(ctx context.Context) {
 	r.schedule()
 	r.tell(r.proc.Reconciled(before))
 	if r.proc.Machine.Awaits == lifecycle.Confirmation {
-		if rec.Hosted && rec.Spec.Policy.Kind == process.Resident {
+		if rec.Hosted && rec.Spec.Kind() == process.Resident {
 			r.publish() // the relaunch begins when the wait for the server is over
 			return
 		}

@@ -237,7 +237,7 @@ func TestNewerSpecOfAHostedProcess(t *testing.T) {
 		r.do(process.Start, "a", s)
 		back := r.copied()
 		changed := *s
-		changed.Commands.Start = line("restart", "a")
+		changed.Start = line("restart", "a")
 		r.do(process.Update, "a", &changed)
 		truth := r.truth("a")
 		r.kill()

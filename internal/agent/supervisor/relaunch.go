@@ -24,14 +24,14 @@ func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 		return
 	}
 	spec := &r.proc.Record.Spec
-	if spec.Policy.Kind == process.Periodic && len(r.sup.afterStart(r.id, spec).unmet) > 0 {
+	if spec.Kind() == process.Periodic && len(r.sup.afterStart(r.id, spec).unmet) > 0 {
 		r.post(func(ctx context.Context, r *runner) {
 			r.step(ctx, lifecycle.PutOff{})
 			r.beginRun(ctx)
 		})
 		return
 	}
-	if spec.Policy.Kind == process.Resident {
+	if spec.Kind() == process.Resident {
 		// What somebody asks for goes before another attempt that drover makes by itself.
 		if r.proc.Machine.Attempts > 1 && r.operationPending() {
 			until := r.now()
@@ -143,7 +143,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	r.noteAttempts()
 	r.tellLeftovers(after.Ended, story.Policy())
 	if (process.CauseOf(err) == process.CauseFileHangs || errors.Is(err, instance.ErrUnrecorded)) &&
-		r.proc.Record.Spec.Policy.Kind == process.Resident {
+		r.proc.Record.Spec.Kind() == process.Resident {
 		r.putOff(ctx, err, why)
 		return
 	}
@@ -172,7 +172,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	switch {
 	case r.proc.Runtime.Outside:
 		r.proc.BlameOutside(time.Now(), note)
-	case r.proc.Record.Spec.Policy.Kind == process.Periodic:
+	case r.proc.Record.Spec.Kind() == process.Periodic:
 		due := r.proc.History.Due.Format(time.RFC3339)
 		r.proc.Runtime.Note = "the run of " + due + " is under way as pid " + strconv.Itoa(pid)
 	case late:
@@ -203,7 +203,7 @@ const briefly = time.Second
 // two reports. A process that others are after must first stay up: one that crashes at once is never ready.
 func (r *runner) upAtOnce() bool {
 	u := r.proc.Runtime.Unready
-	return u != nil && !operation.AsksReady(&r.proc.Record.Spec) && u.Limit-u.From <= briefly &&
+	return u != nil && !r.proc.Record.Spec.AsksReady() && u.Limit-u.From <= briefly &&
 		len(r.sup.order.dependentsOf(r.id)) == 0
 }
 

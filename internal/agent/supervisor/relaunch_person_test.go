@@ -20,7 +20,7 @@ func TestAPersonGoesBeforeEveryRelaunch(t *testing.T) {
 		t.Run(string(op), func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				s := r.spec("a")
-				s.Policy.StartRetries, s.Policy.StartInterval = 100000, 1
+				s.Compat.StartRetries, s.Compat.StartInterval = 100000, 1
 				r.do(process.Start, "a", s)
 				r.starts("a", operationtest.Script{Takes: 3 * time.Second}) // nothing appears
 				r.Kill(file("a"))

@@ -74,10 +74,7 @@ func TestRelaunchUntilGivenUp(t *testing.T) {
 // agent too. An outage after a healthy run has an age of its own.
 func TestAgeOfAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		spec := r.spec("a")
-		spec.Restart = &process.RestartPolicy{
-			When: process.Always, Delay: 600_000, MaxDelay: 600_000, Factor: 1, ResetAfter: 60_000,
-		}
+		spec := r.own("a", evenly(10*time.Minute, time.Minute))
 		r.do(process.Start, "a", spec)
 		healthy := operationtest.Script{Takes: time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }}
 		r.Script(line("start", "a"), crashing(r, "a", 30*time.Second))
@@ -210,10 +207,7 @@ func TestWhoIsRelaunched(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				s := r.spec("a")
-				s.Policy.Kind = c.kind
-				if c.kind == process.Periodic {
-					s.Policy.Crontab = "0 0 1 1 *"
-				}
+				s.SetKind(c.kind, "0 0 1 1 *", 0)
 				r.do(process.Start, "a", s)
 				if c.op != process.Start {
 					r.do(c.op, "a", s)
@@ -317,7 +311,7 @@ func TestLateEnd(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.spec("a")
-			s.Commands.Stop = ""
+			s.Stop = ""
 			r.do(process.Start, "a", s)
 			r.OnTERM(r.instance("a"), func() {})
 			item := r.submit(process.Stop, "a", s)

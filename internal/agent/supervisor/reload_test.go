@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation/operationtest"
@@ -25,13 +26,13 @@ func TestEndInAReload(t *testing.T) {
 	for name, tt := range map[string]struct {
 		signal  string
 		command operationtest.Script
-		ready   process.Readiness
+		ready   v1.Ready
 		cause   process.CauseID
 		text    string
 	}{
 		"signal": {signal: "HUP", cause: process.CauseSignal, text: "killed by signal 1 (SIGHUP)"},
 		"signal, tested": {
-			signal: "HUP", ready: process.Readiness{Exec: "is-ready"}, cause: process.CauseSignal,
+			signal: "HUP", ready: v1.Ready{Exec: "is-ready"}, cause: process.CauseSignal,
 			text: "killed by signal 1 (SIGHUP)",
 		},
 		"command": {cause: process.CauseSignal, text: "killed by signal 1 (SIGHUP)"},
@@ -42,16 +43,16 @@ func TestEndInAReload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				s := r.copy("web", time.Second)
-				s.Restart = &process.RestartPolicy{When: process.Always, Delay: 20_000, ResetAfter: 2000}
-				s.Commands.ReloadSignal = tt.signal
+				s.Restart = new(evenly(20*time.Second, 2*time.Second))
+				s.Reload = &v1.Reload{Signal: tt.signal}
 				if tt.signal == "" {
-					s.Commands.Reload = "reload web"
+					s.Reload = &v1.Reload{Command: "reload web"}
 					tt.command.End = func(string) {
 						r.End(running(r), liveness.Exit{Known: true, Signal: syscall.SIGHUP})
 					}
 					r.Script("reload web", tt.command)
 				}
-				if tt.ready != (process.Readiness{}) {
+				if tt.ready != (v1.Ready{}) {
 					r.Script("is-ready", operationtest.Script{})
 					s.Ready = &tt.ready
 				}

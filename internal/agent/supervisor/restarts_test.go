@@ -1,12 +1,14 @@
 package supervisor_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/process"
 )
@@ -38,53 +40,40 @@ func TestAnEndByPolicyIsOver(t *testing.T) {
 // TestStartedByOthersWhileItIsEnded: the instance that was to be ended is gone, and the other one is found as any other
 // is.
 func TestStartedByOthersWhileItIsEnded(t *testing.T) {
-	for _, c := range []struct {
-		when process.When
-		want []string
-	}{
-		{process.Always, []string{
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		r.Script(line("stop", "a"), operationtest.Script{Takes: time.Second, End: func(string) {
+			r.Kill(file("a"))
+			r.Spawn("a", file("a"), "")
+		}})
+		r.Exceeded(id("a"), r.instance("a"), overMem())
+		r.pass(2 * time.Minute)
+		r.state("a", "running", true)
+		want := []string{
 			"limit-exceeded running→stopping memory-limit", "taken-down stopping→starting memory-limit",
 			"found starting→running started-outside",
-		}},
-		{process.Never, []string{
-			"limit-exceeded running→stopping memory-limit", "taken-down stopping→given-up memory-limit",
-			"given-up stopping→given-up memory-limit",
-			"found given-up→running started-outside",
-		}},
-	} {
-		bubble(t, func(t *testing.T, r *rig) {
-			s := r.spec("a")
-			s.Restart = &process.RestartPolicy{When: c.when, GiveUpAfter: 3}
-			r.do(process.Start, "a", s)
-			r.Script(line("stop", "a"), operationtest.Script{Takes: time.Second, End: func(string) {
-				r.Kill(file("a"))
-				r.Spawn("a", file("a"), "")
-			}})
-			r.Exceeded(id("a"), r.instance("a"), overMem())
-			r.pass(2 * time.Minute)
-			r.state("a", "running", true)
-			if d := cmp.Diff(c.want, r.sink.history(id("a"))[1:]); d != "" {
-				t.Errorf("events (-want +got):\n%s", d)
-			}
-			r.ran("start a", "stop a")
-		})
-	}
+		}
+		if d := cmp.Diff(want, r.sink.history(id("a"))[1:]); d != "" {
+			t.Errorf("events (-want +got):\n%s", d)
+		}
+		r.ran("start a", "stop a")
+	})
 }
 
 // TestAnswersToOtherCommands: what a process said to one health command is neither shown nor counted for another one.
 func TestAnswersToOtherCommands(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Commands.Health = "health a"
+		s.Health = &v1.Health{Exec: "health a"}
 		r.do(process.Start, "a", s)
 		r.answers("a", r.instance("a"), true, sick())
 		r.pass(0)
 		contact := *s
-		contact.Contact = "somebody else"
+		contact.Compat.Contact = "somebody else"
 		r.do(process.Update, "a", &contact)
 		r.state("a", "unhealthy", true)
 		other := *s
-		other.Commands.Health = "other health"
+		other.Health = &v1.Health{Exec: "other health"}
 		r.do(process.Update, "a", &other)
 		r.state("a", "running", true)
 		if asked, _ := r.parts.subject(id("a")); asked.Health != nil {
@@ -94,7 +83,7 @@ func TestAnswersToOtherCommands(t *testing.T) {
 		r.pass(0)
 		r.state("a", "unhealthy", true)
 		none := *s
-		none.Commands.Health = ""
+		none.Health = &v1.Health{Exec: ""}
 		r.do(process.Update, "a", &none)
 		r.state("a", "running", true)
 	})
@@ -106,7 +95,7 @@ func TestCauseOverRestarts(t *testing.T) {
 	for _, rebooted := range []bool{false, true} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.spec("a")
-			s.Policy.StartRetries = 1
+			s.Compat.StartRetries = 1
 			r.Script(line("start", "a"), operationtest.Script{Takes: time.Second, Code: 1, Output: "no"})
 			r.do(process.Host, "a", s)
 			r.pass(10 * time.Minute)
@@ -154,11 +143,11 @@ func TestNobodyRequestsARelaunch(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.copy("web", time.Second)
 		r.Script("exec ./web", operationtest.Script{Takes: 100 * time.Millisecond, Code: 3})
-		s.BeforeStart = &process.Hook{Run: "prepare", Time: 60_000}
+		s.BeforeStart, s.Restart = &v1.Before{Run: "prepare"}, new(evenly(10*time.Second, time.Minute))
 		r.Script("prepare", operationtest.Script{Takes: 5 * time.Second})
 		r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")
 		r.pass(8 * time.Second)
-		if s := r.state("web", "backoff", true); len(s.Cause.Evidence) != 1 {
+		if s := r.state("web", "backoff", true); !slices.Contains(s.Cause.Evidence, "start requested") {
 			t.Errorf("cause %+v", s.Cause)
 		}
 		r.pass(10 * time.Second)

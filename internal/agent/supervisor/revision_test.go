@@ -18,7 +18,7 @@ func TestRevision(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		brought := func(revision int64, value string) *process.Spec {
 			s := *r.spec("a")
-			s.Revision, s.Execution.Environment = revision, map[string]string{"A": value}
+			s.Revision, s.Environment = revision, map[string]string{"A": value}
 			return &s
 		}
 		revisions := func(what string, runs, stored int64) {
@@ -84,7 +84,7 @@ func TestRevisionOfADeath(t *testing.T) {
 		s := *r.spec("a")
 		s.Revision = 3
 		r.do(process.Start, "a", &s)
-		s.Identity.User, s.Revision = "other", 4
+		s.User, s.Revision = "other", 4
 		r.do(process.Update, "a", &s)
 		r.do(process.Unhost, "a", nil)
 		r.killed("a")
@@ -114,19 +114,19 @@ func TestRevisionOfALiveChange(t *testing.T) {
 		s.Revision = 1
 		first := s
 		r.do(process.Start, "a", &first)
-		s.Contact = "x"
+		s.Compat.Contact = "x"
 		step("live", 2)
-		s.Policy.StopCheck++
+		s.Compat.StopCheck++
 		r.kill()
 		r.begin()
 		r.pass(time.Second)
 		step("live, with the next agent", 3)
-		user := s.Identity.User
-		s.Identity.User = "other"
+		user := s.User
+		s.User = "other"
 		step("restart", 3)
-		s.Contact = "y"
+		s.Compat.Contact = "y"
 		step("live, while another one waits", 3)
-		s.Identity.User = user
+		s.User = user
 		step("back", 6)
 		r.kill()
 		rt := r.disk.runtime(id("a"))
@@ -141,9 +141,9 @@ func TestRevisionOfALiveChange(t *testing.T) {
 		r.disk.runtimes[id("a")] = data
 		r.begin()
 		r.pass(time.Second)
-		s.Contact = "z"
+		s.Compat.Contact = "z"
 		step("live, of an older agent", 7)
-		s.Identity.User = "other"
+		s.User = "other"
 		step("restart, of an older agent", 7)
 	})
 }

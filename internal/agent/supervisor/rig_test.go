@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/instance"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
@@ -196,12 +197,26 @@ func (r *rig) spec(name string) *process.Spec {
 	}})
 	r.Script(line("reload", name), operationtest.Script{Takes: time.Second})
 	return &process.Spec{
-		Identity: process.Identity{ProcName: name, SetupPath: "/opt", PIDPath: file(name), User: "root"},
-		Commands: process.Commands{
-			Start: line("start", name), Stop: line("stop", name), Restart: line("restart", name),
-			Reload: line("reload", name),
-		},
-		Policy: process.Policy{}.Defaulted(),
+		ProcessName: name, Directory: "/opt", PIDFile: file(name), User: "root",
+		Start: line("start", name), Stop: line("stop", name), Reload: &v1.Reload{Command: line("reload", name)},
+		Compat: &v1.Compat{RestartCommand: line("restart", name)},
+	}
+}
+
+// own is spec in the form of a process file: with a policy of relaunches of its own.
+func (r *rig) own(name string, restart v1.Restart) *process.Spec {
+	s := r.spec(name)
+	s.Compat, s.Ready, s.Restart = nil, &v1.Ready{Alive: lasting(5 * time.Second)}, &restart
+	return s
+}
+
+func lasting(d time.Duration) *v1.Duration { return new(v1.Duration(d)) }
+
+// evenly are pauses of one length.
+func evenly(pause, resetAfter time.Duration) v1.Restart {
+	return v1.Restart{
+		Delay: lasting(pause), MaxDelay: lasting(pause), Factor: new(1.0), Jitter: new(v1.Percent(0)),
+		ResetAfter: lasting(resetAfter),
 	}
 }
 

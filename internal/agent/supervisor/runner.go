@@ -170,7 +170,7 @@ func (r *runner) replaces() bool {
 		return false
 	}
 	spec := operation.SpecInForce(*e, operation.Subject{Record: r.proc.Record})
-	return spec != nil && spec.Commands.Restart != ""
+	return spec != nil && spec.RestartCommand() != ""
 }
 
 // endsRelaunch reports whether an operation of drover's own API ends a relaunch under way, because the process shall

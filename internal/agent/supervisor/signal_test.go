@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/record"
 	"drover/internal/process"
@@ -23,8 +24,7 @@ func (r *rig) signal(name string) string {
 // neverReady returns the spec of a foreground process that runs and is not ready within 20 s.
 func (r *rig) neverReady(name string) *process.Spec {
 	s := r.copy(name, 0)
-	s.Ready = &process.Readiness{Exec: "is-ready", Within: 20_000}
-	s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 20, 20
+	s.Ready = &v1.Ready{Exec: "is-ready", Within: lasting(20 * time.Second)}
 	r.Script("is-ready", operationtest.Script{Code: 1})
 	return s
 }
@@ -86,7 +86,7 @@ func TestSignalPassesAStart(t *testing.T) {
 func TestSignalWaitsForTheProgram(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.neverReady("web")
-		s.BeforeStart = &process.Hook{Run: "check", Time: 60_000}
+		s.BeforeStart = &v1.Before{Run: "check"}
 		r.Script("check", operationtest.Script{Takes: 30 * time.Second})
 		start := r.ordered(process.Start, map[string]*process.Spec{"web": s}, "web")["web"]
 		r.pass(10 * time.Second)
@@ -115,7 +115,7 @@ func TestSignalPassesTheStartOfADaemon(t *testing.T) {
 		s := r.spec("a")
 		r.do(process.Start, "a", s)
 		r.do(process.Stop, "a", s)
-		s.Policy.StartCheckEnd = 60
+		s.Compat.StartCheckEnd = 60
 		r.submit(process.Start, "a", s)
 		r.pass(5 * time.Second)
 		signal := r.signal("a")
@@ -126,8 +126,8 @@ func TestSignalPassesTheStartOfADaemon(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
 		r.do(process.Start, "a", s)
-		s.Commands.Restart, s.Ready = "restart a", &process.Readiness{Exec: "is-ready", Within: 60_000}
-		s.Policy.StartCheckEnd = 60
+		s.Compat.RestartCommand, s.Ready = "restart a", &v1.Ready{Exec: "is-ready", Within: lasting(time.Minute)}
+		s.Compat.StartCheckEnd = 60
 		r.Script("restart a", operationtest.Script{})
 		r.submit(process.Restart, "a", s)
 		r.pass(5 * time.Second)
@@ -153,8 +153,8 @@ func TestSignalPassesOtherWork(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.spec("a")
-			s.Commands.Restart = ""
-			s.Policy.OpTimeout = 120
+			s.Compat.RestartCommand = ""
+			s.Compat.OpTimeout = 120
 			r.do(process.Start, "a", s)
 			pid := r.instance("a").PID
 			slow := operationtest.Script{Takes: time.Minute, End: func(string) { r.Kill(file("a")) }}

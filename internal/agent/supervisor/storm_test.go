@@ -16,7 +16,7 @@ func TestI4_TenThousandCrashes(t *testing.T) {
 	const crashes = 10000
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		s.Policy.StartRetries, s.Policy.StartInterval = 10*crashes, 1
+		s.Compat.StartRetries, s.Compat.StartInterval = 10*crashes, 1
 		launched := 0
 		r.Script(line("start", "a"), operationtest.Script{
 			Takes: time.Second, Begin: func(string) { launched++ },

@@ -325,7 +325,7 @@ func (s *Supervisor) relist(n int) {
 		if f.Record != nil && f.Record.PendingStop != nil {
 			r.post(func(_ context.Context, r *runner) { r.dropPendingStop() })
 		}
-		if f.Record != nil && (len(f.Record.Spec.Config) > 0 || f.Record.Spec.Policy.Instances > 1 ||
+		if f.Record != nil && (len(f.Record.Spec.ConfigFiles) > 0 || f.Record.Spec.Instances() > 1 ||
 			len(f.Runtime.Relaunches) > 0 || f.Runtime.Flaps != 0) {
 			r.post(func(ctx context.Context, r *runner) { r.review(ctx) })
 		}

@@ -26,11 +26,10 @@ func (s *Supervisor) Subjects() iter.Seq[limit.Subject] {
 				f.Runtime.Process == nil {
 				continue
 			}
-			p := f.Record.Spec.Policy
 			if !yield(limit.Subject{
-				ID: r.id, Instance: *f.Runtime.Process, Run: f.Runtime.Run, Limits: f.Record.Spec.Limits,
+				ID: r.id, Instance: *f.Runtime.Process, Run: f.Runtime.Run, Limits: f.Record.Spec.Shares(),
 				StartedAt:   f.Runtime.Process.StartedAfterBoot(),
-				StartWindow: time.Duration(max(p.StartCheckBegin, p.StartCheckEnd)) * time.Second,
+				StartWindow: f.Record.Spec.CheckTime(),
 			}) {
 				return
 			}
@@ -88,7 +87,7 @@ func (r *runner) takeDown(ctx context.Context,
 	r.proc.DueAgain(time.Now())
 	r.storeRuntime(r.proc.Runtime)
 	rec, rt := *r.proc.Record, r.proc.Runtime
-	relaunches := rec.Hosted && rec.Spec.Policy.Kind == process.Resident && rt.Ending != nil && !rt.Ending.Final &&
+	relaunches := rec.Hosted && rec.Spec.Kind() == process.Resident && rt.Ending != nil && !rt.Ending.Final &&
 		!r.sup.waits()
 	r.sup.goroutines.spawn(func() {
 		defer cancel(nil)
@@ -124,7 +123,7 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	rt := &r.proc.Runtime
 	rt.Relaunches, rt.Breaches, rt.Restarts = before.Relaunches, before.Breaches, before.Restarts
 	rt.LastExit, rt.Ending = story.LaterExit(before.LastExit, rt.LastExit), nil
-	rt.Waited = r.sup.shutsDown.Load() && r.proc.Record.Spec.Policy.Kind == process.Resident
+	rt.Waited = r.sup.shutsDown.Load() && r.proc.Record.Spec.Kind() == process.Resident
 	reason := why
 	why = r.proc.BlameEnding(why, note)
 	if now := r.proc.Runtime.Process; now != nil && *now != *before.Process {

@@ -27,7 +27,7 @@ func (r *runner) tell(events ...process.Event) {
 		}
 		r.lastEventAt = e.At
 		if r.proc.Record != nil {
-			e.ReportID = r.proc.Record.Spec.ReportID
+			e.ReportID = r.proc.Record.Spec.AlarmID
 		}
 		r.sup.cfg.Sink.Happened(e)
 	}
@@ -126,12 +126,12 @@ func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
 // log, read before the next instance writes to that log.
 func (r *runner) withLastWords(was story.End) story.End {
 	spec := &r.proc.Record.Spec
-	if spec.Identity.LogPath == "" {
+	if spec.LogPath() == "" {
 		return was
 	}
 	if was = r.withOutput(was); strings.TrimSpace(was.Words) == "" {
 		was.Words = r.sup.operator.Commands.LastWords(spec, time.Unix(was.Began, 0))
-		was.Log = spec.Identity.LogPath
+		was.Log = spec.LogPath()
 	}
 	return was
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/timetable"
 	"drover/internal/crontab"
 	"drover/internal/process"
@@ -109,9 +110,9 @@ func (r *rig) want(t *testing.T, d time.Duration, want ...string) {
 
 func id(name string) process.ID { return process.ID{Namespace: "ns", Name: name} }
 
-func table(t *testing.T, p process.Policy, s process.Schedule) timetable.Table {
+func table(t *testing.T, s v1.Schedule) timetable.Table {
 	t.Helper()
-	tt, err := timetable.Parse(p, s)
+	tt, err := timetable.Parse(&process.Spec{Schedule: &s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,12 +121,12 @@ func table(t *testing.T, p process.Policy, s process.Schedule) timetable.Table {
 
 func rule(t *testing.T, text string) timetable.Table {
 	t.Helper()
-	return table(t, process.Policy{Crontab: text}, process.Schedule{TimeZone: "UTC"})
+	return table(t, v1.Schedule{Cron: text, TimeZone: "UTC"})
 }
 
 func every(t *testing.T, d time.Duration) timetable.Table {
 	t.Helper()
-	return table(t, process.Policy{CycleTime: int(d / time.Second)}, process.Schedule{})
+	return table(t, v1.Schedule{Every: new(v1.Duration(d))})
 }
 
 // noon is a Friday in UTC.
@@ -232,7 +233,7 @@ func TestMissedCycles(t *testing.T) {
 		r.want(t, 0, "once due 11-20 11:30:00 at 11-20 12:00:00 instead",
 			"skip missed 2 from 11-20 10:30:00 to 11-20 11:30:00")
 		r.want(t, 31*time.Minute, "once due 11-20 12:30:00", "skip due 11-20 12:30:00")
-		r.Set(id("fast"), table(t, process.Policy{CycleTime: 1}, process.Schedule{}), noon().Add(-24*time.Hour), "")
+		r.Set(id("fast"), table(t, v1.Schedule{Every: new(v1.Duration(time.Second))}), noon().Add(-24*time.Hour), "")
 		if got := r.pass(0); len(got) != 2 || got[0] != "fast missed 2999 from 11-19 12:00:01 to 11-20 12:30:59" ||
 			got[1] != "fast due 11-20 12:31:00" {
 			t.Errorf("got %q", got)
@@ -243,7 +244,7 @@ func TestMissedCycles(t *testing.T) {
 // A run whose delay was not over when the agent was restarted is neither lost nor missed.
 func TestJitterSurvivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tt := table(t, process.Policy{Crontab: "0 12 * * *"}, process.Schedule{TimeZone: "UTC", Jitter: 3600})
+		tt := table(t, v1.Schedule{Cron: "0 12 * * *", TimeZone: "UTC", Jitter: new(v1.Duration(3600 * time.Second))})
 		r := start(t, noon().Add(-time.Minute))
 		r.Set(id("p"), tt, noon().Add(-24*time.Hour), "")
 		due, _ := r.Next(id("p"))
@@ -263,7 +264,7 @@ func TestJitterSurvivesARestart(t *testing.T) {
 
 func TestJitterSpreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tt := table(t, process.Policy{Crontab: "0 * * * *"}, process.Schedule{TimeZone: "UTC", Jitter: 600})
+		tt := table(t, v1.Schedule{Cron: "0 * * * *", TimeZone: "UTC", Jitter: new(v1.Duration(600 * time.Second))})
 		var buckets [10]int
 		hosts := map[time.Time]bool{}
 		for i := range 1000 {
@@ -346,8 +347,8 @@ func TestDaylightSaving(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, time.Date(2026, 3, 29, 0, 0, 0, 0, berlin))
-		nightly := table(t, process.Policy{Crontab: "30 2 * * *"}, process.Schedule{TimeZone: "Europe/Berlin"})
-		half := table(t, process.Policy{Crontab: "CRON_TZ=Europe/Berlin */30 * * * *"}, process.Schedule{})
+		nightly := table(t, v1.Schedule{Cron: "30 2 * * *", TimeZone: "Europe/Berlin"})
+		half := table(t, v1.Schedule{Cron: "CRON_TZ=Europe/Berlin */30 * * * *"})
 		r.Set(id("nightly"), nightly, time.Time{}, "")
 		r.Set(id("half"), half, time.Time{}, "")
 		r.want(t, 2*time.Hour+31*time.Minute,
@@ -356,8 +357,8 @@ func TestDaylightSaving(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, time.Date(2026, 10, 25, 1, 45, 0, 0, berlin))
-		nightly := table(t, process.Policy{Crontab: "30 2 * * *"}, process.Schedule{TimeZone: "Europe/Berlin"})
-		half := table(t, process.Policy{Crontab: "*/30 * * * *"}, process.Schedule{TimeZone: "Europe/Berlin"})
+		nightly := table(t, v1.Schedule{Cron: "30 2 * * *", TimeZone: "Europe/Berlin"})
+		half := table(t, v1.Schedule{Cron: "*/30 * * * *", TimeZone: "Europe/Berlin"})
 		r.Set(id("nightly"), nightly, time.Time{}, "")
 		r.Set(id("half"), half, time.Time{}, "")
 		r.want(t, 2*time.Hour+20*time.Minute,

@@ -21,28 +21,27 @@ type Table struct {
 }
 
 // Parse makes the table of a periodic process. The error is a *process.Error that names each wrong field.
-func Parse(p process.Policy, s process.Schedule) (Table, error) {
-	spec := process.Spec{Policy: p, Schedule: s}
-	spec.Policy.Kind = process.Periodic
+func Parse(s *process.Spec) (Table, error) {
 	var faults []string
-	for _, f := range spec.TimetableFaults() {
+	for _, f := range process.TimetableFaults(s) {
 		faults = append(faults, f.Text)
 	}
 	if len(faults) > 0 {
 		return Table{}, process.Errorf(process.Failed, "%s", strings.Join(faults, "; "))
 	}
-	t := Table{every: time.Duration(p.CycleTime) * time.Second, jitter: time.Duration(s.Jitter) * time.Second}
-	if p.Crontab == "" {
+	plan := s.Timetable()
+	t := Table{every: plan.Interval(), jitter: plan.Spread()}
+	if plan.Cron == "" {
 		return t, nil
 	}
 	var zone *time.Location
 	var err error
-	if s.TimeZone != "" {
-		if zone, err = crontab.Zone(s.TimeZone); err != nil {
+	if plan.TimeZone != "" {
+		if zone, err = crontab.Zone(plan.TimeZone); err != nil {
 			return Table{}, fmt.Errorf("cannot find time zone: %w", err)
 		}
 	}
-	if t.rule, err = crontab.Parse(p.Crontab, zone); err != nil {
+	if t.rule, err = crontab.Parse(plan.Cron, zone); err != nil {
 		return Table{}, fmt.Errorf("cannot read crontab rule: %w", err)
 	}
 	return t, nil

@@ -5,52 +5,47 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/agent/timetable"
 	"drover/internal/process"
 )
 
 func TestParseNamesTheField(t *testing.T) {
+	const none = `is empty: a periodic process (auto_type 0) needs it, such as "*/5 * * * *", or a cycle_time in seconds`
 	for _, c := range []struct {
-		p    process.Policy
-		s    process.Schedule
+		s    v1.Spec
 		want string
 	}{
+		{v1.Spec{}, "schedule.cron " + none},
+		{v1.Spec{Compat: &v1.Compat{}}, "spec.monitor_policy.crontab_rule " + none},
 		{
-			process.Policy{},
-			process.Schedule{},
-			`spec.monitor_policy.crontab_rule is empty: a periodic process (auto_type 0) needs it, such as "*/5 * * * *", or a cycle_time in seconds`,
-		},
-		{
-			process.Policy{Crontab: "@daily", CycleTime: 60},
-			process.Schedule{},
+			v1.Spec{Schedule: &v1.Schedule{Cron: "@daily", Every: seconds(60)}, Compat: &v1.Compat{}},
 			"spec.monitor_policy.crontab_rule and cycle_time are both set: expected one of them",
 		},
 		{
-			process.Policy{CycleTime: -1},
-			process.Schedule{},
+			v1.Spec{Schedule: &v1.Schedule{Every: seconds(-1)}, Compat: &v1.Compat{}},
 			"spec.monitor_policy.cycle_time is -1: expected 1 to 2592000 seconds",
 		},
 		{
-			process.Policy{Crontab: "0 24 * * *"},
-			process.Schedule{Overlap: "queue", Missed: "all", Jitter: -5, TimeZone: "Berlin"},
-			`spec.schedule.time_zone "Berlin" is not a time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC; ` +
-				`spec.monitor_policy.crontab_rule "0 24 * * *": hour "24": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2; ` +
-				`spec.schedule.overlap is "queue": expected skip, wait or replace; spec.schedule.missed is "all": expected skip or run-once; ` +
-				`spec.schedule.jitter is -5: expected 1 to 86400, or 0 for the default`,
+			v1.Spec{Schedule: &v1.Schedule{Cron: "0 24 * * *", Jitter: seconds(-5), TimeZone: "Berlin"}},
+			`schedule.time_zone "Berlin" is not a time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC; ` +
+				`schedule.cron "0 24 * * *": hour "24": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2; ` +
+				`schedule.jitter is -5s: expected at most 24h`,
 		},
 		{
-			process.Policy{CycleTime: 60},
-			process.Schedule{Jitter: 60},
-			"spec.schedule.jitter is 60: expected less than the cycle_time of 60",
+			v1.Spec{Schedule: &v1.Schedule{Every: seconds(60), Jitter: seconds(60)}},
+			"schedule.jitter is 1m: expected less than the 1m between two runs",
 		},
 	} {
-		_, err := timetable.Parse(c.p, c.s)
+		_, err := timetable.Parse(&c.s)
 		problem, ok := errors.AsType[*process.Error](err)
 		if !ok || problem.Fault != process.Failed || problem.Text != c.want {
-			t.Errorf("%+v %+v:\n got %v\nwant %s", c.p, c.s, err, c.want)
+			t.Errorf("%+v:\n got %v\nwant %s", c.s, err, c.want)
 		}
 	}
 }
+
+func seconds(n int) *v1.Duration { return new(v1.Duration(time.Duration(n) * time.Second)) }
 
 func TestBetween(t *testing.T) {
 	for _, c := range []struct {

@@ -277,9 +277,9 @@ func hostedText(p client.Process) string {
 		return "yes, started by its timetable"
 	case spec != nil && (spec.Once || spec.OnDemand):
 		return "yes, a single run: drover does not relaunch it"
-	case spec != nil && spec.Restart != nil && spec.Restart.When == string(process.Never):
+	case spec != nil && spec.Restart != nil && spec.Restart.When == process.Never:
 		return "yes, never relaunched: its restart policy says so"
-	case spec != nil && spec.Restart != nil && spec.Restart.When == string(process.OnFailure):
+	case spec != nil && spec.Restart != nil && spec.Restart.When == process.OnFailure:
 		return "yes, relaunched if it fails"
 	}
 	return "yes, relaunched if it exits"

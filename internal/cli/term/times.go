@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	v1 "drover/api/v1"
+	"drover/internal/spec"
 )
 
 // length is a flag with a length of time: as time.ParseDuration reads it, or with days, such as 7d.
@@ -45,7 +45,7 @@ func ParseLength(text string) (time.Duration, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return d, nil
 	}
-	d, err := v1.ParseDuration(text)
+	d, err := spec.ParseDuration(text)
 	return time.Duration(d), err
 }
 

@@ -411,10 +411,10 @@ func TestNumbersOutOfRange(t *testing.T) {
 	for part, want := range map[string]string{
 		`"timeouts":{"start":"2h"}`:                           "spec.timeouts.start: is 2h: expected at most 1h",
 		`"timeouts":{"start":"0s","stop":1}`:                  `spec.timeouts.stop: "1" is not a duration: expected a value such as 500ms, 10s, 5m, 1h30m or 30d; spec.timeouts.start: is 0s: expected a duration above 0`,
-		`"schedule":{"every":"40d"}`:                          "spec.schedule.every: is 3456000: expected 1 to 2592000, or 0 for none",
+		`"schedule":{"every":"40d"}`:                          "spec.schedule.every: is 40d: expected at most 30d",
 		`"thresholds":{"cpu":101},"limits":{"tasks":-1}`:      "spec.limits.tasks: is -1: expected a number above 0; spec.thresholds.cpu: is 101%: expected at most 100%, which is the whole machine",
 		`"limits":{"memory":"1KiB"}`:                          "spec.limits.memory: is 1024: expected 4194304 to 1125899906842624 bytes, or 0 for none",
-		`"schedule":{"cron":"*/5 * * * *","jitter":"86000s"}`: "spec.schedule.jitter: is 86000: expected less than the 300 seconds between two runs",
+		`"schedule":{"cron":"*/5 * * * *","jitter":"86000s"}`: "spec.schedule.jitter: is 23h53m20s: expected less than the 5m between two runs",
 		`"hosts":["a"]`:                                       "spec.hosts: is not for this call: the targets name the hosts",
 	} {
 		a := register(part)

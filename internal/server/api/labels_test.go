@@ -137,10 +137,10 @@ func TestProcessesBySelector(t *testing.T) {
 	same(t, "findings", 1, len(why.body["findings"].([]any)))
 
 	// Labels and versions of the processes themselves.
-	for key, text := range map[string]string{web: `{"tier":"front"}`, plain: `{"tier":"back"}`} {
+	for key, tier := range map[string]string{web: "front", plain: "back"} {
 		o := store.Observed{
 			Agent: key, Process: process.ID{Namespace: "l", Name: "x"},
-			Spec:   &process.Spec{Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"}, Labels: []byte(text)},
+			Spec:   &process.Spec{Run: "x", Labels: map[string]string{"tier": tier}},
 			Status: process.Status{Known: true, State: "running", Instance: process.Instance{PID: 7, Version: "2." + key}},
 		}
 		r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{o}, nil))

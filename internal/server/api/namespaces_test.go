@@ -17,7 +17,7 @@ func (r *rig) place(name, key, state, text string) {
 	r.t.Helper()
 	f, err := processfile.ReadSpecJSON([]byte(text))
 	r.must(err)
-	spec := processfile.ToSpec(*f)
+	spec := processfile.Canonical(*f)
 	o := store.Observed{
 		Agent: key, Process: process.ID{Namespace: "a", Name: name}, Spec: &spec,
 		Status: process.Status{
@@ -313,9 +313,7 @@ func TestCircleOverNamespaces(t *testing.T) {
 	r.app("admin")
 	at := func(id, after string) {
 		namespace, name, _ := strings.Cut(id, "/")
-		spec := process.Spec{
-			Commands: process.Commands{Run: "x"}, After: map[string]string{after: "ready"}, Stop: &process.StopPolicy{},
-		}
+		spec := process.Spec{Run: "x", After: map[string]string{after: "ready"}}
 		r.must(r.store.PutObserved(t.Context(), r.mark(plain), []store.Observed{{
 			Agent: plain, Process: process.ID{Namespace: namespace, Name: name}, Spec: &spec,
 			Status: process.Status{Known: true, State: "stopped", Instance: process.Instance{PID: -1}},

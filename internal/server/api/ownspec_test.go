@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/internal/process"
-	"drover/internal/processfile"
+	v1 "drover/api/v1"
 )
 
 // TestASpecOfOnesOwn: who brings one needs the right to start, unless it is what is stored there, which counts as none.
@@ -14,9 +13,7 @@ func TestASpecOfOnesOwn(t *testing.T) {
 	r := newRig(t)
 	r.app("narrow", "stop on a", "start on a at 0:10.0.0.2", "register on a")
 	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
-	stored := processfile.FromSpec(&process.Spec{
-		Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"}, Policy: process.Policy{}.Defaulted(),
-	})
+	stored := v1.Spec{ProcessName: "x", Directory: "/", User: "root", Compat: new(v1.Compat{}.Defaulted())}
 	other := stored
 	other.ProcessName = "y"
 	submit := func(op string, spec any, hosts ...string) answer {

@@ -9,6 +9,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/storetest"
+	"drover/internal/spec"
 )
 
 // gse stores a task as a call of GSE makes it, with a spec of one contact.
@@ -17,7 +18,7 @@ func (r *rig) gse(id string, op process.Op, name, contact, key string) {
 	r.must(storetest.Create(r.t.Context(), r.store, &store.Task{
 		ID: id, App: "cmdb", Through: "gse", Created: time.Now(), Requests: []store.Request{{
 			Op: op, Process: process.ID{Namespace: "a", Name: name},
-			Spec: &process.Spec{Contact: contact}, Targets: []store.Target{{ItemKey: "k", Spelling: "web-1", Agent: key}},
+			Spec: &process.Spec{Compat: &spec.Compat{Contact: contact}}, Targets: []store.Target{{ItemKey: "k", Spelling: "web-1", Agent: key}},
 		}},
 	}, store.AuditRow{}))
 }

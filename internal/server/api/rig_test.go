@@ -19,6 +19,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
@@ -194,8 +195,7 @@ func (r *rig) observe(rows ...string) {
 		o := store.Observed{
 			Agent: key, Process: process.ID{Namespace: namespace, Name: name},
 			Spec: &process.Spec{
-				Identity: process.Identity{ProcName: name, SetupPath: "/", User: "root"},
-				Policy:   process.Policy{}.Defaulted(),
+				ProcessName: name, Directory: "/", User: "root", Compat: new(v1.Compat{}.Defaulted()),
 			},
 			Status: process.Status{
 				Known: true, State: state, Hosted: true, Want: process.WantRunning,

@@ -249,8 +249,8 @@ func (r *rig) steps(id string) string {
 			s := full[at]
 			text += fmt.Sprint(" ", s.Op, " ", s.Process.Name)
 			for i, spec := range []*process.Spec{s.Former, s.Spec} {
-				if spec != nil && spec.Execution.Environment["A"] != "" {
-					text += []string{"<", ">"}[i] + spec.Execution.Environment["A"]
+				if spec != nil && spec.Environment["A"] != "" {
+					text += []string{"<", ">"}[i] + spec.Environment["A"]
 				}
 			}
 		}

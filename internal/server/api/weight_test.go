@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/store"
 )
@@ -22,9 +23,8 @@ func TestAPageOfLargeProcessesIsShort(t *testing.T) {
 	for i := range all {
 		for _, namespace := range []string{"hidden", "mine"} {
 			spec := &process.Spec{
-				Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"},
-				Policy:   process.Policy{}.Defaulted(),
-				Commands: process.Commands{Start: fmt.Sprint(i) + strings.Repeat("x", 500<<10)},
+				ProcessName: "x", Directory: "/", User: "root", Compat: new(v1.Compat{}.Defaulted()),
+				Start: fmt.Sprint(i) + strings.Repeat("x", 500<<10),
 			}
 			rows = append(rows, store.Observed{
 				Agent: web, Process: process.ID{Namespace: namespace, Name: fmt.Sprintf("p%02d", i)}, Spec: spec,
@@ -106,10 +106,9 @@ func TestLargeAnswersThatAreNotRead(t *testing.T) {
 	r.app("other", "read on mine")
 	r.observe("mine/x@" + web + " running")
 	spec := &process.Spec{
-		Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"},
-		Policy:   process.Policy{}.Defaulted(),
+		ProcessName: "x", Directory: "/", User: "root", Compat: new(v1.Compat{}.Defaulted()),
 	}
-	spec.Commands.Start = strings.Repeat("x", 2<<20)
+	spec.Start = strings.Repeat("x", 2<<20)
 	r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{{
 		Agent: web, Process: process.ID{Namespace: "mine", Name: "large"}, Spec: spec,
 		Status: process.Status{Known: true, State: "stopped", Instance: process.Instance{PID: -1}},

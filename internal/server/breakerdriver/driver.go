@@ -356,7 +356,7 @@ func (g *Driver) hostsOf(ctx context.Context, id process.ID, now time.Time) (bre
 		}
 		for _, o := range rows {
 			after = store.ObservedKey{Agent: o.Agent, Process: o.Process}
-			if o.Spec != nil && o.Status.Hosted && o.Spec.Policy.Kind == process.Resident {
+			if o.Spec != nil && o.Status.Hosted && o.Spec.Kind() == process.Resident {
 				list = append(list, breaker.Host{Agent: o.Agent, Revision: o.Spec.Revision, Digest: o.Spec.Digest()})
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
+	"drover/internal/spec"
 	"drover/internal/wire"
 )
 
@@ -111,7 +112,7 @@ func (r *rig) release(agent string, revision int64, version string) {
 	r.t.Helper()
 	r.must(r.PutObserved(r.t.Context(), store.ReportMark{}, []store.Observed{{
 		Agent: agent, Process: web, Status: process.Status{Known: true, Hosted: true, State: process.StateRunning},
-		Spec: &process.Spec{Policy: process.Policy{Kind: process.Resident}, Revision: revision, Identity: process.Identity{SetupPath: version}},
+		Spec: &process.Spec{Revision: revision, Directory: version, Compat: &spec.Compat{}},
 	}}, nil))
 }
 

@@ -58,7 +58,7 @@ func Of(c Case) (all []v1.Difference) {
 		return c.lacking()
 	}
 	all = append(all, c.changed(file)...)
-	if !file.Policy.OnDemand {
+	if !file.OnDemand {
 		all = append(all, c.person()...)
 	}
 	all = append(all, c.running(file)...)
@@ -119,7 +119,7 @@ func (c *Case) reapply() string {
 	}
 	switch {
 	case c.Have != nil:
-	case c.file().Policy.OnDemand:
+	case c.file().OnDemand:
 		return command
 	default:
 		return command + " && " + c.on("start") + " --take-over" // what drover does not know may run

@@ -21,7 +21,7 @@ func spec(revision int64, change func(f *v1.Spec)) *process.Spec {
 	if change != nil {
 		change(&f)
 	}
-	s := processfile.ToSpec(f)
+	s := processfile.Canonical(f)
 	return s.Numbered(revision)
 }
 

@@ -18,6 +18,7 @@ import (
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
+	"drover/internal/spec"
 	"drover/internal/wire"
 )
 
@@ -25,7 +26,7 @@ func observation(name string, pid int) wire.Observation {
 	return wire.Observation{
 		Process: process.ID{Namespace: "ns", Name: name},
 		Status:  process.Status{Known: true, State: "up", Instance: process.Instance{PID: pid}},
-		Spec:    &process.Spec{Identity: process.Identity{ProcName: name}},
+		Spec:    &process.Spec{ProcessName: name, Compat: &spec.Compat{}},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/engine"
 	"drover/internal/server/store"
+	"drover/internal/spec"
 	"drover/internal/wire"
 )
 
@@ -30,7 +31,7 @@ func (r *rig) states(name string, revision uint64, hosted bool) {
 			Revision: revision, Hosted: hosted, Want: process.WantRunning,
 			RegisteredAt: 77,
 		},
-		Spec: &process.Spec{Contact: fmt.Sprint(name, revision)},
+		Spec: &process.Spec{Compat: &spec.Compat{Contact: fmt.Sprint(name, revision)}},
 	}
 	if ack := r.report("agent-0", wire.Report{Observed: []wire.Observation{o}}); ack.Error != "" || ack.Desired != nil {
 		r.t.Fatalf("%+v", ack)
@@ -85,7 +86,7 @@ func TestOldDisk(t *testing.T) {
 
 		restored := func(name string, revision uint64, hosted bool) wire.Desires {
 			return wire.Desires{
-				Process: proc(name), Revision: revision, Spec: &process.Spec{Contact: fmt.Sprint(name, revision)},
+				Process: proc(name), Revision: revision, Spec: &process.Spec{Compat: &spec.Compat{Contact: fmt.Sprint(name, revision)}},
 				Hosted: hosted,
 				Want:   process.WantRunning, RegisteredAt: 77,
 			}
@@ -144,7 +145,7 @@ func TestRemovalInAnIntroduction(t *testing.T) {
 func TestManyToRestore(t *testing.T) {
 	const all, gone = 700, 2500
 	bubble(t, func(t *testing.T, r *rig) {
-		large := &process.Spec{Contact: strings.Repeat("x", 4<<10)}
+		large := &process.Spec{Compat: &spec.Compat{Contact: strings.Repeat("x", 4<<10)}}
 		var observed []wire.Observation
 		for i := range all {
 			observed = append(observed, wire.Observation{

@@ -3,8 +3,8 @@ package engine_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -257,15 +257,12 @@ func TestRefusalOfWhatAnotherHasSent(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		labels, err := json.Marshal(make([]byte, wire.MaxMessage*3/4))
-		if err != nil {
-			t.Fatal(err)
-		}
+		labels := map[string]string{"large": strings.Repeat("x", wire.MaxMessage)}
 		request := store.Request{
 			Op: process.Start, Spec: &process.Spec{Labels: labels},
 			Targets: []store.Target{{ItemKey: "large", Agent: "agent-0"}},
 		}
-		err = r.Submit(t.Context(), &store.Task{ID: "t", Created: time.Now(), Requests: []store.Request{request}},
+		err := r.Submit(t.Context(), &store.Task{ID: "t", Created: time.Now(), Requests: []store.Request{request}},
 			store.AuditRow{})
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -22,8 +23,8 @@ import (
 
 func TestPack(t *testing.T) {
 	epoch := time.Unix(0, 0)
-	small, large := &process.Spec{}, &process.Spec{Commands: process.Commands{Start: strings.Repeat("x", 400<<10)}}
-	huge := &process.Spec{Commands: process.Commands{Start: strings.Repeat("x", 2<<20)}}
+	small, large := &process.Spec{}, &process.Spec{Start: strings.Repeat("x", 400<<10), Compat: &v1.Compat{}}
+	huge := &process.Spec{Start: strings.Repeat("x", 2<<20), Compat: &v1.Compat{}}
 	items := func(n int, spec *process.Spec, age time.Duration) []store.Item {
 		out := make([]store.Item, n)
 		for i := range out {

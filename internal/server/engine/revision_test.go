@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -29,14 +30,14 @@ func (r *rig) revise(id string, spec process.Spec) {
 // sends it.
 func TestRevisionsAreSent(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.revise("1", process.Spec{Contact: "x"})
+		r.revise("1", process.Spec{Compat: &v1.Compat{Contact: "x"}})
 		order := r.takenOne()
 		if order.Spec.Revision != 1 {
 			t.Errorf("the order has revision %d, want 1", order.Spec.Revision)
 		}
 		r.finish("agent-0", order.Item)
 		r.leave("agent-0")
-		r.revise("2", process.Spec{Contact: "y"})
+		r.revise("2", process.Spec{Compat: &v1.Compat{Contact: "y"}})
 		r.stop()
 		r.left = map[string]bool{}
 		r.start()
@@ -62,9 +63,9 @@ func TestFieldsOfRevisions(t *testing.T) {
 			many[fmt.Sprintf("V%02d", i)] = "secret"
 		}
 		for i, s := range []process.Spec{
-			{Contact: "x"},
-			{Contact: "y", Execution: process.Execution{Environment: map[string]string{"TOKEN": "secret"}}},
-			{Execution: process.Execution{Environment: many}},
+			{Compat: &v1.Compat{Contact: "x"}},
+			{Environment: map[string]string{"TOKEN": "secret"}, Compat: &v1.Compat{Contact: "y"}},
+			{Environment: many, Compat: &v1.Compat{}},
 		} {
 			r.revise(fmt.Sprint(i), s)
 			r.finish("agent-0", r.takenOne().Item)
@@ -105,7 +106,7 @@ func TestFieldsOfRevisions(t *testing.T) {
 func TestRevisionsArePruned(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for i := range store.KeptRevisions + 10 {
-			r.revise(fmt.Sprint(i), process.Spec{Contact: fmt.Sprint(i)})
+			r.revise(fmt.Sprint(i), process.Spec{Compat: &v1.Compat{Contact: fmt.Sprint(i)}})
 			r.finish("agent-0", r.takenOne().Item)
 		}
 		r.pass(29 * 24 * time.Hour)

@@ -191,8 +191,8 @@ func (w *world) TaskItems(_ context.Context, id, app string, fn func(store.ItemV
 				v.Cloud, v.IP, v.AgentID = agent.Cloud, agent.IP, agent.ID
 			}
 			if spec := cmp.Or(r.Spec, r.ReportedSpec); spec != nil {
-				v.ProcName, v.SetupPath = spec.Identity.ProcName, spec.Identity.SetupPath
-				v.FuncID, v.InstanceID = spec.FuncID, spec.InstanceID
+				v.ProcName, v.SetupPath = spec.ProcessName, spec.Directory
+				v.FuncID, v.InstanceID = spec.FuncID(), spec.InstanceID()
 			}
 			if out, ok := w.outcomes[id+target.ItemKey]; ok {
 				v.Done, v.Outcome = true, &out

@@ -10,6 +10,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -29,21 +30,16 @@ const (
 )
 
 func TestJobDocumentsOwnExamples(t *testing.T) {
-	root := process.Policy{
-		Kind: process.Resident, KindAssumed: true, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4,
-		StartInterval: 10, OpTimeout: 60,
-	}
 	operate := store.Request{
 		Op:      process.Stop,
 		Process: process.ID{Namespace: "job:biz:1", Name: "/usr/local/xxx/gseagent"},
 		Spec: &process.Spec{
-			Identity: process.Identity{
-				ProcName: "gseagent", SetupPath: "/usr/local/xxx", PIDPath: "/usr/local/xxx",
-				User: "root",
+			ProcessName: "gseagent", Directory: "/usr/local/xxx", PIDFile: "/usr/local/xxx", User: "root",
+			Thresholds: &spec.Thresholds{CPU: 50, Memory: 30},
+			Compat: &spec.Compat{
+				KindAssumed: true, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60,
+				Contact: "root",
 			},
-			Limits:  process.Limits{CPU: 50, Mem: 30},
-			Policy:  root,
-			Contact: "root",
 		},
 		Targets: []store.Target{{ItemKey: "/usr/local/xxx/gseagent:0:10.0.0.1", Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
 	}
@@ -51,21 +47,22 @@ func TestJobDocumentsOwnExamples(t *testing.T) {
 		Op:      process.Host,
 		Process: process.ID{Namespace: "job:biz:1", Name: "key_test"},
 		Spec: &process.Spec{
-			Identity: process.Identity{
-				ProcName: "nginx", SetupPath: "/data/home/nginx/bin/", PIDPath: "/data/var/run/nginx/",
-				ConfigPath: "/data/etc/nginx.conf", LogPath: "/data/logs/nginx/", User: "root",
+			ProcessName:       "nginx",
+			Directory:         "/data/home/nginx/bin/",
+			PIDFile:           "/data/var/run/nginx/",
+			LogFile:           "/data/logs/nginx/",
+			User:              "root",
+			Start:             "echo start",
+			Stop:              "echo stop",
+			Reload:            &spec.Reload{Command: "echo reload"},
+			Thresholds:        &spec.Thresholds{CPU: 20, Memory: 30},
+			ExpectedInstances: new(2),
+			Once:              true,
+			Compat: &spec.Compat{
+				ConfigPath: "/data/etc/nginx.conf", RestartCommand: "echo restart", KillCommand: "echo kill",
+				StartCheckBegin: 5, StartCheckEnd: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 5,
+				CycleTime: 10, Contact: "root",
 			},
-			Commands: process.Commands{
-				Start: "echo start", Stop: "echo stop", Restart: "echo restart",
-				Reload: "echo reload", Kill: "echo kill",
-			},
-			Limits: process.Limits{CPU: 20, Mem: 30},
-			Policy: process.Policy{
-				Kind: process.SingleRun, StartCheckBegin: 5, StartCheckEnd: 5, StopCheck: 5, StartRetries: 4,
-				StartInterval: 10,
-				OpTimeout:     5, CycleTime: 10, Instances: 2,
-			},
-			Contact: "root",
 		},
 		Targets: []store.Target{{ItemKey: "key_test:0:10.0.0.1", Spelling: "0:10.0.0.1", Agent: "UAGENT2"}},
 	}
@@ -258,7 +255,7 @@ func TestJobDefaults(t *testing.T) {
 	})
 	t.Run("manage_proc without paths", func(t *testing.T) {
 		r := submit(t, manage, `"proc_name": "n", "proc_owner": "o"`)
-		if r.Process.Name != "/n" || r.Spec.Identity.SetupPath != "/" || r.Spec.Identity.PIDPath != "" ||
+		if r.Process.Name != "/n" || r.Spec.Directory != "/" || r.Spec.PIDFile != "" ||
 			r.Targets[0].Outcome != nil {
 			t.Errorf("request is %+v %+v", r, r.Spec)
 		}
@@ -270,7 +267,7 @@ func TestJobDefaults(t *testing.T) {
 			paths + `, "type": 0`:    process.Periodic, paths + `, "type": "2"`: process.SingleRun,
 			paths + `, "type": 1, "cycle_time": 60`: process.Resident,
 		} {
-			if got := submit(t, operate, info).Spec.Policy.Kind; got != want {
+			if got := submit(t, operate, info).Spec.Kind(); got != want {
 				t.Errorf("%s: kind is %q, want %q", info, got, want)
 			}
 		}
@@ -279,11 +276,11 @@ func TestJobDefaults(t *testing.T) {
 		s := submit(t, operate,
 			paths+
 				`, "account": " ", "cpu_lmt": 101, "mem_lmt": -1, "start_check_begin_time": 2, "start_check_end_time": 9, "op_timeout": 0`).Spec
-		want := process.Policy{
-			Kind: process.Resident, KindAssumed: true, StartCheckBegin: 2, StartCheckEnd: 9,
-			StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60,
+		want := spec.Compat{
+			KindAssumed: true, StartCheckBegin: 2, StartCheckEnd: 9, StopCheck: 5, StartRetries: 4, StartInterval: 10,
+			OpTimeout: 60,
 		}
-		if s.Identity.User != "root" || s.Limits != (process.Limits{}) || s.Policy != want {
+		if s.User != "root" || s.Thresholds != nil || s.Kind() != process.Resident || *s.Compat != want {
 			t.Errorf("spec is %+v", s)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -40,19 +41,21 @@ func TestOperateIsATask(t *testing.T) {
 		Op:      process.Start,
 		Process: process.ID{Namespace: "gse", Name: "proc-test"},
 		Spec: &process.Spec{
-			Identity: process.Identity{
-				ProcName: "proc-test", SetupPath: "/data/gsetest/", PIDPath: "/data/gsetest/proc-test.pid",
-				ConfigPath: "/data/gsetest/proc-test.conf", LogPath: "/data/gsetest/logs/", User: "root",
+			ProcessName:    "proc-test",
+			Directory:      "/data/gsetest/",
+			PIDFile:        "/data/gsetest/proc-test.pid",
+			LogFile:        "/data/gsetest/logs/",
+			User:           "root",
+			Start:          "./start.sh",
+			Stop:           "./stop.sh",
+			Reload:         &spec.Reload{Command: "./reload.sh"},
+			VersionCommand: "./version.sh",
+			Health:         &spec.Health{Exec: "./health.sh"},
+			Labels:         map[string]string{"proc_name": "proc-test"},
+			Compat: &spec.Compat{
+				ConfigPath: "/data/gsetest/proc-test.conf", RestartCommand: "./restart.sh", KillCommand: "./kill.sh",
+				StartCheckBegin: 5, StopCheck: 5, StartRetries: 3, StartInterval: 20, OpTimeout: 60,
 			},
-			Commands: process.Commands{
-				Start: "./start.sh", Stop: "./stop.sh", Restart: "./restart.sh", Reload: "./reload.sh",
-				Kill: "./kill.sh", Version: "./version.sh", Health: "./health.sh",
-			},
-			Policy: process.Policy{
-				Kind: process.Resident, StartCheckBegin: 5, StopCheck: 5, StartRetries: 3, StartInterval: 20,
-				OpTimeout: 60,
-			},
-			Labels: json.RawMessage(`{"proc_name": "proc-test"}`),
 		},
 		Targets: []store.Target{{ItemKey: exampleKey, Spelling: "1:10.0.0.1", Agent: "UAGENT1"}},
 	}

@@ -50,8 +50,8 @@ func TestRegistrationCallsWaitForTheirResult(t *testing.T) {
 				t.Errorf("data differs (-want +got):\n%s", diff)
 			}
 			request := w.onlyTask().Requests[0]
-			if request.Op != op || request.Targets[0].Agent != "UAGENT1" || request.Spec.Limits.CPU != 10 ||
-				request.Spec.Limits.FD != 10000 {
+			if request.Op != op || request.Targets[0].Agent != "UAGENT1" || request.Spec.Shares().CPU != 10 ||
+				request.Spec.Compat.Resource.FD != 10000 {
 				t.Errorf("request is %+v", request)
 			}
 		})
@@ -217,12 +217,12 @@ func TestMonitorPolicyIsPreferredByRegistration(t *testing.T) {
 	w := newWorld(t)
 	w.answer = succeed
 	w.post(esbGSE+"register_proc_info/", both)
-	if p := w.onlyTask().Requests[0].Spec.Policy; p.Kind != process.Resident || p.OpTimeout != 60 {
+	if p := w.onlyTask().Requests[0].Spec; p.Kind() != process.Resident || p.Compat.OpTimeout != 60 {
 		t.Errorf("registration took %+v", p)
 	}
 	w = newWorld(t)
 	w.taskID(esbGSE+"operate_proc_v2/", `{"op_type": 0, `+both[1:])
-	if p := w.onlyTask().Requests[0].Spec.Policy; p.Kind != process.SingleRun || p.OpTimeout != 7 {
+	if p := w.onlyTask().Requests[0].Spec; p.Kind() != process.SingleRun || p.Compat.OpTimeout != 7 {
 		t.Errorf("operate took %+v", p)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/spec"
 )
 
 // registeredCall is operate_proc on three hosts: two that have told of the process, each with a spec of its own, and
@@ -23,7 +24,7 @@ func TestOperationsOnTheRegisteredSpec(t *testing.T) {
 	for agent, name := range map[string]string{"UAGENT1": "one", "UAGENT2": "two"} {
 		w.observed = append(w.observed, store.Observed{
 			Agent: agent, Process: process.ID{Namespace: "gse", Name: "proc-test"},
-			Spec: &process.Spec{Identity: process.Identity{ProcName: name, SetupPath: "/srv/" + name}},
+			Spec: &process.Spec{ProcessName: name, Directory: "/srv/" + name, Compat: &spec.Compat{}},
 		})
 	}
 	task := w.taskID(esbGSE+"operate_proc/", registeredCall(0, ""))
@@ -54,7 +55,7 @@ func TestOperationsOnTheRegisteredSpec(t *testing.T) {
 func TestASpecThatIsBroughtAlongCounts(t *testing.T) {
 	w := newWorld(t)
 	w.taskID("/procapi/v1/proc/operate", registeredCall(7, `, "spec": `+exampleSpec))
-	if r := w.onlyTask().Requests; len(r) != 1 || r[0].Spec == nil || r[0].Spec.Commands.Restart != "./restart.sh" {
+	if r := w.onlyTask().Requests; len(r) != 1 || r[0].Spec == nil || r[0].Spec.Compat.RestartCommand != "./restart.sh" {
 		t.Errorf("requests %+v", r)
 	}
 	w = newWorld(t)
@@ -100,7 +101,7 @@ func TestTheStoredSpecCountsAsNone(t *testing.T) {
 			t.Errorf("operation %d is sent as %+v", op, r)
 		}
 		clear(w.tasks)
-		w.observed[0].Spec = &process.Spec{Identity: process.Identity{ProcName: "other"}}
+		w.observed[0].Spec = &process.Spec{ProcessName: "other", Compat: &spec.Compat{}}
 		got := w.limited(esbGSE+"operate_proc/", operation(op, "ns", `["0:10.0.0.1"]`))
 		if refused := *got.Code == 1306403; refused != (op == 1) {
 			t.Errorf("operation %d with another spec: %s", op, got.Raw)

@@ -9,6 +9,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -70,7 +71,7 @@ func (w *world) rows(path, body string) (rows []statusRow, count int) {
 
 func TestStatusRows(t *testing.T) {
 	id := process.ID{Namespace: "nodeman", Name: "bkmonitorbeat"}
-	labels := &process.Spec{Labels: json.RawMessage(`{"n": 7}`)}
+	labels := &process.Spec{Compat: &spec.Compat{Labels: `{"n":7}`}}
 	stopped := process.Status{
 		Known: true, Want: process.WantStopped, Message: "exited with 1",
 		Instance: process.Instance{PID: -1},

@@ -131,7 +131,7 @@ func (s *server) byStored(ctx context.Context, r *store.Request) ([]store.Reques
 		var key shown
 		spec := stored[t.Agent]
 		if spec != nil {
-			key = shown{spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID}
+			key = shown{spec.ProcessName, spec.Dir(), spec.FuncID(), spec.InstanceID()}
 		}
 		i, ok := place[key]
 		if !ok {

@@ -18,12 +18,12 @@ func Fields(from, to *process.Spec) []v1.FieldChange {
 		return nil
 	}
 	var d difference
-	d.compare("", tree(processfile.FromSpec(from)), tree(processfile.FromSpec(to)))
+	d.compare("", tree(from.Unnumbered()), tree(to.Unnumbered()))
 	return d.fields
 }
 
 // tree returns a process as encoding/json has it.
-func tree(f v1.Spec) map[string]any {
+func tree(f *process.Spec) map[string]any {
 	var all map[string]any
 	text, err := json.Marshal(f)
 	if err == nil {

@@ -72,7 +72,7 @@ func (s *Step) spec() *process.Spec { return cmp.Or(s.Spec, s.Former) }
 
 // entry names the process, or the process of which it is a copy.
 func (s *Step) entry() process.ID {
-	of, _ := s.spec().CopyOf(s.Process)
+	of, _ := process.CopyOf(s.spec(), s.Process)
 	return of
 }
 

@@ -151,7 +151,7 @@ func Make(wanted []Wanted, known []Known, o Options) (changes []v1.Change, steps
 	file := newEntries(wanted)
 	var rows []row
 	add := func(c v1.Change, step Step, spec *process.Spec) {
-		of, number := spec.CopyOf(step.Process)
+		of, number := process.CopyOf(spec, step.Process)
 		c.Op, c.Process = string(step.Op), of.Name
 		rows = append(rows, row{c, step.Host, number})
 		if step.Op != "" {
@@ -229,7 +229,7 @@ func newEntries(wanted []Wanted) entries {
 
 // remove decides about a process that a host has and the file does not have there.
 func (e *entries) remove(k *Known, o Options) (v1.Change, process.Op, bool) {
-	of, number := k.Spec.CopyOf(k.Process)
+	of, number := process.CopyOf(k.Spec, k.Process)
 	switch {
 	case e.wanted[key{k.Agent, k.Process}]:
 		return v1.Change{}, "", false
@@ -253,7 +253,7 @@ func Compare(from, to []Known) []v1.Change {
 	var rows []row
 	for i := range to {
 		k := &to[i]
-		of, number := k.Spec.CopyOf(k.Process)
+		of, number := process.CopyOf(k.Spec, k.Process)
 		c := v1.Change{Process: of.Name, Action: v1.ActionCreate, Reason: "new"}
 		was := former[key{k.Agent, k.Process}]
 		delete(former, key{k.Agent, k.Process})
@@ -266,7 +266,7 @@ func Compare(from, to []Known) []v1.Change {
 		rows = append(rows, row{c, k.Host, number})
 	}
 	for _, was := range former {
-		of, number := was.Spec.CopyOf(was.Process)
+		of, number := process.CopyOf(was.Spec, was.Process)
 		rows = append(rows, row{
 			v1.Change{Process: of.Name, Action: v1.ActionRemove, Reason: "removed"}, was.Host, number,
 		})
@@ -278,15 +278,15 @@ func Compare(from, to []Known) []v1.Change {
 func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 	if k == nil || k.Spec == nil {
 		switch {
-		case spec.Policy.Kind == process.Periodic:
+		case spec.Kind() == process.Periodic:
 			return v1.Change{Action: v1.ActionCreate, Reason: "new"}, process.Host
-		case spec.Policy.OnDemand:
+		case spec.OnDemand:
 			return v1.Change{Action: v1.ActionCreate, Reason: "new: runs when somebody starts it"}, process.Register
 		}
 		return v1.Change{Action: v1.ActionCreate, Reason: "new"}, process.Start
 	}
 	fields := Fields(k.Spec, spec)
-	if spec.Policy.OnDemand {
+	if spec.OnDemand {
 		return onDemand(k, fields)
 	}
 	if k.Untold {
@@ -313,7 +313,7 @@ func change(spec *process.Spec, k *Known, o Options) (v1.Change, process.Op) {
 		if k.Status.EndedBadly() {
 			c.Reason = "its run has failed: starts anew"
 		}
-		if restart && !o.NoRestart && beingRelaunched(k) && o.Beside == "" && spec.Commands.Restart == "" {
+		if restart && !o.NoRestart && beingRelaunched(k) && o.Beside == "" && spec.RestartCommand() == "" {
 			return c, o.restart()
 		}
 		return c, process.Start
@@ -351,7 +351,7 @@ func onDemand(k *Known, fields []v1.FieldChange) (v1.Change, process.Op) {
 func beingRelaunched(k *Known) bool {
 	switch k.Status.State {
 	case process.StateStarting, process.StateBackoff, process.StateFlapping:
-		return k.Spec.Policy.Kind != process.Periodic
+		return k.Spec.Kind() != process.Periodic
 	}
 	return false
 }
@@ -388,7 +388,7 @@ func atRest(s *process.Status) string {
 
 // remove decides about a process that the file does not have on this host. named tells that the file has it elsewhere.
 func remove(k *Known, named bool, o Options) (v1.Change, process.Op, bool) {
-	own := k.Spec != nil && k.Spec.Stop != nil // no spec of the compatible APIs has a stop policy
+	own := k.Spec != nil && k.Spec.Compat == nil // no spec of the compatible APIs has a stop policy
 	switch {
 	case o.Prune == PruneAll || o.Prune == PruneOwn && own:
 	case named:

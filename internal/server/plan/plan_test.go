@@ -17,7 +17,7 @@ func spec(change func(f *v1.Spec)) *process.Spec {
 	if change != nil {
 		change(&f)
 	}
-	s := processfile.ToSpec(f)
+	s := processfile.Canonical(f)
 	return &s
 }
 
@@ -74,7 +74,7 @@ func TestChange(t *testing.T) {
 	same := spec(nil)
 	live := spec(func(f *v1.Spec) { f.Labels = map[string]string{"a": "b"} })
 	atStart := spec(func(f *v1.Spec) { f.Environment = v1.Variables{"A": "c", "B": ""} })
-	wire := &process.Spec{Policy: process.Policy{}.Defaulted()}
+	wire := &process.Spec{Compat: new(v1.Compat{}.Defaulted())}
 	for _, tt := range []struct {
 		name   string
 		wanted *process.Spec
@@ -312,7 +312,7 @@ func TestHostsAreGrouped(t *testing.T) {
 // TestCopies: the number of copies in the file counts on its hosts, without prune, and equal changes of copies are one.
 func TestCopies(t *testing.T) {
 	same, other := spec(nil), spec(func(f *v1.Spec) { f.Environment = v1.Variables{"A": "c"} })
-	wire := &process.Spec{Commands: process.Commands{Start: "x"}, Policy: process.Policy{}.Defaulted()}
+	wire := &process.Spec{Start: "x", Compat: new(v1.Compat{}.Defaulted())}
 	wanted := func(entry string, s *process.Spec, numbers ...int) (all []plan.Wanted) {
 		for _, n := range numbers {
 			name := entry
@@ -562,7 +562,7 @@ func TestOnDemand(t *testing.T) {
 		if change != nil {
 			change(&f)
 		}
-		s := processfile.ToSpec(f)
+		s := processfile.Canonical(f)
 		return &s
 	}
 	id := process.ID{Namespace: "shop", Name: "job"}

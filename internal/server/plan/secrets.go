@@ -13,13 +13,13 @@ const Secret = "***"
 
 // Hidden returns a spec without the values of its environment.
 func Hidden(s *process.Spec) *process.Spec {
-	if s == nil || len(s.Execution.Environment) == 0 {
+	if s == nil || len(s.Environment) == 0 {
 		return s
 	}
 	shown := *s
-	shown.Execution.Environment = map[string]string{}
-	for name := range s.Execution.Environment {
-		shown.Execution.Environment[name] = Secret
+	shown.Environment = map[string]string{}
+	for name := range s.Environment {
+		shown.Environment[name] = Secret
 	}
 	return &shown
 }
@@ -27,14 +27,14 @@ func Hidden(s *process.Spec) *process.Spec {
 // Guessed returns a spec in which each value that the caller gives differs from every stored one: a plan must not tell
 // who may not set values whether a guess is right.
 func Guessed(s *process.Spec) *process.Spec {
-	if len(s.Execution.Environment) == 0 {
+	if len(s.Environment) == 0 {
 		return s
 	}
 	other := *s
-	other.Execution.Environment = maps.Clone(s.Execution.Environment)
-	for name, value := range other.Execution.Environment {
+	other.Environment = maps.Clone(s.Environment)
+	for name, value := range other.Environment {
 		if value != Secret {
-			other.Execution.Environment[name] = value + "\x00" // which no variable holds
+			other.Environment[name] = value + "\x00" // which no variable holds
 		}
 	}
 	return &other
@@ -43,23 +43,23 @@ func Guessed(s *process.Spec) *process.Spec {
 // Revealed returns a spec in which stored values replace Secret: the same one if there is none. unknown is a variable
 // that has no stored value.
 func Revealed(s, stored *process.Spec) (revealed *process.Spec, unknown string) {
-	if !slices.Contains(slices.Collect(maps.Values(s.Execution.Environment)), Secret) {
+	if !slices.Contains(slices.Collect(maps.Values(s.Environment)), Secret) {
 		return s, ""
 	}
 	whole := *s
-	whole.Execution.Environment = maps.Clone(s.Execution.Environment)
-	for name, value := range s.Execution.Environment {
+	whole.Environment = maps.Clone(s.Environment)
+	for name, value := range s.Environment {
 		if value != Secret {
 			continue
 		}
 		known := false
 		if stored != nil {
-			value, known = stored.Execution.Environment[name]
+			value, known = stored.Environment[name]
 		}
 		if !known {
 			return s, name
 		}
-		whole.Execution.Environment[name] = value
+		whole.Environment[name] = value
 	}
 	return &whole, ""
 }

@@ -2,8 +2,8 @@ package receiver
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -190,9 +190,8 @@ func (f *filter) readFacts(ctx context.Context, events []store.StoredEvent) erro
 	for id, list := range agents {
 		err := f.store.GetObserved(ctx, id, list, func(o store.Observed) error {
 			found := facts{labels: map[string]string{}, status: &o.Status}
-			if o.Spec != nil && o.Spec.Labels != nil {
-				// A caller of GSE may give another JSON: then there is no label.
-				_ = json.Unmarshal(o.Spec.Labels, &found.labels)
+			if o.Spec != nil { // labels of GSE that are another JSON are none
+				maps.Copy(found.labels, o.Spec.Labels)
 			}
 			f.known[store.ObservedKey{Agent: o.Agent, Process: id}] = found
 			return nil

@@ -302,7 +302,7 @@ func TestManyWithheld(t *testing.T) {
 		q.disk.mu.Lock()
 		for i := range hosts {
 			o := store.Observed{
-				Agent: fmt.Sprint("H", i), Process: x, Spec: &process.Spec{Labels: []byte(`{"team":"a"}`)},
+				Agent: fmt.Sprint("H", i), Process: x, Spec: &process.Spec{Labels: map[string]string{"team": "a"}},
 				Status: process.Status{Known: true, Hosted: true, State: process.StateGivenUp},
 			}
 			q.disk.observed[store.ObservedKey{Agent: o.Agent, Process: x}] = o

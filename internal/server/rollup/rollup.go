@@ -12,7 +12,6 @@ import (
 	"unique"
 
 	"drover/internal/process"
-	"drover/internal/processfile"
 	"drover/internal/server/store"
 )
 
@@ -212,7 +211,7 @@ func (l *labelsOf) row(o *store.Observed) Row {
 	if o.Spec != l.spec {
 		l.spec, l.labels = o.Spec, nil
 		if o.Spec != nil && len(o.Spec.Labels) <= mostLabels {
-			l.labels = processfile.FromSpec(o.Spec).Labels
+			l.labels = o.Spec.Labels
 		}
 	}
 	r := Row{

@@ -156,7 +156,7 @@ func (rn *Runner) withRuns(ctx context.Context, found result, begun []beginning)
 	first := map[store.RunState]result{}
 	for _, b := range begun {
 		o, known := seen[b.ObservedKey]
-		if !known || o.Spec == nil || o.Spec.Policy.Kind != process.SingleRun {
+		if !known || o.Spec == nil || o.Spec.Kind() != process.SingleRun {
 			continue
 		}
 		state, text := rn.ofRun(&o)

@@ -19,7 +19,7 @@ func (r *rig) seen(kind process.Kind, state string, cause process.Cause, exit *p
 	r.must(r.PutObserved(r.t.Context(), store.ReportMark{}, []store.Observed{{
 		Agent: "key of web-1", Process: process.ID{Namespace: "shop", Name: "web"},
 		Status: process.Status{Known: true, State: state, Cause: cause, Runs: []process.Run{run}},
-		Spec:   &process.Spec{Policy: process.Policy{Kind: kind}},
+		Spec:   &process.Spec{Once: kind == process.SingleRun},
 	}}, nil))
 }
 

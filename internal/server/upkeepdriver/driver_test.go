@@ -162,8 +162,8 @@ func (r *rig) label(name, role string) {
 }
 
 // spec returns the spec of web with a command.
-func spec(line string, leave process.Leave) *process.Spec {
-	return &process.Spec{Commands: process.Commands{Run: line}, Leave: leave, Stop: &process.StopPolicy{}}
+func spec(line string, leave v1.Leave) *process.Spec {
+	return &process.Spec{Run: line, Leave: leave}
 }
 
 // apply is an apply of a file with the process on hosts with role=web, and only there.
@@ -387,7 +387,7 @@ func TestPersonStands(t *testing.T) {
 	r.away["key-a"] = false
 	r.rounds("a stopped process gets the revision and stays stopped", "update a 3")
 	o := r.observed("key-a")
-	if o.Status.Want != process.WantStopped || o.Spec.Commands.Run != "two" {
+	if o.Status.Want != process.WantStopped || o.Spec.Run != "two" {
 		t.Errorf("it is %+v", o)
 	}
 }

@@ -340,7 +340,7 @@ func (r *round) decide(p *place) (d upkeep.Decision, spec *process.Spec) {
 	if c.Known {
 		c.Up = p.have.Status.Running() || p.have.Status.Hosted
 	}
-	c.Apply, c.OnDemand = r.apply(p, spec), spec != nil && spec.Policy.OnDemand
+	c.Apply, c.OnDemand = r.apply(p, spec), spec != nil && spec.OnDemand
 	d = upkeep.Decide(c, r.now)
 	if d.Selected {
 		spec = selected

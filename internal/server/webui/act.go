@@ -16,6 +16,7 @@ import (
 	"drover/internal/server/audit"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
+	"drover/internal/spec"
 	"drover/internal/words"
 )
 
@@ -164,7 +165,7 @@ func (v *view) confirmAgain(err error, body map[string]any) error {
 // confirmation adds what a confirmation shows or asks beside the processes.
 func (v *view) confirmation(ctx context.Context, op string, s *client.Selection, body map[string]any) (err error) {
 	if op == v1.OpSignal {
-		body["Signals"] = v1.Signals()
+		body["Signals"] = spec.Signals()
 	}
 	if s.Targets == 1 && len(s.Sample) == 1 {
 		if body["One"], err = v.currentProcess(ctx, &s.Sample[0]); err != nil {
@@ -236,7 +237,7 @@ func (s *spread) plan() (*client.RolloutPlan, error) {
 	if p.MaxFailures, err = client.ParseHostCount(cmp.Or(s.MaxFailures, "0")); err != nil {
 		return nil, badField("max_failures", err)
 	}
-	if p.Bake, err = v1.ParseDuration(cmp.Or(s.Bake, "0s")); err != nil {
+	if p.Bake, err = spec.ParseDuration(cmp.Or(s.Bake, "0s")); err != nil {
 		return nil, badField("bake", err)
 	}
 	if p.Canary, err = strconv.Atoi(cmp.Or(s.Canary, "0")); err != nil {

@@ -1,19 +1,13 @@
 package harness
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"testing"
-
-	v1 "drover/api/v1"
-	"drover/internal/process"
-	"drover/internal/processfile"
 )
 
-// Ask begins an operation on it through drover's own API, with a spec in the JSON of process.Spec, or with the stored one
+// Ask begins an operation on it through drover's own API, with a spec, or with the stored one
 // if spec is nil. It returns the operation's id.
 func (p *Process) Ask(op string, spec Object) string {
 	p.Server.t.Helper()
@@ -22,28 +16,13 @@ func (p *Process) Ask(op string, spec Object) string {
 		"targets": []any{Object{"namespace": p.Namespace, "name": p.Name, "hosts": []string{p.host()}}},
 	}
 	if spec != nil {
-		body["spec"] = FileForm(p.Server.t, spec)
+		body["spec"] = spec
 	}
 	status, reply := p.Server.Do(http.MethodPost, "/api/v1/tasks", body)
 	if status != http.StatusAccepted {
 		p.Server.t.Fatalf("%s %s: HTTP %d %v", op, p.Name, status, reply)
 	}
 	return reply["id"].(string)
-}
-
-// FileForm returns a spec in the JSON of process.Spec as drover's own API takes it.
-func FileForm(t testing.TB, spec Object) v1.Spec {
-	t.Helper()
-	var s process.Spec
-	text, err := json.Marshal(spec)
-	if err == nil {
-		err = json.Unmarshal(text, &s)
-	}
-	if err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	s.Policy = s.Policy.Defaulted()
-	return processfile.FromSpec(&s)
 }
 
 // Outcome waits until an operation of Ask is done, and returns what came of it.

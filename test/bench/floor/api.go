@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/store/storetest"
 
 	"drover/internal/gse"
@@ -46,12 +47,9 @@ func proc() process.ID { return process.ID{Namespace: lab.Namespace, Name: "ngin
 
 func spec() *process.Spec {
 	return &process.Spec{
-		Identity: process.Identity{ProcName: "nginx", SetupPath: "/usr/sbin", PIDPath: "/run/nginx.pid", User: "root"},
-		Commands: process.Commands{
-			Start: "/usr/sbin/nginx", Stop: "/usr/sbin/nginx -s stop",
-			Reload: "/usr/sbin/nginx -s reload",
-		},
-		Policy: process.Policy{}.Defaulted(),
+		ProcessName: "nginx", Directory: "/usr/sbin", PIDFile: "/run/nginx.pid", User: "root",
+		Start: "/usr/sbin/nginx", Stop: "/usr/sbin/nginx -s stop",
+		Reload: &v1.Reload{Command: "/usr/sbin/nginx -s reload"}, Compat: new(v1.Compat{}.Defaulted()),
 	}
 }
 

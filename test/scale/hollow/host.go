@@ -71,11 +71,11 @@ func (h *Host) Look(spec *process.Spec, rt record.Runtime, _ instance.Ownership)
 	if rt.Process != nil && h.alive[*rt.Process] != nil {
 		return instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
 	}
-	id, ok := h.files[spec.Identity.PIDPath]
+	id, ok := h.files[spec.PIDFile]
 	if !ok || h.alive[id] == nil {
-		return instance.Sighting{Note: "no process is in " + spec.Identity.PIDPath}
+		return instance.Sighting{Note: "no process is in " + spec.PIDFile}
 	}
-	return instance.Sighting{ID: &id, PIDFile: spec.Identity.PIDPath, Matches: 1}
+	return instance.Sighting{ID: &id, PIDFile: spec.PIDFile, Matches: 1}
 }
 
 // Watch implements operation.Processes and probe.Host. The end of a command is told of at once.
@@ -191,18 +191,18 @@ func (c *command) Identity() instance.Identity { return c.id }
 
 // Release implements instance.Child: the command does what it is for, and has ended.
 func (c *command) Release() error {
-	file := c.spec.Identity.PIDPath
+	file := c.spec.PIDFile
 	switch c.line {
-	case c.spec.Commands.Stop, c.spec.Commands.Kill:
+	case c.spec.Stop, c.spec.Compat.KillCommand:
 		c.h.mu.Lock()
 		id := c.h.files[file]
 		c.h.mu.Unlock()
 		c.h.end(id, liveness.Exit{Known: true, Signal: syscall.SIGTERM})
-	case c.spec.Commands.Start, c.spec.Commands.Restart:
+	case c.spec.Start, c.spec.Compat.RestartCommand:
 		c.h.mu.Lock()
 		id := c.h.newIdentity()
 		c.h.alive[id] = &living{
-			name: c.spec.Identity.ProcName, started: time.Now(),
+			name: c.spec.ProcessName, started: time.Now(),
 			watchers: map[int]func(liveness.Exit){},
 		}
 		c.h.files[file] = id

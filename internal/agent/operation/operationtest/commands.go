@@ -238,7 +238,7 @@ func (w *World) Visit(_ *process.Spec, path string, do func(*trail.Trail) error)
 func (w *World) LastWords(spec *process.Spec, _ time.Time) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.logs[spec.Identity.LogPath]
+	return w.logs[spec.LogPath()]
 }
 
 // Discard implements operation.Commands.

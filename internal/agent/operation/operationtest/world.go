@@ -263,24 +263,24 @@ func (w *World) Watched(id instance.Identity) int {
 // name alone.
 func (w *World) Look(spec *process.Spec, rt record.Runtime, whose instance.Ownership) instance.Sighting {
 	if spec.ByName() && (rt.Process == nil || !w.alive(*rt.Process)) {
-		for _, id := range w.byName(spec.Identity.ProcName) {
+		for _, id := range w.byName(spec.ProcessName) {
 			if whose.Other == nil || !whose.Other(id) {
 				return instance.Sighting{ID: &id, Matches: 1}
 			}
 		}
-		return instance.Sighting{Note: "no process " + spec.Identity.ProcName + " runs"}
+		return instance.Sighting{Note: "no process " + spec.ProcessName + " runs"}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	matches := 0
 	for _, p := range w.procs {
-		if p.name == spec.Identity.ProcName {
+		if p.name == spec.ProcessName {
 			matches++
 		}
 	}
 	if rt.Process != nil && w.procs[*rt.Process] != nil {
 		s := instance.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: matches}
-		name, want := w.procs[*rt.Process].name, spec.Identity.ProcName
+		name, want := w.procs[*rt.Process].name, spec.ProcessName
 		if spec.Foreground() && want != "" && name != want {
 			s.Note = fmt.Sprintf("pid %d is %s", rt.Process.PID, name)
 		}
@@ -289,7 +289,7 @@ func (w *World) Look(spec *process.Spec, rt record.Runtime, whose instance.Owner
 	if spec.Foreground() {
 		return instance.Sighting{}
 	}
-	file := spec.Identity.PIDPath
+	file := spec.PIDFile
 	if w.hung[file] {
 		return instance.Sighting{Note: file + " did not answer", Cause: process.CauseFileHangs}
 	}
@@ -307,7 +307,7 @@ func (w *World) Look(spec *process.Spec, rt record.Runtime, whose instance.Owner
 		return instance.Sighting{
 			Note: fmt.Sprintf("pid %d in %s does not run", id.PID, file), Cause: process.CauseOddPIDFile, Ended: ended,
 		}
-	case p.name != spec.Identity.ProcName:
+	case p.name != spec.ProcessName:
 		return instance.Sighting{Note: fmt.Sprintf("pid %d in %s is %s", id.PID, file, p.name)}
 	}
 	return instance.Sighting{ID: &id, PIDFile: file, Matches: matches}

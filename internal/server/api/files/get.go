@@ -62,7 +62,7 @@ func (h *Handler) shownFile(
 		}
 		if k.Selector == "" {
 			placed = append(placed, processfile.Placed{
-				Name: k.Process.Name, Host: k.Host, Spec: processfile.FromSpec(k.Spec),
+				Name: k.Process.Name, Host: k.Host, Spec: *k.Spec.Unnumbered(),
 			})
 		}
 	}
@@ -78,7 +78,7 @@ func (h *Handler) shownFile(
 			s.Spec = plan.Hidden(s.Spec)
 		}
 		placed = append(placed, processfile.Placed{
-			Name: s.Process.Name, Select: s.Selector, Spec: processfile.FromSpec(s.Spec),
+			Name: s.Process.Name, Select: s.Selector, Spec: *s.Spec.Unnumbered(),
 		})
 	}
 	c.Audit.Targets = len(known)
@@ -120,7 +120,7 @@ func fileOf(namespace string, known []plan.Known, revision int64) v1.File {
 	placed := make([]processfile.Placed, 0, len(known))
 	for i := range known {
 		placed = append(placed, processfile.Placed{
-			Name: known[i].Process.Name, Host: known[i].Host, Spec: processfile.FromSpec(known[i].Spec),
+			Name: known[i].Process.Name, Host: known[i].Host, Spec: *known[i].Spec.Unnumbered(),
 		})
 	}
 	file := processfile.Group(namespace, placed)

@@ -63,7 +63,7 @@ func (h *Handler) orderFaults(ctx context.Context, c *call.Call, f *applyRequest
 	for _, d := range f.docs { // which also have processes that no host has yet
 		for i := range d.Processes {
 			entry := &d.Processes[i]
-			spec := processfile.ToSpec(entry.Spec)
+			spec := processfile.Canonical(entry.Spec)
 			for _, p := range processfile.Expand(*entry) {
 				id := process.ID{Namespace: d.Namespace, Name: p.Name}
 				o.specs[id], entries[id] = &spec, entry.Name
@@ -71,7 +71,7 @@ func (h *Handler) orderFaults(ctx context.Context, c *call.Call, f *applyRequest
 		}
 	}
 	for id, spec := range o.specs {
-		if of, number := spec.CopyOf(id); number > 0 {
+		if of, number := process.CopyOf(spec, id); number > 0 {
 			o.copies[of] = append(o.copies[of], id)
 		}
 	}
@@ -204,7 +204,7 @@ func (o *ordering) read(ctx context.Context, id process.ID, home string) error {
 				return
 			}
 			spec := cmp.Or(row.Spec, &process.Spec{})
-			if of, number := spec.CopyOf(row.Process); number > 0 && o.specs[row.Process] == nil {
+			if of, number := process.CopyOf(spec, row.Process); number > 0 && o.specs[row.Process] == nil {
 				o.copies[of] = append(o.copies[of], row.Process)
 			}
 			o.specs[row.Process] = spec

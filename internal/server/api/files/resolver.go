@@ -62,7 +62,7 @@ func (r *resolver) process(p *processfile.Named) {
 	specs := make([]*process.Spec, len(all))
 	for i := range all {
 		if specs[i] = specs[0]; i == 0 || p.RuntimeDirectory != "" { // else the copies are equal
-			specs[i] = new(processfile.ToSpec(all[i].Spec))
+			specs[i] = new(processfile.Canonical(all[i].Spec))
 		}
 	}
 	for _, f := range processfile.FaultsOf(specs[0], process.Start) {

@@ -17,6 +17,7 @@ import (
 	"drover/internal/server/edge"
 	"drover/internal/server/plan"
 	"drover/internal/server/store"
+	"drover/internal/spec"
 )
 
 // upgradeRequest is v1.UpgradeRequest with a list whose decoding stops at its limit.
@@ -39,7 +40,7 @@ func (r *upgradeRequest) check() (choice hosts.Choice, faults processfile.Faults
 	choice = hosts.ParseChoice(r.Hosts, r.Select, fail)
 	if r.Rollout == nil {
 		r.Rollout = &v1.RolloutPlan{}
-		r.Rollout.Batch, _ = v1.ParseHostCount("100%") // it is a share
+		r.Rollout.Batch, _ = spec.ParseHostCount("100%") // it is a share
 	}
 	for _, f := range processfile.CheckRolloutOf(process.Upgrade.Info(), r.Rollout) {
 		f.Path = "rollout." + f.Path

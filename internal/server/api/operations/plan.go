@@ -8,6 +8,7 @@ import (
 	v1 "drover/api/v1"
 	"drover/internal/processfile"
 	"drover/internal/server/api/call"
+	"drover/internal/spec"
 )
 
 // checkPlan notes the faults of the values of a rollout plan that were read, so that a caller with other faults learns
@@ -17,7 +18,7 @@ func checkPlan(p *call.Params, o *PlanOptions) {
 	for _, change := range o.changes {
 		change(&given)
 	}
-	_, unread := v1.ParseHostCount(p.Values.Get("batch"))
+	_, unread := spec.ParseHostCount(p.Values.Get("batch"))
 	for _, f := range processfile.CheckRollout(&given) {
 		if p.Values.Get(f.Path) != "" && (f.Path != "batch" || unread == nil) {
 			p.Fail(call.Invalid(f.Path, "%s", f.Text))
@@ -51,7 +52,7 @@ func (h *Handler) PlanOptionsOf(p *call.Params) (o PlanOptions, err error) {
 		"max_unavailable": func(p *v1.RolloutPlan) *v1.HostCount { return &p.MaxUnavailable },
 	} {
 		read(name, func(text string) (func(*v1.RolloutPlan), error) {
-			n, err := v1.ParseHostCount(text)
+			n, err := spec.ParseHostCount(text)
 			if err == nil && name == "max_unavailable" && n.IsZero() {
 				err = fmt.Errorf("%s: expected 1 or more, because one process at least is down meanwhile", text)
 			}
@@ -63,7 +64,7 @@ func (h *Handler) PlanOptionsOf(p *call.Params) (o PlanOptions, err error) {
 		"pause": func(p *v1.RolloutPlan) *v1.Duration { return &p.Pause },
 	} {
 		read(name, func(text string) (func(*v1.RolloutPlan), error) {
-			d, err := v1.ParseDuration(text)
+			d, err := spec.ParseDuration(text)
 			return func(p *v1.RolloutPlan) { *field(p) = d }, err
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"drover/internal/server/api/hosts"
 	"drover/internal/server/api/processes"
 	"drover/internal/server/task"
+	"drover/internal/spec"
 )
 
 // Request is v1.Request with lists whose decoding stops at their limits.
@@ -92,8 +93,8 @@ func (r *Request) checkHidden() error {
 		return nil
 	}
 	var faults []error
-	for _, name := range slices.Sorted(maps.Keys(r.Spec.Execution.Environment)) {
-		if r.Spec.Execution.Environment[name] == processes.Secret {
+	for _, name := range slices.Sorted(maps.Keys(r.Spec.Environment)) {
+		if r.Spec.Environment[name] == processes.Secret {
 			faults = append(faults, call.Invalid("spec.environment."+name,
 				"is %s, which stands for a stored value: expected the value", processes.Secret))
 		}
@@ -259,7 +260,7 @@ func (r *Request) readSignal() error {
 		}
 		return call.Together(faults...)
 	}
-	name, err := v1.SignalName(r.Signal)
+	name, err := spec.SignalName(r.Signal)
 	if err != nil && (r.known() || r.Signal != "") {
 		faults = append(faults, call.Invalid("signal", "is %.40q: expected the name of a signal, such as HUP or USR1", r.Signal))
 	}
@@ -294,7 +295,7 @@ func (r *Request) readSpec() error {
 			wrong = append(wrong, call.Invalid(fmt.Sprintf("targets[%d].name", i), "%s", faults[0].Text))
 		}
 	}
-	spec := processfile.ToSpec(*given)
+	spec := processfile.Canonical(*given)
 	r.Spec = &spec
 	if faults := processfile.FaultsOf(r.Spec, r.Op); r.known() && len(faults) > 0 {
 		wrong = append(wrong, call.InvalidFile("spec", faults))

@@ -302,7 +302,7 @@ func (h *Handler) stepsBack(ctx context.Context, r *store.Rollout, former []stor
 			back := plan.Step{Op: process.Stop, Process: s.Process, Agent: x.Agent, Host: x.Name, Removes: true}
 			stays := missed(x) && now == nil && gone[key] // somebody removed it before the rollout came to the host
 			if old := cmp.Or(s.Former, before[key]); old != nil && (s.Former != nil || missed(x)) && !stays {
-				of, _ := old.CopyOf(s.Process)
+				of, _ := process.CopyOf(old, s.Process)
 				back.Op, back.Removes, back.Spec = process.Update, false, old.Unnumbered()
 				wanted = append(wanted, plan.Wanted{
 					Process: s.Process, Agent: x.Agent, Host: x.Name, Spec: back.Spec, Entry: of.Name,

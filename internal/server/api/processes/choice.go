@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"drover/internal/process"
-	"drover/internal/processfile"
 	"drover/internal/selector"
 	"drover/internal/server/api/call"
 	"drover/internal/server/store"
@@ -57,7 +56,7 @@ func (s *Choice) Matches(o *store.Observed) bool {
 	if o.Spec == nil {
 		return false
 	}
-	labels := processfile.FromSpec(o.Spec).Labels
+	labels := o.Spec.Labels
 	return s.Labels.Matches(func(key string) (value string, found bool) {
 		value, found = labels[key]
 		return value, found

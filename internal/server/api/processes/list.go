@@ -7,7 +7,6 @@ import (
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
-	"drover/internal/processfile"
 	"drover/internal/server/access"
 	"drover/internal/server/api/call"
 	"drover/internal/server/api/events"
@@ -31,8 +30,7 @@ func (h *Handler) viewProcess(o store.Observed, host v1.Host) v1.Process {
 		ProcessDetail: viewDetail(&o.Status),
 	}
 	if o.Spec != nil {
-		spec := processfile.FromSpec(o.Spec)
-		v.Spec, v.Revision = &spec, o.Spec.Revision
+		v.Spec, v.Revision = o.Spec.Unnumbered(), o.Spec.Revision
 	}
 	if i := o.Status.Instance; o.Status.Running() {
 		v.Instance = &v1.Instance{
@@ -137,7 +135,7 @@ const MostShown = 8 << 20
 
 // processWeight returns the approximate size of a process on a page, in bytes.
 func processWeight(v *v1.Process, spec *process.Spec) int {
-	n := len(v.Message) + spec.Size()
+	n := len(v.Message) + process.Size(spec)
 	for _, d := range v.Config {
 		n += len(d.Path) + len(d.Problem)
 	}

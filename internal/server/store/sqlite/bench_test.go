@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
@@ -99,12 +100,8 @@ func queries(id string, n int) *store.Task {
 		t.Requests = append(t.Requests, store.Request{
 			Op: process.Query, Process: p,
 			Spec: &process.Spec{
-				Identity: process.Identity{
-					ProcName: "worker", SetupPath: "/opt/worker",
-					PIDPath: fmt.Sprintf("/run/worker-%d.pid", i), User: "root",
-				},
-				Commands: process.Commands{Start: fmt.Sprintf("/opt/worker/run %d", i)},
-				Policy:   process.Policy{}.Defaulted(),
+				ProcessName: "worker", Directory: "/opt/worker", PIDFile: fmt.Sprintf("/run/worker-%d.pid", i), User: "root",
+				Start: fmt.Sprintf("/opt/worker/run %d", i), Compat: new(v1.Compat{}.Defaulted()),
 			},
 			Targets: []store.Target{{ItemKey: "0:10.0.0.1:ns:" + p.Name, Spelling: "0:10.0.0.1", Agent: "agent"}},
 		})

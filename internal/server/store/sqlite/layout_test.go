@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/internal/server/store/storetest"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +20,7 @@ import (
 func TestRequestsShareASpec(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover.db")
 	db := open(t, path)
-	spec := func(start string) *process.Spec { return &process.Spec{Commands: process.Commands{Start: start}} }
+	spec := func(start string) *process.Spec { return &process.Spec{Start: start, Compat: &v1.Compat{}} }
 	shared := spec("a")
 	specs := []*process.Spec{nil, shared, shared, spec("b"), spec("a"), nil, spec("b")}
 	for _, id := range []string{"first", "second"} { // the numbers of the second are not those of its places

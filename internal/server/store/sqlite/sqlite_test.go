@@ -17,6 +17,7 @@ import (
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/server/store/storetest"
+	"drover/internal/spec"
 )
 
 func open(tb testing.TB, path string) *sqlite.DB {
@@ -46,7 +47,7 @@ func openFails(t *testing.T, path string) error {
 func newTask(id string, targets int) *store.Task {
 	r := store.Request{
 		Op: process.Start, Process: process.ID{Namespace: "ns", Name: "nginx"},
-		Spec: &process.Spec{Identity: process.Identity{ProcName: "nginx", SetupPath: "/usr/sbin", User: "root"}},
+		Spec: &process.Spec{ProcessName: "nginx", Directory: "/usr/sbin", User: "root", Compat: &spec.Compat{}},
 	}
 	for i := range targets {
 		host := fmt.Sprintf("0:10.%d.%d.%d", i>>16, i>>8&255, i&255)

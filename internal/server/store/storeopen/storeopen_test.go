@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqldb"
@@ -52,7 +53,7 @@ const odd = "Ω \x00 \x01 'x' \\u0000"
 func fill(t *testing.T, s store.Store) {
 	t.Helper()
 	storetest.Use(t, s)
-	spec := &process.Spec{Identity: process.Identity{ProcName: odd}}
+	spec := &process.Spec{ProcessName: odd, Compat: &v1.Compat{}}
 	request := store.Request{Op: process.Start, Process: process.ID{Namespace: "ns", Name: odd}, Spec: spec}
 	for i := range 300 {
 		a := fmt.Sprint("agent", i)

@@ -59,7 +59,7 @@ func confirmed(t *testing.T, s store.Store) {
 	same(t, "told", []store.Confirmed{confirmedBy(a), confirmedBy(b)}, allConfirmed(t, s, "x"))
 
 	newer, older, unchanged := told("x", "a", 7, false), told("x", "b", 2, true), told("x", "a", 8, true)
-	newer.Spec = &process.Spec{Contact: "another"}
+	newer.Spec = &process.Spec{User: "another"}
 	unchanged.Spec = nil
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{newer, older}, nil))
 	same(t, "a newer one, and an older", []store.Confirmed{confirmedBy(newer), confirmedBy(b)}, allConfirmed(t, s, "x"))

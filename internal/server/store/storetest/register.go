@@ -223,7 +223,7 @@ func observationsTakeSoMuch(t *testing.T, s store.Store) {
 		t.Skip("-short: it stores 130 MB")
 	}
 	spec := &process.Spec{}
-	spec.Identity.ProcName = strings.Repeat("x", 4<<20)
+	spec.ProcessName = strings.Repeat("x", 4<<20)
 	const fit = store.MostBytes / (4 << 20)
 	fill := func(agent string, i int, replace bool) error {
 		o := store.Observed{

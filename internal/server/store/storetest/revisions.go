@@ -18,7 +18,7 @@ import (
 func asked(op process.Op, name, text string, agents ...string) store.Request {
 	r := store.Request{Op: op, Process: process.ID{Namespace: "ns", Name: name}}
 	if text != "" {
-		r.Spec = &process.Spec{Contact: text}
+		r.Spec = &process.Spec{User: text}
 	}
 	for _, a := range agents {
 		r.Targets = append(r.Targets, store.Target{ItemKey: a + ":" + name, Spelling: a, Agent: a})
@@ -38,7 +38,7 @@ func revisionsOf(t *testing.T, s store.Store, f store.RevisionFilter) (all []str
 		if s == nil {
 			return ""
 		}
-		return s.Contact
+		return s.User
 	}
 	for _, r := range rows {
 		line := []string{fmt.Sprint(r.Number)}
@@ -56,7 +56,7 @@ func placedAt(t *testing.T, s store.Store, revision int64) (all []string) {
 	placed, err := s.PlacedAt(t.Context(), "ns", revision)
 	must(t, err)
 	for _, p := range placed {
-		all = append(all, fmt.Sprintf("%s@%s %s/%d", p.Name, p.Agent, p.Spec.Contact, p.Spec.Revision))
+		all = append(all, fmt.Sprintf("%s@%s %s/%d", p.Name, p.Agent, p.Spec.User, p.Spec.Revision))
 	}
 	return all
 }
@@ -115,7 +115,7 @@ func revisions(t *testing.T, s store.Store) {
 
 	from, to, err := s.RevisedSpecs(t.Context(), process.ID{Namespace: "ns", Name: "a"}, "x", 1, 4)
 	must(t, err)
-	same(t, "specs of two revisions", []string{"1", "3"}, []string{from.Contact, to.Contact})
+	same(t, "specs of two revisions", []string{"1", "3"}, []string{from.User, to.User})
 	if from, to, err = s.RevisedSpecs(t.Context(), process.ID{Namespace: "ns", Name: "a"}, "y", 2, 9); err != nil ||
 		from != nil || to != nil {
 		t.Errorf("revisions that did not change the process: %v, %v, %v", from, to, err)
@@ -341,7 +341,7 @@ func pruneRevisions(t *testing.T, s store.Store) {
 		must(t, err)
 		last := rows[len(rows)-1]
 		same(t, "kept", []int64{made, want}, []int64{rows[0].Number, last.Number})
-		if c := last.Changes[0]; want > 2 && (c.From == nil || c.From.Contact != fmt.Sprint(want-1)) {
+		if c := last.Changes[0]; want > 2 && (c.From == nil || c.From.User != fmt.Sprint(want-1)) {
 			t.Errorf("what revision %d replaced is lost: %+v", want, c)
 		}
 		for _, n := range []int64{want, made} {

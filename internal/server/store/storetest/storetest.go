@@ -16,6 +16,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/spec"
 )
 
 // Run tests the stores that open returns. Each call of open gives an empty one, which is closed by the suite.
@@ -194,10 +195,8 @@ func same(t *testing.T, what string, want, got any) {
 // nginx returns a process with the given name, and a distinct spec.
 func nginx(name string) (process.ID, *process.Spec) {
 	return process.ID{Namespace: "ns", Name: name}, &process.Spec{
-		Identity:   process.Identity{ProcName: "nginx", SetupPath: "/srv/" + name, User: "root"},
-		Commands:   process.Commands{Start: "./start " + name},
-		FuncID:     "f-" + name,
-		InstanceID: "i-" + name,
+		ProcessName: "nginx", Directory: "/srv/" + name, User: "root", Start: "./start " + name,
+		Compat: &spec.Compat{FuncID: "f-" + name, InstanceID: "i-" + name},
 	}
 }
 

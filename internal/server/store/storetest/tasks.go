@@ -141,7 +141,7 @@ func knownOutcomes(t *testing.T, s store.Store) {
 func repeatedKeys(t *testing.T, s store.Store) {
 	other := request(process.Start, "a", "x")
 	spec := *other.Spec
-	spec.Commands.Start = "./start differently"
+	spec.Start = "./start differently"
 	other.Spec = &spec
 	create(t, s, "t",
 		request(process.Start, "a", "x", "x", "y"), // the second x repeats the first
@@ -164,7 +164,7 @@ func repeatedKeys(t *testing.T, s store.Store) {
 		items := lease(t, s, epoch, 100)
 		ran = append(ran, fmt.Sprint(brief(items)))
 		for _, it := range items {
-			text := it.Spec.Commands.Start
+			text := it.Spec.Start
 			finish(t, s, it, process.Outcome{Text: text})
 		}
 	}
@@ -287,14 +287,14 @@ func oddTexts(t *testing.T, s store.Store) {
 	const odd = "Ω 进程 'a' \"b\" \\ %s ? :x\n\x00\t…"
 	r := request(process.Start, odd, "x")
 	r.Process.Namespace = odd
-	r.Spec.Labels = []byte(`{"n": 9007199254740993}`)
+	r.Spec.SetLabels([]byte(`{"n": 9007199254740993}`))
 	r.Targets[0].ItemKey, r.Targets[0].Spelling = odd, odd
 	create(t, s, odd, r)
 	it := leaseOne(t, s, epoch)
 	same(t, "process", r.Process, it.Process)
 	same(t, "task", odd, it.Task)
-	same(t, "start", r.Spec.Commands.Start, it.Spec.Commands.Start)
-	if got := string(it.Spec.Labels); got != `{"n":9007199254740993}` && got != `{"n": 9007199254740993}` {
+	same(t, "start", r.Spec.Start, it.Spec.Start)
+	if got := string(it.Spec.LabelsJSON()); got != `{"n":9007199254740993}` {
 		t.Errorf("labels are %s", got)
 	}
 	if text, err := json.Marshal(it.Spec); err != nil || it.SpecSize < len(text) {
@@ -323,7 +323,7 @@ func viewOfAgent(t *testing.T, s store.Store) {
 func storedSpecShown(t *testing.T, s store.Store) {
 	mine, theirs, nobodys := request(process.Start, "a", "x"), request(process.Start, "a", "y"),
 		request(process.Start, "a", "z")
-	mine.ReportedSpec = &process.Spec{Identity: process.Identity{ProcName: "not this"}}
+	mine.ReportedSpec = &process.Spec{ProcessName: "not this"}
 	theirs.Spec, theirs.ReportedSpec, nobodys.Spec = nil, theirs.Spec, nil
 	create(t, s, "t", mine, theirs, nobodys)
 	type shown struct{ ProcName, SetupPath, FuncID, InstanceID string }
@@ -522,7 +522,7 @@ func rolloutsChanged(t *testing.T, s store.Store) {
 
 // rolloutSteps: the steps keep their specs, and a rollout that depends on a revision is refused after another one.
 func rolloutSteps(t *testing.T, s store.Store) {
-	former, spec := &process.Spec{Contact: "a"}, &process.Spec{Contact: "b"}
+	former, spec := &process.Spec{User: "a"}, &process.Spec{User: "b"}
 	r := newRollout("ro-1", "a", "b", "c")
 	r.Op = store.OpApply
 	r.Steps[0].Former, r.Steps[0].Spec = former, spec

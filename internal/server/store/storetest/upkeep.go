@@ -18,7 +18,7 @@ import (
 // selected is a selection of a process.
 func selected(name, selector, text string) store.Selection {
 	return store.Selection{
-		Process: process.ID{Namespace: "ns", Name: name}, Selector: selector, Spec: &process.Spec{Contact: text},
+		Process: process.ID{Namespace: "ns", Name: name}, Selector: selector, Spec: &process.Spec{User: text},
 		App: "app", User: "anna", At: epoch,
 	}
 }
@@ -53,7 +53,7 @@ func selections(t *testing.T, s store.Store) {
 		must(t, err)
 		var got []string
 		for _, one := range list {
-			got = append(got, fmt.Sprintf("%s %s %s", one.Process.Name, one.Selector, one.Spec.Contact))
+			got = append(got, fmt.Sprintf("%s %s %s", one.Process.Name, one.Selector, one.Spec.User))
 		}
 		same(t, what, want, got)
 	}
@@ -211,7 +211,7 @@ func placedOn(t *testing.T, s store.Store) {
 	var got []string
 	for _, p := range placed {
 		got = append(got, fmt.Sprintf("%s@%s %d/%d %s %s %s/%s", p.Process.Name, p.Agent, p.Revision, p.Spec.Revision,
-			p.Spec.Contact, p.Through, p.App, p.User))
+			p.Spec.User, p.Through, p.App, p.User))
 		if p.Task != "one" || !p.At.Equal(epoch) {
 			t.Errorf("brought by %s at %v", p.Task, p.At)
 		}
@@ -230,7 +230,7 @@ func placedOn(t *testing.T, s store.Store) {
 		if filed.Ended == nil || filed.Through != "apply" || filed.Agent != "x" {
 			t.Fatalf("a file says of %s: %+v", name, filed)
 		}
-		same(t, "filed "+name, want, fmt.Sprint(filed.Revision, " ", filed.Spec.Contact, " ", filed.Ended.Number))
+		same(t, "filed "+name, want, fmt.Sprint(filed.Revision, " ", filed.Spec.User, " ", filed.Ended.Number))
 	}
 	removedOn := func() []store.ObservedKey {
 		t.Helper()
@@ -277,7 +277,7 @@ func undoneFile(t *testing.T, s store.Store) {
 		must(t, err)
 		var got []string
 		for _, p := range list {
-			got = append(got, p.Agent+" "+p.Spec.Contact)
+			got = append(got, p.Agent+" "+p.Spec.User)
 		}
 		slices.Sort(got)
 		same(t, what, want, got)
@@ -369,7 +369,7 @@ func selectionsOfRollout(t *testing.T, s store.Store) {
 		t.Helper()
 		list, err := s.ListSelections(t.Context(), "ns")
 		must(t, err)
-		if len(list) != 1 || list[0].Spec.Contact != want {
+		if len(list) != 1 || list[0].Spec.User != want {
 			t.Errorf("%s: %+v, want that of %s", what, list, want)
 		}
 	}
@@ -420,7 +420,7 @@ func selectionsOfRollout(t *testing.T, s store.Store) {
 	must(t, err)
 	list, err := s.ListSelections(t.Context(), "ns")
 	must(t, err)
-	if len(list) != 2 || list[0].Spec.Contact != "later" || list[1].Spec.Contact != "its own" {
+	if len(list) != 2 || list[0].Spec.User != "later" || list[1].Spec.User != "its own" {
 		t.Errorf("an apply during a rollout: %+v", list)
 	}
 	must(t, createRollout(t.Context(), s, newRollout("ro-2", "b"), store.AuditRow{At: epoch}))
@@ -437,7 +437,7 @@ func unfiled(t *testing.T, s store.Store) {
 		must(t, err)
 		var got []string
 		for _, p := range list {
-			got = append(got, fmt.Sprintf("%s@%s %d %s", p.Process.Name, p.Agent, p.Revision, p.Spec.Contact))
+			got = append(got, fmt.Sprintf("%s@%s %d %s", p.Process.Name, p.Agent, p.Revision, p.Spec.User))
 		}
 		slices.Sort(got)
 		same(t, what, want, got)
@@ -467,7 +467,7 @@ func unfiled(t *testing.T, s store.Store) {
 	through("5", "operation", asked(process.Update, "b", "again", "x"))
 	filed, err := s.FiledAs(t.Context(), process.ID{Namespace: "ns", Name: "b"}, []string{"x"})
 	must(t, err)
-	if len(filed) != 1 || filed[0].Spec.Contact != "hand" {
+	if len(filed) != 1 || filed[0].Spec.User != "hand" {
 		t.Errorf("the file of b on x is %+v", filed)
 	}
 	through("6", "operation", asked(process.Update, "b", "hand", "x"))

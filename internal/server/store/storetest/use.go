@@ -26,7 +26,7 @@ func useRevisions(t *testing.T, db store.Store, now time.Time) {
 			ID: fmt.Sprint("revision ", n), Created: now, ExpectedRevision: &store.ExpectedRevision{Namespace: "revised", Number: int64(n)},
 			Requests: []store.Request{{
 				Op: process.Register, Process: process.ID{Namespace: "revised", Name: fmt.Sprint(n)},
-				Spec: &process.Spec{Contact: fmt.Sprint(n)}, Targets: []store.Target{{ItemKey: "k", Agent: "a"}},
+				Spec: &process.Spec{User: fmt.Sprint(n)}, Targets: []store.Target{{ItemKey: "k", Agent: "a"}},
 			}},
 		}, store.AuditRow{At: now}))
 	}

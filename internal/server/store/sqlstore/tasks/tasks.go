@@ -23,6 +23,7 @@ import (
 	"drover/internal/server/store/sqlstore/observed"
 	"drover/internal/server/store/sqlstore/people"
 	"drover/internal/server/task"
+	"drover/internal/spec"
 )
 
 // Tasks are the tables of requests.
@@ -151,14 +152,14 @@ func insertTask(ctx context.Context, tx kit.Tx, t *store.Task, l layout,
 }
 
 func insertRequests(ctx context.Context, tx kit.Tx, t *store.Task, l layout, base itemBase) error {
-	none := &process.Spec{}
+	none := &process.Spec{Compat: &spec.Compat{}} // a task without a spec shows none of its fields
 	args := make([]any, 0, 11*len(t.Requests))
 	for i := range t.Requests {
 		r, laid := &t.Requests[i], &l.specs[i]
-		spec := cmp.Or(r.Spec, r.ReportedSpec, none)
+		shown := cmp.Or(r.Spec, r.ReportedSpec, none)
 		text := kit.Optional(laid.text.String, laid.text.Valid && laid.of == i)
 		args = append(args, base.request+int64(i), string(r.Op), r.Process.Namespace, r.Process.Name,
-			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text,
+			shown.ProcessName, shown.Dir(), shown.FuncID(), shown.InstanceID(), text,
 			kit.Optional(base.request+int64(laid.of), laid.of != i), r.Removes)
 	}
 	return kit.RowValues{

@@ -1,4 +1,4 @@
-package v1
+package spec
 
 import (
 	"bytes"
@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -221,16 +221,16 @@ func (p *Percent) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// Count is a number of times, or Never.
+// Count is a number of times, or NeverGiveUp.
 type Count int
 
-// Never is the Count of what has no limit.
-const Never Count = -1
+// NeverGiveUp is the Count of what has no limit.
+const NeverGiveUp Count = -1
 
 // ParseCount reads a Count of zero or more, or "never".
 func ParseCount(text string) (Count, error) {
 	if text == "never" {
-		return Never, nil
+		return NeverGiveUp, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
@@ -241,7 +241,7 @@ func ParseCount(text string) (Count, error) {
 
 // String is the number, or "never".
 func (c Count) String() string {
-	if c == Never {
+	if c == NeverGiveUp {
 		return "never"
 	}
 	return strconv.Itoa(int(c))
@@ -318,7 +318,7 @@ func scalar(text string) ([]byte, error) {
 // unquoted returns the text of a JSON string, and of every other value its JSON.
 func unquoted(data []byte) string {
 	var text string
-	if json.Unmarshal(data, &text) == nil && len(data) > 0 && data[0] == '"' {
+	if len(data) > 0 && data[0] == '"' && json.Unmarshal(data, &text) == nil {
 		return text
 	}
 	return string(data)
@@ -351,20 +351,39 @@ func (s *Status) UnmarshalJSON(data []byte) error { return s.UnmarshalText([]byt
 // "sigterm" or "RTMIN+20".
 func SignalName(text string) (string, error) {
 	name := strings.TrimPrefix(strings.ToUpper(text), "SIG")
-	if first, ok := map[string]string{"IOT": "ABRT", "POLL": "IO", "CLD": "CHLD"}[name]; ok {
-		name = first // two names of one signal
+	switch name { // two names of one signal
+	case "IOT":
+		name = "ABRT"
+	case "POLL":
+		name = "IO"
+	case "CLD":
+		name = "CHLD"
 	}
-	if slices.Contains(strings.Fields(standardSignals), name) {
-		return name, nil
+	if known := signalNames()[name]; known != "" {
+		return known, nil
 	}
-	if name = realtimeName(name); slices.Contains(RealtimeSignals(), name) {
-		return name, nil
+	if known := signalNames()[realtimeName(name)]; known != "" {
+		return known, nil
 	}
 	return "", fmt.Errorf("%q is not a signal: expected a name such as TERM, INT or USR1", text)
 }
 
+// signalNames are the names of Signals. A lookup costs no memory: reports may hold long lists of signals.
+//
+//nolint:gochecknoglobals // it never changes
+var signalNames = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	for _, name := range Signals() {
+		all[name] = name
+	}
+	return all
+})
+
 // realtimeName returns the name that RealtimeSignals has for RTMIN+n or RTMAX-n, and every other text as it is.
 func realtimeName(name string) string {
+	if !strings.HasPrefix(name, "RT") {
+		return name
+	}
 	all := RealtimeSignals()
 	if rest, ok := strings.CutPrefix(name, "RTMIN+"); ok {
 		if n, err := strconv.ParseUint(rest, 10, 8); err == nil && int(n) < len(all) {
