@@ -165,7 +165,7 @@ func (t *Tree) Unenforced(l Limits) []Unenforced {
 }
 
 // OOMKilled returns how many processes of a group the kernel killed because memory ran out. It is 0 if the kernel does
-// not count them, as for most groups without a memory limit.
+// not count them, as for most groups without a memory limit. Package supervisor asks at an interval.
 func (t *Tree) OOMKilled(id string) (int, error) {
 	n, err := t.counter(id, "memory.events", "memory.oom_control", func(file string) (string, error) {
 		return field(file, "oom_kill")

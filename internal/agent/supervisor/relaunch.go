@@ -17,7 +17,7 @@ import (
 )
 
 // relaunchWithin begins a relaunch if the budget of the host allows it now, or if the relaunch already has its place
-// in the budget. A run of a timetable needs no place.
+// in the budget. A run of a timetable needs no place. Package lifecycle has decided that the process is relaunched.
 func (r *runner) relaunchWithin(ctx context.Context, a lifecycle.Relaunch) {
 	if a.Resumed {
 		r.relaunch(ctx, r.sup.operator.ResumeRelaunch, false)

@@ -1,6 +1,6 @@
-// Package fleet knows the agents: the register, the names that callers use for them, and their presence. It reads the
-// register from the store once and writes changes through. Presence lives in memory only, because it changes too
-// often to store.
+// Package fleet knows the agents: the register, the names that callers use for them, and their presence: which agents
+// are online and which are away (presence.go). It reads the register from the store once and writes changes through.
+// Presence lives in memory only, because it changes too often to store.
 package fleet
 
 import (

@@ -1,6 +1,6 @@
 // Package rollout decides how an operation spreads over hosts in batches: when the next batch begins, which hosts
-// count as failed, and when the rollout stops itself. It does no I/O and owns no clock. Package drive gives it facts
-// and carries out its decisions; the store keeps its values.
+// count as failed, and when the rollout stops itself. It does no I/O and owns no clock. Package rolloutdriver gives it
+// facts and carries out its decisions; the store keeps its values.
 package rollout
 
 import (
