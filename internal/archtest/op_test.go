@@ -64,6 +64,7 @@ func TestStepsForOperationsLeadToTheTable(t *testing.T) {
 		"internal/agent/operation/actions.go": `map\[process\.Op\]func`,
 		"api/v1/operation.go":                 `(?m)^\tOpStart `,
 		"internal/gse/gse.go":                 `func Code\(f process\.Fault\)`,
+		"internal/words/kinds.go":             `var Operations = map\[string\]Text`,
 	}
 	for _, file := range files {
 		if words[file[1]] == "" || !regexp.MustCompile(words[file[1]]).MatchString(content(t, file[1])) {
