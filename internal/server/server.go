@@ -291,7 +291,7 @@ func (s *Server) openDirectory(ctx context.Context) error {
 	}
 	s.trust = trust.New(trust.Config{
 		Keys: s.keys, Directory: s.directory, Fleet: s.fleet, URLs: s.urls, CA: s.certificates.CA,
-		Issue: s.brokers.IssueAgent, Log: s.cfg.Log,
+		Issue: s.brokers.IssueAgent, Now: s.clock.Now, Log: s.cfg.Log,
 	})
 	if s.store.Shared() || len(s.cfg.NATS) > 0 || s.cfg.Cluster != "" {
 		s.cluster = cluster.New(cluster.Config{

@@ -34,7 +34,9 @@ type Config struct {
 	CA func() string
 	// Issue makes the credentials of an agent for the fabric.
 	Issue func(key string, area int) (jwt string, err error)
-	Log   *slog.Logger
+	// Now is the clock of the fleet.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Trust gives agents the current addresses, authorities and keys. Each report of an agent says what the agent trusts,
@@ -137,7 +139,7 @@ func (t *Trust) Renew(ctx context.Context, agent string, held wire.TrustHeld) []
 // Reached returns the number of online agents, and how many of them trust the current keys, as far as this server
 // knows.
 func (t *Trust) Reached() (online, reached int) {
-	now := time.Now()
+	now := t.cfg.Now()
 	for a := range t.cfg.Directory.After(fleet.Place{}) {
 		p := t.cfg.Directory.Presence(a.Key, now)
 		if p.Away {
