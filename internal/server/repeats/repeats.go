@@ -77,7 +77,7 @@ func (s *senders) repeated(record slog.Record) string {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if record.Time.Sub(s.since) >= forgetAfter {
+	if record.Time.Sub(s.since).Abs() >= forgetAfter { // or the clock was set back
 		s.since = record.Time
 		clear(s.lines)
 	}

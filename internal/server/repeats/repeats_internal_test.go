@@ -83,3 +83,24 @@ func TestWhatOneSaysAgainAndAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestTheClockWasSetBack: what was counted in a far future is forgotten once the clock is right.
+func TestTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	rule, now := Rule(), time.Now()
+	of := func(at time.Time) string {
+		record := slog.NewRecord(at, slog.LevelWarn, "rejected report", 0)
+		record.Add("agent", "A")
+		trouble, _ := rule(record)
+		return trouble
+	}
+	for range linesOfOne + 1 {
+		of(now.AddDate(10, 0, 0))
+	}
+	if of(now.AddDate(10, 0, 0)) == "" {
+		t.Error("a line that was told often is no trouble")
+	}
+	if got := of(now); got != "" {
+		t.Errorf("after the clock was set back the first line is the trouble %q", got)
+	}
+}
