@@ -195,6 +195,9 @@ func (l *link) handle(ctx context.Context, p store.Proxy, asks frame.Kind, data 
 	if err != nil {
 		return nil, about, nil, err
 	}
+	if now, known := l.byKey(p.Key); known { // it may have joined again, under another name
+		p = now
+	}
 	told, err := handle(ctx, question{from: p, body: body, sealed: head.Time})
 	if err != nil {
 		return nil, about, nil, err

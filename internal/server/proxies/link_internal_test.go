@@ -2,6 +2,7 @@ package proxies
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -215,4 +216,59 @@ func TestQuestionsOfAProxyAreRecent(t *testing.T) {
 			t.Errorf("an old question for the enrolment is answered %q", reply)
 		}
 	})
+}
+
+// TestAProxyThatJoinedAgain: the server answers a proxy by its present row, although it subscribed with an earlier one.
+func TestAProxyThatJoinedAgain(t *testing.T) {
+	t.Parallel()
+	l, sides := newLink(t, "one")
+	p := sides[0]
+	var name string
+	answer := l.serve(p.row, frame.Refresh, frame.Enrolment, func(_ context.Context, q question) (any, error) {
+		name = q.from.Name
+		return wire.RefreshAnswer{}, nil
+	})
+	l.list[0].Name = "another"
+	data, _ := p.seal(frame.Refresh, time.Now(), wire.RefreshRequest{Version: 1})
+	if answer(t.Context(), "", data); name != "another" {
+		t.Errorf("the proxy is %q, want %q", name, "another")
+	}
+}
+
+// readFails is a database that takes changes, and then does not show its proxies.
+type readFails struct{ Store }
+
+func (readFails) RemoveProxy(context.Context, string, time.Time) error { return nil }
+
+func (readFails) UseProxyToken(context.Context, store.Proxy, func(store.JoinToken, bool) error) error {
+	return nil
+}
+
+func (readFails) ListProxies(context.Context) ([]store.Proxy, error) { return nil, context.Canceled }
+
+// TestAChangeCountsAfterAFailedRead: a caller that hangs up after the change is stored does not keep the change from
+// the broker, from other servers and from the proxies.
+func TestAChangeCountsAfterAFailedRead(t *testing.T) {
+	t.Parallel()
+	l, sides := newLink(t, "one")
+	var told []string
+	l.cfg.Store, l.cfg.Admitted = readFails{}, func(key string) { told = append(told, key) }
+	l.changed = make(chan struct{}, 1)
+	for name, change := range map[string]func() error{
+		"removal": func() error { return l.Remove(t.Context(), sides[0].row.Key, time.Now()) },
+		"joining": func() error { return l.Admit(t.Context(), sides[0].row, nil) },
+	} {
+		told = nil
+		if err := change(); err != nil {
+			t.Errorf("a %s fails with %v", name, err)
+		}
+		if len(told) != 1 || told[0] != sides[0].row.Key {
+			t.Errorf("other servers hear of %q after a %s", told, name)
+		}
+		select {
+		case <-l.changed:
+		default:
+			t.Errorf("nobody reads again after a %s", name)
+		}
+	}
 }

@@ -130,12 +130,18 @@ func (p *Register) reseal(ctx context.Context, proxy string, signed []byte) erro
 
 // sealingOf returns the sealing keys of a proxy.
 func (p *Register) sealingOf(_ context.Context, proxy string) (key string, known bool, err error) {
-	for _, one := range p.all() {
-		if one.Key == proxy {
-			return one.Sealing, true, nil
-		}
+	one, known := p.byKey(proxy)
+	return one.Sealing, known, nil
+}
+
+// byKey returns the proxy with a key.
+func (p *Register) byKey(key string) (one store.Proxy, known bool) {
+	list := p.all()
+	i := slices.IndexFunc(list, func(one store.Proxy) bool { return one.Key == key })
+	if i < 0 {
+		return store.Proxy{}, false
 	}
-	return "", false, nil
+	return list[i], true
 }
 
 // Load reads the register.
@@ -206,7 +212,8 @@ func (p *Register) Admit(ctx context.Context, one store.Proxy, check func(store.
 	if err := p.cfg.Store.UseProxyToken(ctx, one, check); err != nil {
 		return err
 	}
-	return p.reload(ctx, one.Key)
+	p.reload(ctx, one.Key)
+	return nil
 }
 
 // Remove implements enrol.Proxies.
@@ -214,17 +221,18 @@ func (p *Register) Remove(ctx context.Context, key string, at time.Time) error {
 	if err := p.cfg.Store.RemoveProxy(ctx, key, at); err != nil {
 		return err
 	}
-	return p.reload(ctx, key)
+	p.reload(ctx, key)
+	return nil
 }
 
-// reload reads a change of the register that this server made, and notifies other servers.
-func (p *Register) reload(ctx context.Context, key string) error {
+// reload reads a change of the register that this server has stored, and notifies other servers. A failed read does not
+// undo the change, so it is only logged, and Serve reads again. The caller of the change may have hung up.
+func (p *Register) reload(ctx context.Context, key string) {
 	if err := p.Load(ctx); err != nil {
-		return err
+		p.cfg.Log.WarnContext(ctx, "cannot read the register of proxies", "error", err)
 	}
 	idle.Wake(p.changed)
 	p.cfg.Admitted(key)
-	return nil
 }
 
 // Issue implements enrol.Proxies.
