@@ -152,6 +152,7 @@ func (k *Driver) Round(ctx context.Context) (left bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	batch = batch[:r.looked]
 	k.waiting = slices.Clone(k.waiting[len(batch):])
 	for _, agent := range batch {
 		delete(k.queued, agent)

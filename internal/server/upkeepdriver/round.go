@@ -36,6 +36,8 @@ type round struct {
 	reaches   map[actor]*access.Reaches
 	latest    map[string]int64
 	places    []*place
+	// looked is how many of the hosts to look at have their processes in places.
+	looked int
 }
 
 // place is what is known of a process on a host.
@@ -163,17 +165,31 @@ func (r *round) readPlaces(ctx context.Context, agents []string) (map[store.Obse
 			}
 		}
 	}
+	r.choose(agents, places)
+	return places, nil
+}
+
+// choose takes the places that concern upkeep, host by host, up to mostPlaces, and at least those of the first host.
+// The other hosts have their turn in the next round.
+func (r *round) choose(agents []string, places map[store.ObservedKey]*place) {
+	concerned := map[string][]*place{}
 	for key, p := range places {
 		if a, known := r.k.Directory.ByKey(key.Agent); known && r.concerns(p) {
 			p.host = a
-			r.places = append(r.places, p)
+			concerned[key.Agent] = append(concerned[key.Agent], p)
 		}
+	}
+	for _, agent := range agents {
+		if r.looked > 0 && len(r.places)+len(concerned[agent]) > mostPlaces {
+			break
+		}
+		r.places = append(r.places, concerned[agent]...)
+		r.looked++
 	}
 	slices.SortFunc(r.places, func(a, b *place) int {
 		return cmp.Or(cmp.Compare(a.key.Agent, b.key.Agent), process.CompareIDs(a.key.Process, b.key.Process))
 	})
 	r.places = r.places[:min(len(r.places), mostPlaces)]
-	return places, nil
 }
 
 // concerns reports whether upkeep can have something to do about a process.
