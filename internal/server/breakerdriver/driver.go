@@ -29,8 +29,8 @@ const (
 	// again is the interval at which the agents hear of an open breaker, and lasts how long they withhold after that.
 	again = 20 * time.Second
 	lasts = time.Minute
-	// hostsKept is how long the guard remembers the hosts of a process. freshKept is that time if other hosts have got
-	// the process since.
+	// hostsKept is how long the driver remembers the hosts of a process. freshKept is that time if other hosts have
+	// got the process since.
 	hostsKept = 20 * time.Second
 	freshKept = 3 * time.Second
 	// sendTime bounds one message to an agent, and senders is how many are under way.
@@ -40,7 +40,7 @@ const (
 	page = 1000
 )
 
-// Store is what a guard needs of the database.
+// Store is what a driver needs of the database.
 type Store interface {
 	store.Breakers
 	EventsAfter(ctx context.Context, after int64, f store.EventFilter,
@@ -58,7 +58,7 @@ type Presence interface {
 	Presence(key string, now time.Time) fleet.Presence
 }
 
-// Config holds the parts of a guard. All are required except Rule and Woken.
+// Config holds the parts of a driver. All are required except Rule and Woken.
 type Config struct {
 	Store    Store
 	Presence Presence
@@ -75,7 +75,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Driver opens and closes the breakers of a database. Only one guard should run at a time; two do no harm.
+// Driver opens and closes the breakers of a database. Only one driver should run at a time; two do no harm.
 type Driver struct {
 	Config
 	cursor   int64
@@ -100,7 +100,7 @@ type hosts struct {
 	breaker.Hosts
 }
 
-// New returns a guard.
+// New returns a driver.
 func New(c Config) *Driver {
 	if c.Rule == (breaker.Rule{}) {
 		c.Rule = breaker.Default()
@@ -156,7 +156,7 @@ func (g *Driver) seed(ctx context.Context) (err error) {
 	}
 }
 
-// kinds are the kinds of events that a guard reads. A start matters only while a breaker is open.
+// kinds are the kinds of events that a driver reads. A start matters only while a breaker is open.
 func (g *Driver) kinds() []process.EventKind {
 	kinds := append(breaker.FailureKinds(), process.EventUpdated)
 	if len(g.opened) > 0 {
@@ -408,7 +408,7 @@ func (g *Driver) carryOn(ctx context.Context, b store.Breaker, now time.Time) er
 	return g.Store.BreakerTold(ctx, b.Process, b.Opened)
 }
 
-// tellOpened tells that a breaker has opened, unless this guard has done so.
+// tellOpened tells that a breaker has opened, unless this driver has done so.
 func (g *Driver) tellOpened(ctx context.Context, b *store.Breaker) error {
 	if g.opened[b.Process].Equal(b.Opened) {
 		return nil
@@ -482,9 +482,8 @@ func (g *Driver) tell(ctx context.Context, b *store.Breaker, kind process.EventK
 }
 
 // send sends a word to the connected agents of a process that have introduced themselves, or got the process, since a
-// time. The word names
-// the revision that the agent has of the release. send skips an agent that does not answer: the next word follows, or
-// the last one expires.
+// time. The word names the revision that the agent has of the release. send skips an agent that does not answer: the
+// next word follows, or the last one expires.
 func (g *Driver) send(ctx context.Context, b *store.Breaker, now, since time.Time, word wire.Withheld,
 ) error {
 	found, err := g.hostsOf(ctx, b.Process, now)
