@@ -272,3 +272,35 @@ func TestAChangeCountsAfterAFailedRead(t *testing.T) {
 		}
 	}
 }
+
+// sharesHubs is a database of several servers, which counts the exchanges of addresses.
+type sharesHubs struct {
+	Store
+	exchanges int
+}
+
+func (*sharesHubs) Shared() bool { return true }
+
+func (s *sharesHubs) ShareHubs(_ context.Context, own []string, _ time.Duration) ([]string, error) {
+	s.exchanges++
+	return own, nil
+}
+
+// TestAddressesAreExchangedAfterTheClockWasSetBack: servers exchange their addresses every hubsEvery, and also after
+// the clock of the fleet was set back.
+func TestAddressesAreExchangedAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	db, now := &sharesHubs{}, time.Unix(1_800_000_000, 0)
+	p := &Register{cfg: Config{
+		Store: db, Addresses: func() []string { return []string{"x:1"} }, Now: func() time.Time { return now },
+	}}
+	for i, after := range []time.Duration{0, hubsEvery / 2, hubsEvery, -24 * time.Hour, hubsEvery / 2} {
+		now = now.Add(after)
+		if err := p.share(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int{1, 1, 2, 3, 3}[i]; db.exchanges != want {
+			t.Errorf("after %v more there are %d exchanges, want %d", after, db.exchanges, want)
+		}
+	}
+}

@@ -171,7 +171,7 @@ func (p *Register) Load(ctx context.Context) error {
 func (p *Register) share(ctx context.Context) error {
 	now := p.cfg.Now()
 	p.mu.Lock()
-	known := !p.sharedAt.IsZero() && now.Sub(p.sharedAt) < hubsEvery
+	known := !p.sharedAt.IsZero() && now.Sub(p.sharedAt).Abs() < hubsEvery // the clock may have been set back
 	p.mu.Unlock()
 	own := p.cfg.Addresses()
 	if known || len(own) == 0 || !p.cfg.Store.Shared() {
