@@ -68,8 +68,8 @@ func (s *Server) cloned(ctx context.Context, agent string, rival fleet.Rival) {
 	a, _ := s.directory.ByKey(agent)
 	detail, _ := json.Marshal(map[string]string{"agent": agent, "second": rival.Name}) // two strings always encode
 	row := store.AuditRow{
-		At: time.Now(), Action: "hosts.copy", Target: fmt.Sprintf("%d:%s", a.Cloud, a.IP), Targets: 1, Detail: detail,
-		Message: "two hosts use the key of one agent: the second one was refused",
+		At: s.clock.Wall(), Action: "hosts.copy", Target: fmt.Sprintf("%d:%s", a.Cloud, a.IP), Targets: 1,
+		Detail: detail, Message: "two hosts use the key of one agent: the second one was refused",
 	}
 	if err := s.audit.PutAudit(ctx, row); err != nil {
 		s.cfg.Log.ErrorContext(ctx, "cannot store the record of a copied agent", "error", err)
