@@ -294,10 +294,13 @@ func (c *Cluster) Ready() error {
 
 // Notes returns warnings about servers that cannot reach each other.
 func (c *Cluster) Notes() []string {
-	if c == nil || c.members == nil || c.members.Apart() == "" {
+	if c == nil || c.members == nil {
 		return nil
 	}
-	return []string{c.members.Apart()}
+	if text := c.members.Apart(); text != "" {
+		return []string{text}
+	}
+	return nil
 }
 
 // Servers returns the number of servers that are online.
