@@ -115,7 +115,7 @@ func value(verb byte, arg ast.Expr, glued bool) string {
 var own = regexp.MustCompile(`^[^A-Za-z]*$|^%s: %s\n$|^--[a-z%]+:? %[wv][^A-Za-z]*$|^--[a-z]+: %[wv]$`)
 
 // TestTheCommandLineSpeaksChinese: whatever commands say is in the catalogue. A new message needs its Chinese text in
-// Messages or Faults.
+// messages/zh_CN.po.
 func TestTheCommandLineSpeaksChinese(t *testing.T) {
 	formats := map[string]int{
 		"Say": 1, "Usagef": 0, "NoSuchf": 0, "Errorf": 0, "New": 0, "ok": 1, "warn": 2, "problem": 2,
@@ -128,7 +128,7 @@ func TestTheCommandLineSpeaksChinese(t *testing.T) {
 		}
 		said := example(format, args)
 		if words.Message(said, words.Chinese) == said {
-			t.Errorf("%s: %q is not in Messages, Faults or Doctor", place, said)
+			t.Errorf("%s: %q is not in messages/zh_CN.po", place, said)
 		}
 	}
 	parsed(t, "../cli", func(place string, n ast.Node) {
@@ -154,8 +154,8 @@ func TestTheCommandLineSpeaksChinese(t *testing.T) {
 	}
 }
 
-// TestRefusalsInChinese: whatever the API of the server says when it refuses a call is in Refusals or FieldFaults, as
-// far as the source says it in one place.
+// TestRefusalsInChinese: whatever the API of the server says when it refuses a call is in the group refusal or field
+// fault, as far as the source says it in one place.
 func TestRefusalsInChinese(t *testing.T) {
 	formats := map[string]int{"Problemf": 1, "Invalid": 1, "Busy": 0, "Failure": 0, "Stored": 1}
 	// What these say is looked at where somebody calls Failure and Stored.
@@ -186,7 +186,7 @@ func TestRefusalsInChinese(t *testing.T) {
 			refusal = "there is no " + format + ` "x"`
 		}
 		if _, whole := words.Sentence(refusal, words.Chinese); !whole {
-			t.Errorf("%s: %q is not in Refusals or FieldFaults", place, refusal)
+			t.Errorf("%s: %q is in no group of sentences/zh_CN.po", place, refusal)
 		}
 	})
 	if seen < 200 {
@@ -208,11 +208,11 @@ func TestRefusalsInChinese(t *testing.T) {
 	}
 }
 
-// TestHeadsAndFieldsInChinese: the heads of tables and the names of fields are in Columns.
+// TestHeadsAndFieldsInChinese: the heads of tables and the names of fields are in the group column.
 func TestHeadsAndFieldsInChinese(t *testing.T) {
-	used := map[string]bool{}
+	columns, used := forms(t, "column"), map[string]bool{}
 	known := func(name string) bool {
-		return slices.ContainsFunc(words.Columns, func(c words.Text) bool { return c.In(words.English) == name })
+		return slices.ContainsFunc(columns, func(c entry) bool { return c.en == name })
 	}
 	field := func(place string, e ast.Expr) {
 		list, ok := e.(*ast.CompositeLit)
@@ -220,7 +220,7 @@ func TestHeadsAndFieldsInChinese(t *testing.T) {
 			return
 		}
 		if name, ok := constant(list.Elts[0]); ok && !known(name) {
-			t.Errorf("%s: the field %q is not in Columns", place, name)
+			t.Errorf("%s: the field %q is not in the group column of messages/zh_CN.po", place, name)
 		}
 	}
 	isField := func(e ast.Expr) bool {
@@ -235,7 +235,7 @@ func TestHeadsAndFieldsInChinese(t *testing.T) {
 		case *ast.KeyValueExpr:
 			if name, ok := n.Key.(*ast.Ident); ok && name.Name == "Head" {
 				if head, ok := constant(n.Value); ok && !known(head) {
-					t.Errorf("%s: the head %q is not in Columns", place, head)
+					t.Errorf("%s: the head %q is not in the group column of messages/zh_CN.po", place, head)
 				}
 			}
 		case *ast.CompositeLit:
@@ -249,9 +249,9 @@ func TestHeadsAndFieldsInChinese(t *testing.T) {
 			}
 		}
 	})
-	for _, c := range words.Columns {
-		if name := c.In(words.English); !used[name] {
-			t.Errorf("no table and no text has %q", name)
+	for _, c := range columns {
+		if !used[c.en] {
+			t.Errorf("no table and no text has %q", c.en)
 		}
 	}
 }

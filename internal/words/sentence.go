@@ -8,30 +8,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-)
 
-// Executions are sentences of agents about commands that a host cannot execute, or has executed in vain.
-//
-//nolint:gochecknoglobals // a table
-var Executions = []Text{
-	{"cannot enter setup_path {path} as user {user}: permission denied", "无法以账户 {user} 进入 setup_path {path}：没有权限"},
-	{"cannot enter setup_path {path}: no such file or directory", "无法进入 setup_path {path}：目录不存在"},
-	{"cannot enter setup_path {path}: {output}", "无法进入 setup_path {path}：{output}"},
-	{"cannot enter directory {path} as user {user}: permission denied", "无法以账户 {user} 进入 directory {path}：没有权限"},
-	{"cannot enter directory {path}: no such file or directory", "无法进入 directory {path}：目录不存在"},
-	{"cannot enter directory {path}: {output}", "无法进入 directory {path}：{output}"},
-	{"run: a command of its line was not found", "run：命令行中有命令不存在"},
-	{"run: a command of its line cannot be executed", "run：命令行中有命令无法执行"},
-	{"run: {output} was not found", "run：{output} 不存在"},
-	{"run: {output} cannot be executed", "run：{output} 无法执行"},
-	{
-		"drover has executed it; a script ends so if a command is missing, a program if one of its libraries is missing",
-		"drover 已执行它；脚本缺少某个命令时，或程序缺少某个库时，会这样退出",
-	},
-	{"drover has executed it; a script ends so if it cannot execute a command", "drover 已执行它；脚本无法执行某个命令时会这样退出"},
-	{"the stop ends pid {pid}", "停止操作会终止 pid {pid}"},
-	{"drover has no file descriptor left: {output}", "drover 没有可用的文件描述符：{output}"},
-}
+	"drover/internal/words/gettext"
+)
 
 // Sentence returns a sentence that an agent or a server has written, in a language. whole is false if a part of it is
 // none of Sentences and stays English. Programs read these sentences in English, so only the last step before a
@@ -188,11 +167,8 @@ func Column(english string, l Lang) string {
 	if l == English {
 		return english
 	}
-	i := slices.IndexFunc(Columns, func(t Text) bool { return t.en == english })
-	if i < 0 {
-		return english
-	}
-	return Columns[i].In(l)
+	chinese, _ := exactly(english, messageFile()["column"])
+	return chinese
 }
 
 // nested bounds how deep sentences are looked for inside sentences.
@@ -223,22 +199,28 @@ func translate(english string, depth int, all []*pattern) (text string, whole bo
 // pattern finds a sentence and fills its translation.
 type pattern struct {
 	// fixed is a part that every such sentence contains.
-	fixed   string
-	english func() *regexp.Regexp
-	chinese string
+	fixed            string
+	english, chinese string
+	// expression matches the sentences. It is compiled when a sentence has the fixed part.
+	expression func() *regexp.Regexp
 }
 
-// The patterns of the sentences and messages.
+// The texts that are found by their English form, by groups, and the patterns of sentences and messages in the order in
+// which drover looks for them. Each file is read once, and only if somebody asks for a text of it.
 //
 //nolint:gochecknoglobals // they never change
 var (
+	sentenceFile = patternsOf("sentences/zh_CN.po")
+	messageFile  = patternsOf("messages/zh_CN.po")
+
 	sentences = sync.OnceValue(func() []*pattern {
-		return patterns(slices.Concat(Sentences, Executions, Refusals, FileFaults, FieldFaults, asides))
+		return groups(sentenceFile(), "sentence", "execution", "refusal", "file fault", "field fault", "aside")
 	})
 	messages = sync.OnceValue(func() []*pattern {
-		return patterns(slices.Concat(Doctor, Messages, Faults, fileFaults[:3], []Text{fieldFault}, Sentences,
-			Executions, Refusals,
-			FileFaults, FieldFaults, fileFaults[3:], asides))
+		said, all := sentenceFile(), messageFile()
+		return slices.Concat(groups(all, "doctor", "message", "fault", "place"),
+			groups(said, "sentence", "execution", "refusal", "file fault", "field fault"),
+			groups(all, "place alone"), groups(said, "aside"))
 	})
 )
 
@@ -282,13 +264,45 @@ func value(name string) string {
 	return `(?P<` + name + `>[^;\n]+?)`
 }
 
+// patternsOf returns the patterns of a file by their groups, in the order of the file.
+func patternsOf(path string) func() map[string][]*pattern {
+	return sync.OnceValue(func() map[string][]*pattern {
+		all := map[string][]*pattern{}
+		for _, e := range gettext.List(content(path)) {
+			fixed := slices.MaxFunc(placeholder.Split(e.ID, -1), func(a, b string) int { return len(a) - len(b) })
+			all[e.Context] = append(all[e.Context], &pattern{
+				fixed, e.ID, e.Text, sync.OnceValue(func() *regexp.Regexp { return expression(e.ID) }),
+			})
+		}
+		return all
+	})
+}
+
 func patterns(texts []Text) []*pattern {
 	all := make([]*pattern, 0, len(texts))
 	for _, t := range texts {
 		fixed := slices.MaxFunc(placeholder.Split(t.en, -1), func(a, b string) int { return len(a) - len(b) })
-		all = append(all, &pattern{fixed, sync.OnceValue(func() *regexp.Regexp { return expression(t.en) }), t.zh})
+		all = append(all, &pattern{fixed, t.en, t.zh, sync.OnceValue(func() *regexp.Regexp { return expression(t.en) })})
 	}
 	return all
+}
+
+// groups returns the patterns of some groups, one group after the other.
+func groups(all map[string][]*pattern, names ...string) (chosen []*pattern) {
+	for _, name := range names {
+		chosen = append(chosen, all[name]...)
+	}
+	return chosen
+}
+
+// exactly returns the translation of a text without placeholders; the text itself if there is none.
+func exactly(english string, all []*pattern) (chinese string, ok bool) {
+	for _, p := range all {
+		if p.english == english {
+			return p.chinese, true
+		}
+	}
+	return english, false
 }
 
 // expression returns the expression that matches the sentences of a text with placeholders.
@@ -307,12 +321,12 @@ func (p *pattern) match(english string) map[string]string {
 	if !strings.Contains(english, p.fixed) {
 		return nil
 	}
-	found := p.english().FindStringSubmatch(english)
+	found := p.expression().FindStringSubmatch(english)
 	if found == nil {
 		return nil
 	}
 	values := map[string]string{}
-	for i, name := range p.english().SubexpNames() {
+	for i, name := range p.expression().SubexpNames() {
 		if name != "" {
 			values[name] = found[i]
 		}
@@ -332,13 +346,13 @@ func retold(english string, depth int) string {
 		if !strings.Contains(english, p.fixed) {
 			continue
 		}
-		at := p.english().FindStringSubmatchIndex(english)
+		at := p.expression().FindStringSubmatchIndex(english)
 		if at == nil {
 			continue
 		}
 		var text strings.Builder
 		done := 0
-		for i, name := range p.english().SubexpNames() {
+		for i, name := range p.expression().SubexpNames() {
 			from, to := at[2*i], at[2*i+1]
 			value := ""
 			switch name {

@@ -3,6 +3,9 @@
 package gettext
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/leonelquinteros/gotext"
 )
 
@@ -33,4 +36,43 @@ func Read(file string) map[Key]string {
 		add(context, entries)
 	}
 	return texts
+}
+
+// Entry is a text of a file with its key.
+type Entry struct {
+	Key
+	// Text is the text (msgstr).
+	Text string
+}
+
+// List returns the texts of a file in its order. It is Read in all else, and an entry may hold comments, msgctxt, msgid
+// and msgstr alone.
+func List(file string) []Entry {
+	texts := Read(file)
+	all := make([]Entry, 0, len(texts))
+	var key Key
+	var part *string // what a line in quotes continues
+	for line := range strings.Lines(file) {
+		name, quoted, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case name == "msgctxt":
+			key, part = Key{}, &key.Context
+		case name == "msgid":
+			key.ID, part = "", &key.ID
+		case name == "msgstr":
+			if key.ID != "" {
+				all = append(all, Entry{key, texts[key]})
+			}
+			key, part = Key{}, nil
+		case strings.HasPrefix(name, `"`):
+			quoted = strings.TrimSpace(line)
+		default:
+			continue
+		}
+		if part != nil {
+			text, _ := strconv.Unquote(strings.TrimSpace(quoted))
+			*part += text
+		}
+	}
+	return all
 }

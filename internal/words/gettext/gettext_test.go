@@ -60,3 +60,39 @@ msgstr[1] "{n} hosts"
 		t.Errorf("-want +got:\n%s", d)
 	}
 }
+
+func TestList(t *testing.T) {
+	got := gettext.List(`msgid ""
+msgstr ""
+"Language: zh_CN\n"
+
+#. for translators
+msgctxt "message"
+msgid "{n} hosts of {name}"
+msgstr "{name} 的 {n} 台主机"
+
+msgctxt "message"
+msgid ""
+"{n} hosts "
+"\"of\""
+msgstr ""
+"{n} 台"
+"主机"
+
+msgid "a"
+msgstr "甲"
+
+msgctxt "fault"
+msgid "a"
+msgstr "乙"
+`)
+	want := []gettext.Entry{
+		{gettext.Key{Context: "message", ID: "{n} hosts of {name}"}, "{name} 的 {n} 台主机"},
+		{gettext.Key{Context: "message", ID: `{n} hosts "of"`}, "{n} 台主机"},
+		{gettext.Key{ID: "a"}, "甲"},
+		{gettext.Key{Context: "fault", ID: "a"}, "乙"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -25,62 +24,16 @@ func content(t *testing.T, name string) string {
 	return string(data)
 }
 
-// keys returns the keys of a file in its order, as its lines have them.
+// keys returns the keys of a file in its order.
 func keys(t *testing.T, file string) (all []gettext.Key) {
 	t.Helper()
-	context := ""
-	for line := range strings.Lines(file) {
-		name, quoted, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if name != "msgctxt" && name != "msgid" {
-			continue
-		}
-		text, err := strconv.Unquote(quoted)
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		if name == "msgctxt" {
-			context = text
-		} else if text != "" {
-			all = append(all, gettext.Key{Context: context, ID: text})
-		}
+	for _, e := range gettext.List(file) {
+		all = append(all, e.Key)
 	}
 	if len(all) < 300 {
 		t.Fatalf("only %d texts", len(all))
 	}
 	return all
-}
-
-// TestFilesAreWhole: each file has the header that tools for translators need, each key once, and a text for each key.
-func TestFilesAreWhole(t *testing.T) {
-	line := regexp.MustCompile(`^(#.*|(msgctxt|msgid|msgstr) ".*"|".*"|)$`)
-	for name, language := range map[string]string{"en.po": "en", "zh_CN.po": "zh_CN"} {
-		file := content(t, name)
-		for _, header := range []string{"Language: " + language, "Content-Type: text/plain; charset=UTF-8"} {
-			if !strings.Contains(file, `"`+header+`\n"`) {
-				t.Errorf("%s: the header lacks %q", name, header)
-			}
-		}
-		n := 0
-		for text := range strings.SplitSeq(file, "\n") {
-			if n++; !line.MatchString(text) || strings.HasPrefix(text, "#,") || strings.HasPrefix(text, "#~") {
-				t.Errorf("%s:%d: %q: expected msgctxt, msgid, msgstr, a text in quotes or a comment, no entry that is "+
-					"fuzzy, obsolete or plural", name, n, text)
-			}
-		}
-		seen, texts := map[gettext.Key]bool{}, gettext.Read(file)
-		for _, key := range keys(t, file) {
-			if seen[key] {
-				t.Errorf("%s: %v is there twice", name, key)
-			}
-			seen[key] = true
-			if text := texts[key]; text == "" || strings.Trim(text, "\n") != text {
-				t.Errorf("%s: %v is %q: expected a text that neither begins nor ends with an empty line", name, key, text)
-			}
-		}
-		if len(texts) != len(seen) {
-			t.Errorf("%s: %d keys, but %d texts", name, len(seen), len(texts))
-		}
-	}
 }
 
 // TestLanguagesAgree: each file has the same texts in the same order, and each text the same placeholders, and as many

@@ -1,0 +1,68 @@
+package words_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"drover/internal/words/gettext"
+)
+
+// TestFilesAreWhole: each file has the header that tools for translators need, no line that the library skips, each key
+// once, and a text for each key.
+func TestFilesAreWhole(t *testing.T) {
+	paths, err := filepath.Glob("*/*.po")
+	if err != nil || len(paths) < 4 {
+		t.Fatalf("%v: only the files %q", err, paths)
+	}
+	line := regexp.MustCompile(`^(#.*|(msgctxt|msgid|msgstr) ".*"|".*"|)$`)
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, language := string(data), strings.TrimSuffix(filepath.Base(path), ".po")
+		for _, header := range []string{"Language: " + language, "Content-Type: text/plain; charset=UTF-8"} {
+			if !strings.Contains(file, `"`+header+`\n"`) {
+				t.Errorf("%s: the header lacks %q", path, header)
+			}
+		}
+		lines := strings.Split(file, "\n")
+		for i, text := range lines {
+			if !line.MatchString(text) || strings.HasPrefix(text, "#,") || strings.HasPrefix(text, "#~") {
+				t.Errorf("%s:%d: %q: expected msgctxt, msgid, msgstr, a text in quotes or a comment, no entry that is "+
+					"fuzzy, obsolete or plural", path, i+1, text)
+			}
+		}
+		checkEntries(t, path, file)
+		// The header has no context, and each other entry has one.
+		starts := func(word string) int {
+			return len(slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return !strings.HasPrefix(l, word+" ") }))
+		}
+		if n := len(gettext.List(file)); starts("msgctxt") != n || starts("msgid") != n+1 || starts("msgstr") != n+1 {
+			t.Errorf("%s: %d texts, but %d contexts, %d ids and %d texts in its lines", path, n, starts("msgctxt"),
+				starts("msgid")-1, starts("msgstr")-1)
+		}
+	}
+}
+
+// checkEntries: each key is there once and has a text.
+func checkEntries(t *testing.T, path, file string) {
+	t.Helper()
+	seen, texts := map[gettext.Key]bool{}, gettext.Read(file)
+	for _, e := range gettext.List(file) {
+		if seen[e.Key] {
+			t.Errorf("%s: %v is there twice", path, e.Key)
+		}
+		seen[e.Key] = true
+		if e.Text == "" || strings.Trim(e.Text, "\n") != e.Text {
+			t.Errorf("%s: %v is %q: expected a text that neither begins nor ends with an empty line", path, e.Key, e.Text)
+		}
+	}
+	if len(texts) != len(seen) {
+		t.Errorf("%s: %d keys, but %d texts", path, len(seen), len(texts))
+	}
+}
