@@ -4,7 +4,7 @@ import "embed"
 
 // files are the texts, files of gettext.
 //
-//go:embed messages sentences
+//go:embed descriptions messages sentences
 var files embed.FS
 
 // content returns one of the files.

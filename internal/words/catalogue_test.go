@@ -36,7 +36,7 @@ func read(t *testing.T, path string) []gettext.Entry {
 // forms are the texts that are found by their English form: those of some groups, or all.
 func forms(t *testing.T, groups ...string) (all []entry) {
 	t.Helper()
-	for _, path := range []string{"sentences/zh_CN.po", "messages/zh_CN.po"} {
+	for _, path := range []string{"sentences/zh_CN.po", "messages/zh_CN.po", "descriptions/zh_CN.po"} {
 		for _, e := range read(t, path) {
 			if len(groups) == 0 || slices.Contains(groups, e.Context) {
 				all = append(all, entry{path + ", " + e.Context, e.ID, e.Text, false})
@@ -183,7 +183,8 @@ func TestWordsOfTheGlossary(t *testing.T) {
 // TestNoTextTwice: a sentence that two entries of a list match has two translations.
 func TestNoTextTwice(t *testing.T) {
 	for name, list := range map[string][]entry{
-		"column": forms(t, "column"), "sentences and messages": forms(t, sentenceGroups()...),
+		"column": forms(t, "column"), "flag": forms(t, "flag"), "field": forms(t, "field"),
+		"sentences and messages": forms(t, sentenceGroups()...),
 	} {
 		seen := map[string]bool{}
 		for _, text := range list {

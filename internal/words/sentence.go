@@ -278,15 +278,6 @@ func patternsOf(path string) func() map[string][]*pattern {
 	})
 }
 
-func patterns(texts []Text) []*pattern {
-	all := make([]*pattern, 0, len(texts))
-	for _, t := range texts {
-		fixed := slices.MaxFunc(placeholder.Split(t.en, -1), func(a, b string) int { return len(a) - len(b) })
-		all = append(all, &pattern{fixed, t.en, t.zh, sync.OnceValue(func() *regexp.Regexp { return expression(t.en) })})
-	}
-	return all
-}
-
 // groups returns the patterns of some groups, one group after the other.
 func groups(all map[string][]*pattern, names ...string) (chosen []*pattern) {
 	for _, name := range names {

@@ -3,6 +3,7 @@ package files
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"drover/internal/cli/term"
 	"drover/internal/words"
+	"drover/internal/words/gettext"
 )
 
 // TestExplain: a field, a part with its fields, a misspelt field, all fields, and the schema.
@@ -54,7 +56,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainInChinese: what each field does, the form of its value and its default are in package words (Fields),
+// TestExplainInChinese: what each field does, the form of its value and its default are in the file of descriptions,
 // unless a file may hold that very text.
 func TestExplainInChinese(t *testing.T) {
 	used := map[string]bool{}
@@ -72,9 +74,13 @@ func TestExplainInChinese(t *testing.T) {
 			t.Errorf("%s: package words has the default %q: %v", f.Path, f.Default, ok)
 		}
 	}
-	for _, text := range words.Fields {
-		if en := text.In(words.English); !used[en] {
-			t.Errorf("no field has %q", en)
+	data, err := os.ReadFile("../../words/descriptions/zh_CN.po")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range gettext.List(string(data)) {
+		if e.Context == "field" && !used[e.ID] {
+			t.Errorf("no field has %q", e.ID)
 		}
 	}
 	root := &cobra.Command{Use: "drover"}
