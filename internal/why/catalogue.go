@@ -17,7 +17,7 @@ type Entry struct {
 }
 
 // entry returns the entry of a cause with its words.
-func entry(id process.CauseID, s Severity) Entry { return Entry{id, words.Causes[string(id)], s} }
+func entry(id process.CauseID, s Severity) Entry { return Entry{id, words.CauseOf(string(id)), s} }
 
 // Page returns the path of the entry's page, relative to the root of the repository.
 func (e Entry) Page() string { return "docs/why/" + string(e.ID) + ".md" }

@@ -3,10 +3,14 @@ package words_test
 import (
 	"go/ast"
 	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	v1 "drover/api/v1"
 	"drover/internal/process"
@@ -26,22 +30,52 @@ func TestEveryKindHasItsWords(t *testing.T) {
 	actors := []string{
 		process.ActorCaller, process.ActorPolicy, process.ActorKernel, process.ActorSelf, process.ActorOutside,
 	}
-	same(t, "Kinds", words.Kinds, kinds)
-	same(t, "Operations", words.Operations, ops)
-	same(t, "Actors", words.Actors, actors)
+	same(t, "kind", kinds)
+	same(t, "operation", ops)
+	same(t, "actor", actors)
 }
 
-// same fails the test unless a catalogue has exactly the ids.
-func same(t *testing.T, name string, catalogue map[string]words.Text, ids []string) {
+// same fails the test unless a group of texts has exactly the ids.
+func same(t *testing.T, group string, ids []string) {
 	t.Helper()
-	for id := range catalogue {
-		if !slices.Contains(ids, id) {
-			t.Errorf("%s has %q, which is there no more", name, id)
+	if d := cmp.Diff(slices.Sorted(slices.Values(ids)), words.IDs(group)); d != "" {
+		t.Errorf("the sources and the texts of the group %s have other ids (-sources +texts):\n%s", group, d)
+	}
+}
+
+// TestEveryStateHasItsWord: each state of a process has a text, and the product has each state that has a text.
+func TestEveryStateHasItsWord(t *testing.T) {
+	ids := words.IDs("state")
+	for _, state := range process.States() {
+		if !slices.Contains(ids, state) {
+			t.Errorf("no text is that of the state %s", state)
+		}
+	}
+	used := map[string]bool{}
+	for _, dir := range []string{".", "../process", "../server", "../why", "../../api"} {
+		parsed(t, dir, func(place string, n ast.Node) {
+			if text, ok := n.(*ast.BasicLit); ok && !strings.HasSuffix(filepath.Dir(place), "storetest") {
+				value, _ := constant(text)
+				used[value] = true
+			}
+		})
+	}
+	pages, err := filepath.Glob("../server/webui/pages/*.html")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%v: no page", err)
+	}
+	for _, page := range pages {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`template "state" "([a-z-]+)"`).FindAllStringSubmatch(string(data), -1) {
+			used[m[1]] = true
 		}
 	}
 	for _, id := range ids {
-		if _, ok := catalogue[id]; !ok {
-			t.Errorf("%s lacks %q", name, id)
+		if !used[id] {
+			t.Errorf("nothing has the state %s", id)
 		}
 	}
 }
@@ -78,7 +112,7 @@ func TestEveryActionHasItsWords(t *testing.T) {
 	if len(actions) < 100 {
 		t.Fatalf("only %d actions", len(actions))
 	}
-	same(t, "Actions", words.Actions, slices.Collect(maps.Keys(actions)))
+	same(t, "action", slices.Collect(maps.Keys(actions)))
 }
 
 // actionsIn are the actions that a piece of source names: in a row of a table of endpoints, in a row of the audit log,

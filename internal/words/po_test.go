@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"drover/internal/words/gettext"
 )
 
@@ -46,6 +48,19 @@ func TestFilesAreWhole(t *testing.T) {
 			t.Errorf("%s: %d texts, but %d contexts, %d ids and %d texts in its lines", path, n, starts("msgctxt"),
 				starts("msgid")-1, starts("msgstr")-1)
 		}
+	}
+}
+
+// TestNamedFilesAgree: the files of the texts with names have the same texts in the same order.
+func TestNamedFilesAgree(t *testing.T) {
+	keys := func(path string) (all []gettext.Key) {
+		for _, e := range read(t, path) {
+			all = append(all, e.Key)
+		}
+		return all
+	}
+	if d := cmp.Diff(keys("named/en.po"), keys("named/zh_CN.po")); d != "" {
+		t.Errorf("zh_CN.po has other texts, or another order (-en.po +zh_CN.po):\n%s", d)
 	}
 }
 

@@ -62,104 +62,15 @@ func Message(english string, l Lang) string {
 // surroundings splits a line into a beginning that moves the cursor, a text, and an end of spaces.
 var surroundings = regexp.MustCompile(`\A((?:\x1b\[[0-9]*[A-Z]|\r| )*)(.*?)( *)\z`)
 
-// CauseSentence returns the sentence of a cause in a language, on one line. The title of the cause comes before a
-// sentence that stays English.
-func CauseSentence(id, english string, l Lang) string {
-	text, whole := Sentence(english, l)
-	text = onLine(text)
-	c, known := Causes[id]
-	switch {
-	case !known:
-		return text
-	case text == "":
-		return c.Meaning.In(l)
-	case whole:
-		return text
-	}
-	return c.Title.In(l) + "：" + text
-}
-
-// remedies are what to do about a cause whose sentence contains a text, where that is more certain than the remedy of
-// all such causes.
-//
-//nolint:gochecknoglobals // constant texts
-var remedies = []struct {
-	id, contains string
-	remedy       Text
-}{
-	{"no-such-directory", "belongs to another process of drover", Text{
-		"Give each process a `runtime_directory` of its own.", "为每个进程设置各自的 `runtime_directory`。",
-	}},
-	{"no-such-directory", "runtime_directory: ", Text{
-		"Correct `runtime_directory` in its process file, or what the text says.",
-		"更正进程文件中的 `runtime_directory`，或排除文中指出的问题。",
-	}},
-	{"crashed", "(SIGXFSZ)", Text{
-		"It wrote a file larger than its limit: raise `limits.file_size`, or let the program write smaller files.",
-		"它写入的文件超过上限：调高 `limits.file_size`，或让程序写较小的文件。",
-	}},
-	{"unhealthy", "WATCHDOG=", Text{
-		"Read its log to find out why it hangs, and restart the process. If it only is slow, raise `health.every`.",
-		"查看日志，找出它卡住的原因，然后重启进程。如果只是较慢，调大 `health.every`。",
-	}},
-	{"not-ready", "says that it stops", Text{
-		"Wait for its end, or read its log to find out why it stops.", "等待它结束，或查看日志，找出它停止的原因。",
-	}},
-	{"odd-pid-file", " belongs to ", Text{
-		"Correct `process_name` if the pid is right. Otherwise find out which program writes the file.",
-		"如果 pid 正确，更正 `process_name`；否则查明是哪个程序写了该文件。",
-	}},
-	{"exited", "; it has left pid ", Text{
-		"The command goes to the background: give it the option that keeps it in the foreground, " +
-			"or use `start` with `pid_file` in place of `run`.",
-		"该命令转入了后台：加上让它留在前台的选项，或用 `start` 和 `pid_file` 代替 `run`。",
-	}},
-	{"stop-failed", "the stop command failed: ", Text{
-		"Correct its `stop` command, and stop it again, or run `drover kill`.",
-		"更正它的 `stop` 命令后再次停止，或执行 `drover kill`。",
-	}},
-	{"killed-by-signal", "; its reload ended it", Text{
-		"The program does not handle this signal: give `reload` another signal or a command, or leave `reload` out.",
-		"程序没有处理该信号：为 `reload` 换一个信号或改用命令，或去掉 `reload`。",
-	}},
-	{"died-in-start-check", "exit status 0; drover ended the processes that it had started: ", Text{
-		"The command goes to the background: give it the option that keeps it in the foreground, " +
-			"or use `start` with `pid_file` in place of `run`.",
-		"该命令转入了后台：加上让它留在前台的选项，或用 `start` 和 `pid_file` 代替 `run`。",
-	}},
-	{"run-skipped", " is not ready", waitsFor},
-	{"run-skipped", " is not started", waitsFor},
-	{"run-skipped", " has not finished", waitsFor},
-	{"run-skipped", " has ended without success", waitsFor},
-}
-
-//nolint:gochecknoglobals // constant text
-var waitsFor = Text{
-	"Mend the process that the text names, or remove it from `after`: the next run then begins.",
-	"修复文中提到的进程，或从 `after` 中去掉它，下一次运行随即按时开始。",
-}
-
-// Remedy says in a language what to do about a cause; sentence is that of the cause. english is what the server says
-// of all such causes; it may be empty.
-func Remedy(id, sentence, english string, l Lang) string {
-	for _, r := range remedies {
-		if r.id == id && strings.Contains(sentence, r.contains) {
-			return r.remedy.In(l)
-		}
-	}
-	if known := Causes[id].Remedy; known != (Text{}) && (l != English || english == "") {
-		return known.In(l)
-	}
-	return english
-}
-
 // Named returns the Chinese word of a state and its id beside it; in English the id alone.
 func Named(id string, l Lang) string {
-	t, known := States[id]
-	if l == English || !known {
+	if l == English {
 		return id
 	}
-	return t.In(l) + " " + id
+	if text, known := State(id).find(l); known {
+		return text + " " + id
+	}
+	return id
 }
 
 // Column returns the head of a column or the name of a field in a language.
@@ -381,7 +292,7 @@ func Span(text string, l Lang) string {
 		return text
 	}
 	if n == 0 && d > 0 && d < time.Second {
-		return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + Text{" ms", " 毫秒"}.In(l)
+		return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + " " + span.Milliseconds.In(l)
 	}
 	var parts []string
 	add := func(n float64, one, many Text) {
@@ -393,12 +304,12 @@ func Span(text string, l Lang) string {
 			parts = append(parts, strconv.FormatFloat(n, 'f', -1, 64)+" "+many.In(l))
 		}
 	}
-	add(float64(n), Text{"day", "天"}, Text{"days", "天"})
-	add(float64(d/time.Hour), Text{"hour", "小时"}, Text{"hours", "小时"})
-	add(float64(d%time.Hour/time.Minute), Text{"minute", "分钟"}, Text{"minutes", "分钟"})
-	add((d % time.Minute).Seconds(), Text{"second", "秒"}, Text{"seconds", "秒"})
+	add(float64(n), span.Day, span.Days)
+	add(float64(d/time.Hour), span.Hour, span.Hours)
+	add(float64(d%time.Hour/time.Minute), span.Minute, span.Minutes)
+	add((d % time.Minute).Seconds(), span.Second, span.Seconds)
 	if len(parts) == 0 {
-		return "0 " + Text{"seconds", "秒"}.In(l)
+		return "0 " + span.Seconds.In(l)
 	}
 	return strings.Join(parts, " ")
 }

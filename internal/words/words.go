@@ -1,5 +1,5 @@
-// Package words holds what drover shows to people, in every language. A text without one of the languages does not
-// compile. Ids, states on the wire, commands and fields are not words: programs read them.
+// Package words holds what drover shows to people, in every language. The texts are files of gettext: named has the
+// texts that the code knows by name. Ids, states on the wire, commands and fields are not words: programs read them.
 package words
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Text is one text: English, and simplified Chinese. It may hold placeholders such as {n}.
-type Text struct{ en, zh string }
+// Text is one text, in every language. It may hold placeholders such as {n}. The zero Text is empty.
+type Text struct{ group, name string }
 
 // Lang is a language.
 type Lang uint8
@@ -19,11 +19,12 @@ const (
 	Chinese
 )
 
-// In returns the text in a language. The arguments are names of placeholders and their values, by turns.
+// In returns the text in a language. The arguments are names of placeholders and their values, by turns. The first call
+// for a language reads a file, in about a millisecond.
 func (t Text) In(l Lang, args ...any) string {
-	text := t.en
-	if l == Chinese {
-		text = t.zh
+	text, known := t.find(l)
+	if !known {
+		text = t.name
 	}
 	if len(args) == 0 {
 		return text
@@ -36,10 +37,7 @@ func (t Text) In(l Lang, args ...any) string {
 }
 
 // Plain is a text that is the same in every language, such as a name.
-func Plain(text string) Text { return Text{text, text} }
-
-// Join puts a mark or a placeholder before a text.
-func Join(before string, t Text) Text { return Text{before + t.en, before + t.zh} }
+func Plain(text string) Text { return Text{name: text} }
 
 // Tag is the language in HTML.
 func (l Lang) Tag() string {

@@ -78,7 +78,7 @@ func somethingIsWrong(b *tab, f *fleet, l words.Lang) {
 	f.release(false)
 	_, _, _ = f.Run("server", "", f.Drover, "restart", "shop/api", "--yes", "--data-dir", f.ServerDir())
 	b.load("/ui/")
-	b.shows(words.Causes["flapping"].Title.In(l))
+	b.shows(words.CauseOf("flapping").Title.In(l))
 	b.seen(l, "wrong-1-overview")
 	b.click("tr[data-key=flapping] a[href^='/ui/processes?cause=']")
 	b.at("/ui/processes?cause=flapping")

@@ -338,7 +338,7 @@ func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
 	if c, ok := p.about(first.Cause.ID); ok {
 		title = strings.ToLower(c.Title[:1]) + c.Title[1:]
 	}
-	if known := words.Causes[first.Cause.ID]; p.lang != words.English && known.Title != (words.Text{}) {
+	if known := words.CauseOf(first.Cause.ID); p.lang != words.English && known != (words.Cause{}) {
 		title = known.Title.In(p.lang)
 	}
 	sameHost := first.Host.ID == g[1].Host.ID

@@ -29,7 +29,9 @@ func TestStateOfNotice(t *testing.T) {
 // TestCommandsOfRemedies: each command that a remedy names gets the name of the process, but that of an import.
 func TestCommandsOfRemedies(t *testing.T) {
 	quoted := regexp.MustCompile("`drover [^`]*`")
-	for id, c := range words.Causes {
+	for _, name := range words.IDs("cause") {
+		id, _, _ := strings.Cut(name, " ")
+		c := words.CauseOf(id)
 		for _, lang := range []words.Lang{words.English, words.Chinese} {
 			for _, command := range quoted.FindAllString(c.Remedy.In(lang), -1) {
 				if namedCommand.FindString(command) != command && command != "`drover import --adopt`" {
@@ -39,7 +41,7 @@ func TestCommandsOfRemedies(t *testing.T) {
 		}
 	}
 	p := whyPrinter{lang: words.English, session: &remote.Session{}}
-	p.answer.Causes = []client.CauseCount{{ID: "suspended", Title: "x", Remedy: words.Causes["suspended"].Remedy.In(words.English)}}
+	p.answer.Causes = []client.CauseCount{{ID: "suspended", Title: "x", Remedy: words.CauseOf("suspended").Remedy.In(words.English)}}
 	f := client.Finding{Namespace: "shop", Name: "api"}
 	f.Cause.ID, f.Host.ID = "suspended", "web-1"
 	var b strings.Builder

@@ -140,7 +140,7 @@ func (v *view) audit(ctx context.Context) error {
 	q := v.r.URL.Query()
 	body := map[string]any{
 		"Filter": q, "Query": v.r.URL.RawQuery, "All": v.who.ReadsAudit(), "File": path("audit.csv") + "?" + q.Encode(),
-		"Actions": slices.Sorted(maps.Keys(words.Actions)),
+		"Actions": words.IDs("action"),
 	}
 	err := v.checkParameters(auditParameters())
 	var f client.AuditFilter

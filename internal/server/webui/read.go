@@ -416,7 +416,7 @@ func (v *view) rollout(ctx context.Context) error {
 // events lists events, the newest first.
 func (v *view) events(ctx context.Context) error {
 	q := v.r.URL.Query()
-	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Kinds": slices.Sorted(maps.Keys(words.Kinds))}
+	body := map[string]any{"Filter": q, "Query": v.r.URL.RawQuery, "Kinds": words.IDs("kind")}
 	follow := q.Get("follow") != ""
 	f := eventFilter(q, perPage*4)
 	if follow { // the lines come by themselves: this only checks the filter

@@ -229,7 +229,7 @@ func crumbs(section string, r *http.Request) []crumb {
 }
 
 // title is the title of a page in the browser, with what it is about first.
-func title(section, rest string) words.Text {
+func title(section, rest string, l words.Lang) string {
 	text, known := map[string]words.Text{
 		"": words.Page.Overview, "processes": words.Page.Processes, "hosts": words.Page.Hosts,
 		"tasks": words.Page.Tasks, "rollouts": words.Page.Rollouts, "events": words.Page.Events,
@@ -238,12 +238,12 @@ func title(section, rest string) words.Text {
 		"login": words.Page.SignIn, "operate": words.Act.Confirm, "why": words.Head.Why, "device": words.Device.Title,
 	}[section]
 	if !known {
-		return words.Plain(section)
+		return section
 	}
 	if rest != "" {
-		return words.Join("{rest} – ", text)
+		return rest + " – " + text.In(l)
 	}
-	return text
+	return text.In(l)
 }
 
 // render writes a page. Nothing is sent before the whole page is rendered.
@@ -258,7 +258,7 @@ func (v *view) render(status int, name string, body any) {
 		here = backTo(v.r.PostFormValue("back"))
 	}
 	f := frame{
-		Section: section, Admin: v.who.Admin, Title: title(section, rest).In(v.lang, "rest", rest), Lang: v.lang.Tag(),
+		Section: section, Admin: v.who.Admin, Title: title(section, rest, v.lang), Lang: v.lang.Tag(),
 		Here: here, User: v.who.User, Other: other.Tag(), Again: v.refused != nil && v.r.Method == http.MethodGet,
 		Now: v.Now(), Body: body,
 	}

@@ -16,7 +16,7 @@ import (
 // spoken are the functions of templates for what agents and servers have said, in a language.
 func spoken(lang words.Lang) template.FuncMap {
 	return template.FuncMap{
-		"about":  func(id string) words.Cause { return words.Causes[id] },
+		"about":  words.CauseOf,
 		"remedy": func(id, sentence string) []span { return spans(words.Remedy(id, sentence, "", lang)) },
 		"said":   func(id, text string) string { return visible(words.CauseSentence(id, text, lang)) },
 		"sentence": func(text string) string {
