@@ -102,13 +102,13 @@ func TestHelpInChinese(t *testing.T) {
 			}
 		}
 	})
-	data, err := os.ReadFile(filepath.Join("..", "words", "descriptions", "zh_CN.po"))
+	data, err := os.ReadFile(filepath.Join("..", "words", "flags", "zh_CN.po"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range gettext.List(string(data)) {
-		if e.Context == "flag" && !used[e.ID] && !strings.Contains(e.ID, "{command}") {
-			t.Errorf("no flag has %q", e.ID)
+	for _, key := range gettext.Read(string(data)).Keys() {
+		if !used[key.ID] && !strings.Contains(key.ID, "{command}") {
+			t.Errorf("no flag has %q", key.ID)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestHelpFilesFollowTheCommands(t *testing.T) {
 		listed(cli.NewRoot(), func(cmd *cobra.Command) {
 			want = append(want, cmd.CommandPath()+": "+help.Short)
 			for _, kind := range []string{help.Long, help.Example} {
-				if _, ok := texts[gettext.Key{Context: cmd.CommandPath(), ID: kind}]; ok {
+				if _, ok := texts.Text(gettext.Key{Context: cmd.CommandPath(), ID: kind}); ok {
 					want = append(want, cmd.CommandPath()+": "+kind)
 				}
 			}
@@ -142,7 +142,7 @@ func TestHelpFilesFollowTheCommands(t *testing.T) {
 				if !strings.Contains(template, heading) {
 					t.Errorf("%s: no help has the heading %q", name, heading)
 				}
-				if text := texts[gettext.Key{Context: m[1], ID: heading}]; name == "en.po" && text != heading {
+				if text, _ := texts.Text(gettext.Key{Context: m[1], ID: heading}); name == "en.po" && text != heading {
 					t.Errorf("%s: the heading %q is %q: package cobra has the English headings", name, heading, text)
 				}
 			default:

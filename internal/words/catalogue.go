@@ -9,38 +9,48 @@ import (
 	"drover/internal/words/gettext"
 )
 
-// files are the texts, files of gettext.
+// contents are the texts, files of gettext.
 //
-//go:embed descriptions messages named sentences
-var files embed.FS
+//go:embed causes columns console faults fields flags messages sentences states
+var contents embed.FS
 
-// content returns one of the files.
-func content(path string) string {
-	data, err := files.ReadFile(path)
-	if err != nil {
-		panic(err) // a test reads each file
-	}
-	return string(data)
+// open returns a function that reads one of the files once, and only if somebody asks for a text of it.
+func open(path string) func() *gettext.File {
+	return sync.OnceValue(func() *gettext.File {
+		content, err := contents.ReadFile(path)
+		if err != nil {
+			panic(err) // a test reads each file
+		}
+		return gettext.Read(string(content))
+	})
 }
 
-// catalogues are the texts with names, by language. Each file is read once, and only if somebody asks for a text of it.
+// The files of the texts with names, by languages.
 //
 //nolint:gochecknoglobals // they never change
-var catalogues = [...]func() map[gettext.Key]string{
-	English: sync.OnceValue(func() map[gettext.Key]string { return gettext.Read(content("named/en.po")) }),
-	Chinese: sync.OnceValue(func() map[gettext.Key]string { return gettext.Read(content("named/zh_CN.po")) }),
+var (
+	consoleFiles = [...]func() *gettext.File{English: open("console/en.po"), Chinese: open("console/zh_CN.po")}
+	stateFiles   = [...]func() *gettext.File{English: open("states/en.po"), Chinese: open("states/zh_CN.po")}
+	causeFiles   = [...]func() *gettext.File{English: open("causes/en.po"), Chinese: open("causes/zh_CN.po")}
+)
+
+// fileOf returns the file of a group of texts in a language.
+func fileOf(group string, l Lang) *gettext.File {
+	switch group {
+	case "state", "kind", "actor", "operation", "action", "span", "phrase":
+		return stateFiles[l]()
+	case "cause", "remedy", "explained":
+		return causeFiles[l]()
+	}
+	return consoleFiles[l]()
 }
 
-// find returns the text in a language; known is false if the catalogue does not have it.
+// find returns the text in a language; known is false if no file has it.
 func (t Text) find(l Lang) (text string, known bool) {
-	text, known = catalogues[l]()[gettext.Key{Context: t.group, ID: t.name}]
-	return text, known
-}
-
-// known reports whether the catalogue has the text.
-func (t Text) known() bool {
-	_, known := t.find(English)
-	return known
+	if t.group == "" {
+		return "", false
+	}
+	return fileOf(t.group, l).Text(gettext.Key{Context: t.group, ID: t.name})
 }
 
 // named returns the texts of a group in a struct, in which each field is the name of a text.
@@ -55,7 +65,7 @@ func named[T any](group string) (texts T) {
 // IDs returns the ids of a group of texts, such as "state", "kind" or "action", in their alphabetical order.
 func IDs(group string) []string {
 	var all []string
-	for key := range catalogues[English]() {
+	for _, key := range fileOf(group, English).Keys() {
 		if key.Context == group {
 			all = append(all, key.ID)
 		}

@@ -21,23 +21,34 @@ type entry struct {
 	help          bool
 }
 
-// read returns the texts of a file.
-func read(t *testing.T, path string) []gettext.Entry {
+// text is a text of a file with its key.
+type text struct {
+	gettext.Key
+	string
+}
+
+// read returns the texts of a file in its order.
+func read(t *testing.T, path string) (all []text) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gettext.List(string(data))
+	file := gettext.Read(string(data))
+	for _, key := range file.Keys() {
+		found, _ := file.Text(key)
+		all = append(all, text{key, found})
+	}
+	return all
 }
 
 // forms are the texts that are found by their English form: those of some groups, or all.
 func forms(t *testing.T, groups ...string) (all []entry) {
 	t.Helper()
-	for _, path := range []string{"sentences/zh_CN.po", "messages/zh_CN.po", "descriptions/zh_CN.po"} {
-		for _, e := range read(t, path) {
+	for _, dir := range []string{"sentences", "faults", "messages", "columns", "flags", "fields"} {
+		for _, e := range read(t, dir+"/zh_CN.po") {
 			if len(groups) == 0 || slices.Contains(groups, e.Context) {
-				all = append(all, entry{path + ", " + e.Context, e.ID, e.Text, false})
+				all = append(all, entry{dir + ", " + e.Context, e.ID, e.string, false})
 			}
 		}
 	}
@@ -46,6 +57,9 @@ func forms(t *testing.T, groups ...string) (all []entry) {
 	}
 	return all
 }
+
+// named are the directories of the texts with names.
+func named() []string { return []string{"console", "states", "causes"} }
 
 // sentenceGroups are the groups of sentences and messages.
 func sentenceGroups() []string {
@@ -58,10 +72,12 @@ func sentenceGroups() []string {
 func catalogue(t *testing.T) []entry {
 	t.Helper()
 	all := forms(t)
-	english, chinese := read(t, "named/en.po"), read(t, "named/zh_CN.po")
-	for i, e := range english {
-		if i < len(chinese) { // TestNamedFilesAgree compares the keys
-			all = append(all, entry{"named, " + e.Context + ", " + e.ID, e.Text, chinese[i].Text, false})
+	for _, dir := range named() {
+		english, chinese := read(t, dir+"/en.po"), read(t, dir+"/zh_CN.po")
+		for i, e := range english {
+			if i < len(chinese) { // TestNamedFilesAgree compares the keys
+				all = append(all, entry{dir + ", " + e.Context + ", " + e.ID, e.string, chinese[i].string, false})
+			}
 		}
 	}
 	paragraphs := helpTexts(t)
@@ -79,8 +95,8 @@ func helpTexts(t *testing.T) (all []entry) {
 		if e.ID == help.Example || i >= len(chinese) { // a test of package help compares the keys
 			continue
 		}
-		zh := strings.Split(chinese[i].Text, "\n\n")
-		for j, paragraph := range strings.Split(e.Text, "\n\n") {
+		zh := strings.Split(chinese[i].string, "\n\n")
+		for j, paragraph := range strings.Split(e.string, "\n\n") {
 			if j < len(zh) { // and the numbers of paragraphs
 				all = append(all, entry{e.Context + ", " + e.ID, strings.Join(strings.Fields(paragraph), " "), zh[j], true})
 			}

@@ -9,7 +9,7 @@ type Cause struct{ Title, Meaning, Remedy Text }
 // CauseOf returns the words of a cause by its id; they are empty if it has none. Package why says how severe each is.
 func CauseOf(id string) Cause {
 	c := Cause{Text{"cause", id + " title"}, Text{"cause", id + " meaning"}, Text{"cause", id + " remedy"}}
-	if !c.Title.known() {
+	if _, known := c.Title.find(English); !known {
 		return Cause{}
 	}
 	return c
@@ -36,7 +36,8 @@ func CauseSentence(id, english string, l Lang) string {
 //
 //nolint:gochecknoglobals // it never changes
 var remedy = named[struct {
-	OwnDirectory, RuntimeDirectory, FileSize, Watchdog, Stops, ProcessName, Foreground, StopCommand, ReloadSignal, Other Text
+	OwnDirectory, RuntimeDirectory, FileSize, Watchdog, Stops, ProcessName, Foreground, StopCommand Text
+	ReloadSignal, Other                                                                             Text
 }]("remedy")
 
 // remedies are what to do about a cause whose sentence contains a text, where that is more certain than the remedy of

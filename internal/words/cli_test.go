@@ -186,7 +186,7 @@ func TestRefusalsInChinese(t *testing.T) {
 			refusal = "there is no " + format + ` "x"`
 		}
 		if _, whole := words.Sentence(refusal, words.Chinese); !whole {
-			t.Errorf("%s: %q is in no group of sentences/zh_CN.po", place, refusal)
+			t.Errorf("%s: %q is in neither sentences/zh_CN.po nor faults/zh_CN.po", place, refusal)
 		}
 	})
 	if seen < 200 {
@@ -208,7 +208,7 @@ func TestRefusalsInChinese(t *testing.T) {
 	}
 }
 
-// TestHeadsAndFieldsInChinese: the heads of tables and the names of fields are in the group column.
+// TestHeadsAndFieldsInChinese: the heads of tables and the names of fields are in columns/zh_CN.po.
 func TestHeadsAndFieldsInChinese(t *testing.T) {
 	columns, used := forms(t, "column"), map[string]bool{}
 	known := func(name string) bool {
@@ -220,7 +220,7 @@ func TestHeadsAndFieldsInChinese(t *testing.T) {
 			return
 		}
 		if name, ok := constant(list.Elts[0]); ok && !known(name) {
-			t.Errorf("%s: the field %q is not in the group column of messages/zh_CN.po", place, name)
+			t.Errorf("%s: the field %q is not in columns/zh_CN.po", place, name)
 		}
 	}
 	isField := func(e ast.Expr) bool {
@@ -235,7 +235,7 @@ func TestHeadsAndFieldsInChinese(t *testing.T) {
 		case *ast.KeyValueExpr:
 			if name, ok := n.Key.(*ast.Ident); ok && name.Name == "Head" {
 				if head, ok := constant(n.Value); ok && !known(head) {
-					t.Errorf("%s: the head %q is not in the group column of messages/zh_CN.po", place, head)
+					t.Errorf("%s: the head %q is not in columns/zh_CN.po", place, head)
 				}
 			}
 		case *ast.CompositeLit:

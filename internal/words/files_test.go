@@ -45,7 +45,7 @@ func TestFaultsOfFilesInChinese(t *testing.T) {
 		}
 		seen++
 		if fault := strings.ReplaceAll(example(format, args), "%%", "%"); !inChinese(fault) {
-			t.Errorf("%s: %q is in no group of sentences/zh_CN.po", place, fault)
+			t.Errorf("%s: %q is not in faults/zh_CN.po", place, fault)
 		}
 	}
 	for dir, formats := range map[string]map[string][]int{
@@ -105,7 +105,7 @@ func TestFaultsOfFilesInChinese(t *testing.T) {
 		`character 9: unexpected "=": expected a comma or ) after the value b`,
 	} {
 		if !inChinese(fault) {
-			t.Errorf("%q is in no group of sentences/zh_CN.po", fault)
+			t.Errorf("%q is not in faults/zh_CN.po", fault)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestFileInChinese(t *testing.T) {
 			t.Errorf("%q is %q", line, got)
 		}
 		if field, fault, _ := strings.Cut(rest, ": "); !inChinese(fault) && !inChinese(rest) {
-			t.Errorf("%s: %q is in no group of sentences/zh_CN.po", field, fault)
+			t.Errorf("%s: %q is not in faults/zh_CN.po", field, fault)
 		}
 	}
 }

@@ -13,8 +13,9 @@ func Actor(id string) Text { return Text{"actor", id} }
 
 // Action returns the word of an operation or of another action; the id itself if it has none.
 func Action(id string) Text {
-	if t := (Text{"operation", id}); t.known() {
-		return t
+	operation := Text{"operation", id}
+	if _, known := operation.find(English); known {
+		return operation
 	}
 	return Text{"action", id}
 }

@@ -1,6 +1,7 @@
 package words
 
 import (
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -8,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"drover/internal/words/gettext"
 )
 
 // Sentence returns a sentence that an agent or a server has written, in a language. whole is false if a part of it is
@@ -20,7 +19,7 @@ func Sentence(english string, l Lang) (text string, whole bool) {
 	text, output := Apart(english)
 	switch whole = true; {
 	case l != English:
-		text, whole = translate(text, nested, sentences())
+		text, whole = translate(text, nested, sentences)
 	case lengthOfTime.MatchString(text):
 		text = retold(text, nested)
 	}
@@ -53,7 +52,7 @@ func Message(english string, l Lang) string {
 	lines := strings.Split(english, "\n")
 	for i, line := range lines {
 		around := surroundings.FindStringSubmatch(line)
-		text, _ := translate(around[2], nested, messages())
+		text, _ := translate(around[2], nested, messages)
 		lines[i] = around[1] + text + around[3]
 	}
 	return strings.Join(lines, "\n")
@@ -73,23 +72,14 @@ func Named(id string, l Lang) string {
 	return id
 }
 
-// Column returns the head of a column or the name of a field in a language.
-func Column(english string, l Lang) string {
-	if l == English {
-		return english
-	}
-	chinese, _ := exactly(english, messageFile()["column"])
-	return chinese
-}
-
 // nested bounds how deep sentences are looked for inside sentences.
 const nested = 16
 
-func translate(english string, depth int, all []*pattern) (text string, whole bool) {
+func translate(english string, depth int, all iter.Seq[*pattern]) (text string, whole bool) {
 	if depth == 0 || english == "" {
 		return english, english == ""
 	}
-	for _, p := range all {
+	for p := range all {
 		if values := p.match(english); values != nil {
 			return p.fill(values, depth)
 		}
@@ -110,30 +100,46 @@ func translate(english string, depth int, all []*pattern) (text string, whole bo
 // pattern finds a sentence and fills its translation.
 type pattern struct {
 	// fixed is a part that every such sentence contains.
-	fixed            string
-	english, chinese string
+	fixed, chinese string
 	// expression matches the sentences. It is compiled when a sentence has the fixed part.
 	expression func() *regexp.Regexp
 }
 
-// The texts that are found by their English form, by groups, and the patterns of sentences and messages in the order in
-// which drover looks for them. Each file is read once, and only if somebody asks for a text of it.
+// The patterns of the texts that are found by their English form, by groups. Each file is read once, and only if
+// somebody asks for a text of it.
 //
 //nolint:gochecknoglobals // they never change
 var (
 	sentenceFile = patternsOf("sentences/zh_CN.po")
+	faultFile    = patternsOf("faults/zh_CN.po")
 	messageFile  = patternsOf("messages/zh_CN.po")
-
-	sentences = sync.OnceValue(func() []*pattern {
-		return groups(sentenceFile(), "sentence", "execution", "refusal", "file fault", "field fault", "aside")
-	})
-	messages = sync.OnceValue(func() []*pattern {
-		said, all := sentenceFile(), messageFile()
-		return slices.Concat(groups(all, "doctor", "message", "fault", "place"),
-			groups(said, "sentence", "execution", "refusal", "file fault", "field fault"),
-			groups(all, "place alone"), groups(said, "aside"))
-	})
 )
+
+// sentences calls yield for the patterns of sentences, in the order in which drover looks for them.
+func sentences(yield func(*pattern) bool) {
+	_ = groups(sentenceFile, yield, "sentence", "execution") &&
+		groups(faultFile, yield, "refusal", "file fault", "field fault") && groups(sentenceFile, yield, "aside")
+}
+
+// messages calls yield for the patterns of messages, in the order in which drover looks for them.
+func messages(yield func(*pattern) bool) {
+	_ = groups(messageFile, yield, "doctor", "message", "fault", "place") &&
+		groups(sentenceFile, yield, "sentence", "execution") &&
+		groups(faultFile, yield, "refusal", "file fault", "field fault") &&
+		groups(messageFile, yield, "place alone") && groups(sentenceFile, yield, "aside")
+}
+
+// groups calls yield for the patterns of groups of a file; it returns false if yield has done so.
+func groups(file func() map[string][]*pattern, yield func(*pattern) bool, names ...string) bool {
+	for _, name := range names {
+		for _, p := range file()[name] {
+			if !yield(p) {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // placeholder matches the placeholders of a text.
 var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
@@ -175,36 +181,31 @@ func value(name string) string {
 	return `(?P<` + name + `>[^;\n]+?)`
 }
 
-// patternsOf returns the patterns of a file by their groups, in the order of the file.
+// patternsOf returns a function that returns the patterns of a file by their groups, in the order of the file.
 func patternsOf(path string) func() map[string][]*pattern {
+	file := open(path)
 	return sync.OnceValue(func() map[string][]*pattern {
 		all := map[string][]*pattern{}
-		for _, e := range gettext.List(content(path)) {
-			fixed := slices.MaxFunc(placeholder.Split(e.ID, -1), func(a, b string) int { return len(a) - len(b) })
-			all[e.Context] = append(all[e.Context], &pattern{
-				fixed, e.ID, e.Text, sync.OnceValue(func() *regexp.Regexp { return expression(e.ID) }),
+		for _, key := range file().Keys() {
+			chinese, _ := file().Text(key)
+			all[key.Context] = append(all[key.Context], &pattern{
+				fixed(key.ID), chinese, sync.OnceValue(func() *regexp.Regexp { return expression(key.ID) }),
 			})
 		}
 		return all
 	})
 }
 
-// groups returns the patterns of some groups, one group after the other.
-func groups(all map[string][]*pattern, names ...string) (chosen []*pattern) {
-	for _, name := range names {
-		chosen = append(chosen, all[name]...)
-	}
-	return chosen
-}
-
-// exactly returns the translation of a text without placeholders; the text itself if there is none.
-func exactly(english string, all []*pattern) (chinese string, ok bool) {
-	for _, p := range all {
-		if p.english == english {
-			return p.chinese, true
+// fixed returns the longest part of a text outside of braces.
+func fixed(english string) (longest string) {
+	for more := true; more; {
+		var part string
+		if part, english, more = strings.Cut(english, "{"); len(part) > len(longest) {
+			longest = part
 		}
+		_, english, _ = strings.Cut(english, "}")
 	}
-	return english, false
+	return longest
 }
 
 // expression returns the expression that matches the sentences of a text with placeholders.
@@ -244,7 +245,7 @@ func retold(english string, depth int) string {
 	if depth == 0 {
 		return english
 	}
-	for _, p := range sentences() {
+	for p := range sentences {
 		if !strings.Contains(english, p.fixed) {
 			continue
 		}
@@ -322,7 +323,7 @@ func (p *pattern) fill(values map[string]string, depth int) (text string, whole 
 		value := values[name]
 		switch name {
 		case "text", "fault":
-			value, whole = translate(value, depth-1, sentences())
+			value, whole = translate(value, depth-1, sentences)
 		case "state":
 			value = Named(value, Chinese)
 		case "operation":

@@ -11,7 +11,8 @@ func Result(state string, failed int) string {
 	return state
 }
 
-// State returns the word of a state of a process, a host, a task, a rollout or an outcome; the id itself if it has none.
+// State returns the word of a state of a process, a host, a task, a rollout or an outcome; the id itself if it has no
+// word.
 func State(id string) Text { return Text{"state", id} }
 
 // EventState returns the state that an event leads to, as lists of processes name it. Some kinds are such a state of a

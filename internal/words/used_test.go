@@ -49,9 +49,11 @@ func TestEveryFieldIsAText(t *testing.T) {
 	for group, names := range groups {
 		same(t, group, names)
 	}
-	for _, e := range read(t, "named/en.po") {
-		if _, ok := groups[e.Context]; !ok {
-			t.Errorf("named/en.po: nothing has the group %s", e.Context)
+	for _, dir := range named() {
+		for _, e := range read(t, dir+"/en.po") {
+			if _, ok := groups[e.Context]; !ok {
+				t.Errorf("%s/en.po: nothing has the group %s", dir, e.Context)
+			}
 		}
 	}
 	if len(groups) < 25 {

@@ -56,7 +56,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainInChinese: what each field does, the form of its value and its default are in the file of descriptions,
+// TestExplainInChinese: what each field does, the form of its value and its default are in the file of fields,
 // unless a file may hold that very text.
 func TestExplainInChinese(t *testing.T) {
 	used := map[string]bool{}
@@ -74,13 +74,13 @@ func TestExplainInChinese(t *testing.T) {
 			t.Errorf("%s: package words has the default %q: %v", f.Path, f.Default, ok)
 		}
 	}
-	data, err := os.ReadFile("../../words/descriptions/zh_CN.po")
+	data, err := os.ReadFile("../../words/fields/zh_CN.po")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range gettext.List(string(data)) {
-		if e.Context == "field" && !used[e.ID] {
-			t.Errorf("no field has %q", e.ID)
+	for _, key := range gettext.Read(string(data)).Keys() {
+		if !used[key.ID] {
+			t.Errorf("no field has %q", key.ID)
 		}
 	}
 	root := &cobra.Command{Use: "drover"}

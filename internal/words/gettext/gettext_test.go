@@ -9,14 +9,15 @@ import (
 )
 
 func TestRead(t *testing.T) {
-	got := gettext.Read(`# a comment
+	file := gettext.Read(`# a comment
 msgid ""
 msgstr ""
 "Language: en\n"
 "Content-Type: text/plain; charset=UTF-8\n"
 
+msgctxt "drover"
 msgid "alone"
-msgstr "without a context, 100% and {n}"
+msgstr "100% and {n}"
 
 #. for translators
 msgctxt "drover apply"
@@ -49,20 +50,31 @@ msgstr[1] "{n} hosts"
 #~ msgstr "gone"
 `)
 	want := map[gettext.Key]string{
-		{ID: "alone"}:                          "without a context, 100% and {n}",
 		{Context: "drover apply", ID: "short"}: `Make "it"`,
 		{Context: "drover apply", ID: "long"}:  "first\n\n  last\t\\",
 		{Context: "drover get", ID: "short"}:   "启动",
-		{Context: "drover get", ID: "empty"}:   "",
 		{Context: "drover get", ID: "many"}:    "{n} host",
+		{Context: "drover", ID: "alone"}:       "100% and {n}",
+	}
+	got := map[gettext.Key]string{}
+	for _, key := range file.Keys() {
+		if text, ok := file.Text(key); ok {
+			got[key] = text
+		}
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
+	for _, key := range []gettext.Key{{Context: "drover get", ID: "empty"}, {Context: "drover get", ID: "none"}, {}} {
+		if text, ok := file.Text(key); ok || text != "" {
+			t.Errorf("%v is %q", key, text)
+		}
+	}
 }
 
-func TestList(t *testing.T) {
-	got := gettext.List(`msgid ""
+// TestKeys: the keys have the order of the file, whatever lines they stand on.
+func TestKeys(t *testing.T) {
+	got := gettext.Read(`msgid ""
 msgstr ""
 "Language: zh_CN\n"
 
@@ -79,18 +91,25 @@ msgstr ""
 "{n} 台"
 "主机"
 
-msgid "a"
-msgstr "甲"
-
+#. and again
 msgctxt "fault"
 msgid "a"
 msgstr "乙"
-`)
-	want := []gettext.Entry{
-		{gettext.Key{Context: "message", ID: "{n} hosts of {name}"}, "{name} 的 {n} 台主机"},
-		{gettext.Key{Context: "message", ID: `{n} hosts "of"`}, "{n} 台主机"},
-		{gettext.Key{ID: "a"}, "甲"},
-		{gettext.Key{Context: "fault", ID: "a"}, "乙"},
+
+msgctxt "fault"
+msgid "b"
+msgid_plural ""
+"bs"
+msgstr[0] "丙"
+msgstr[1] "丁"
+
+msgctxt "fault"
+msgid "empty"
+msgstr ""
+`).Keys()
+	want := []gettext.Key{
+		{Context: "message", ID: "{n} hosts of {name}"}, {Context: "message", ID: `{n} hosts "of"`},
+		{Context: "fault", ID: "a"}, {Context: "fault", ID: "b"}, {Context: "fault", ID: "empty"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)

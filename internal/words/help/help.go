@@ -38,7 +38,7 @@ var chinese string
 
 // Texts are the help in one language. Any number of goroutines may read them.
 type Texts struct {
-	all    map[gettext.Key]string
+	file   *gettext.File
 	shared *strings.Replacer
 }
 
@@ -53,11 +53,11 @@ var files = map[words.Lang]func() *Texts{
 // In returns the help in a language. The first call for a language reads its file, in about a millisecond.
 func In(l words.Lang) *Texts { return files[l]() }
 
-func read(file string) *Texts {
-	t := &Texts{all: gettext.Read(file)}
+func read(content string) *Texts {
+	t := &Texts{file: gettext.Read(content)}
 	var pairs []string
-	for key, text := range t.all {
-		if key.Context == shared {
+	for _, key := range t.file.Keys() {
+		if text, _ := t.file.Text(key); key.Context == shared {
 			pairs = append(pairs, "{"+key.ID+"}", text)
 		}
 	}
@@ -68,14 +68,14 @@ func read(file string) *Texts {
 // Of returns a text of the command with a path, such as "drover apply". ok is false if the command has no text of that
 // kind.
 func (t *Texts) Of(path, kind string) (text string, ok bool) {
-	text, ok = t.all[gettext.Key{Context: path, ID: kind}]
+	text, ok = t.file.Text(gettext.Key{Context: path, ID: kind})
 	return strings.ReplaceAll(t.shared.Replace(text), "{command}", path), ok
 }
 
 // Headings returns a template of package cobra for the help of a command with its headings in the language.
 func (t *Texts) Headings(template string) string {
 	var found []string
-	for key := range t.all {
+	for _, key := range t.file.Keys() {
 		if key.Context == headings {
 			found = append(found, key.ID)
 		}
@@ -83,7 +83,8 @@ func (t *Texts) Headings(template string) string {
 	// The longest comes first, because one heading may be the end of another one.
 	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	for _, heading := range found {
-		template = strings.ReplaceAll(template, heading, t.all[gettext.Key{Context: headings, ID: heading}])
+		text, _ := t.file.Text(gettext.Key{Context: headings, ID: heading})
+		template = strings.ReplaceAll(template, heading, text)
 	}
 	return template
 }

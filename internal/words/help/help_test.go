@@ -27,11 +27,18 @@ func content(t *testing.T, name string) string {
 // keys returns the keys of a file in its order.
 func keys(t *testing.T, file string) (all []gettext.Key) {
 	t.Helper()
-	for _, e := range gettext.List(file) {
-		all = append(all, e.Key)
-	}
+	all = gettext.Read(file).Keys()
 	if len(all) < 300 {
 		t.Fatalf("only %d texts", len(all))
+	}
+	return all
+}
+
+// texts returns the texts of a file by their keys.
+func texts(content string) map[gettext.Key]string {
+	file, all := gettext.Read(content), map[gettext.Key]string{}
+	for _, key := range file.Keys() {
+		all[key], _ = file.Text(key)
 	}
 	return all
 }
@@ -43,7 +50,7 @@ func TestLanguagesAgree(t *testing.T) {
 	if d := cmp.Diff(keys(t, english), keys(t, chinese)); d != "" {
 		t.Errorf("zh_CN.po has other texts, or another order (-en.po +zh_CN.po):\n%s", d)
 	}
-	en, zh := gettext.Read(english), gettext.Read(chinese)
+	en, zh := texts(english), texts(chinese)
 	for key, text := range en {
 		if a, b := placeholders(text), placeholders(zh[key]); !slices.Equal(a, b) {
 			t.Errorf("%v has the placeholders %q, in Chinese %q", key, a, b)
@@ -73,8 +80,8 @@ func placeholders(text string) []string {
 // TestPlaceholders: a placeholder stands for a text that several commands share, or for the command. Each shared text
 // is used, and no placeholder is left.
 func TestPlaceholders(t *testing.T) {
-	texts, used := gettext.Read(content(t, "en.po")), map[string]bool{}
-	for key, text := range texts {
+	english, used := texts(content(t, "en.po")), map[string]bool{}
+	for key, text := range english {
 		if key.Context != "shared" {
 			for _, p := range placeholders(text) {
 				used[strings.Trim(p, "{}")] = true
@@ -87,7 +94,7 @@ func TestPlaceholders(t *testing.T) {
 		}
 	}
 	shared := 0
-	for key := range texts {
+	for key := range english {
 		if key.Context == "shared" {
 			if shared++; !used[key.ID] {
 				t.Errorf("no text has {%s}", key.ID)
