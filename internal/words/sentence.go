@@ -12,7 +12,7 @@ import (
 )
 
 // Sentence returns a sentence that an agent or a server has written, in a language. whole is false if a part of it is
-// none of Sentences and stays English. Programs read these sentences in English, so only the last step before a
+// in none of the files and stays English. Programs read these sentences in English, so only the last step before a
 // person's eyes translates them. Names, numbers and outputs of programs stay as they are. A length of time, such as
 // 10m0s, is told in words, in English too. What a program has written follows in lines of its own.
 func Sentence(english string, l Lang) (text string, whole bool) {
@@ -43,8 +43,8 @@ func onLine(text string) string {
 	return text
 }
 
-// Message returns what the command line says, in a language: each line that is one of Messages, Faults or Sentences.
-// Spaces and what moves the cursor stay around it.
+// Message returns what the command line says, in a language: each line that is a message, a sentence or a fault of the
+// files. Spaces and what moves the cursor stay around it.
 func Message(english string, l Lang) string {
 	if l == English {
 		return english
