@@ -1,6 +1,7 @@
 package words_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,6 +63,23 @@ func TestNamedFilesAgree(t *testing.T) {
 	for _, dir := range named() {
 		if d := cmp.Diff(keys(dir+"/en.po"), keys(dir+"/zh_CN.po")); d != "" {
 			t.Errorf("%s/zh_CN.po has other texts, or another order (-en.po +zh_CN.po):\n%s", dir, d)
+		}
+	}
+}
+
+// TestGroupsOfForms: drover looks for texts in these groups alone, so a text of another group would stay English.
+func TestGroupsOfForms(t *testing.T) {
+	for dir, want := range map[string][]string{
+		"sentences": {"aside", "execution", "sentence"}, "faults": {"field fault", "file fault", "refusal"},
+		"messages": {"doctor", "fault", "message", "place", "place alone"},
+		"columns":  {"column"}, "flags": {"flag"}, "fields": {"field"},
+	} {
+		groups := map[string]bool{}
+		for _, e := range read(t, dir+"/zh_CN.po") {
+			groups[e.Context] = true
+		}
+		if d := cmp.Diff(want, slices.Sorted(maps.Keys(groups))); d != "" {
+			t.Errorf("%s/zh_CN.po (-want +got):\n%s", dir, d)
 		}
 	}
 }

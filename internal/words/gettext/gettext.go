@@ -23,9 +23,9 @@ type File struct {
 	texts   *gotext.Po
 }
 
-// Read reads the content of a file, about 50 kB in a millisecond. It skips a line that it cannot read. A text in several
-// plural forms is the first of them, and the last of several texts with one key counts. A test of the file looks for
-// these faults.
+// Read reads the content of a file, about 50 kB in a millisecond. It skips a line that it cannot read. A text in
+// several plural forms is the first of them, and the last of several texts with one key counts. A test of the file
+// looks for these faults.
 func Read(content string) *File {
 	f := &File{content, gotext.NewPo()}
 	f.texts.Parse([]byte(content))

@@ -108,8 +108,11 @@ msgid "empty"
 msgstr ""
 `).Keys()
 	want := []gettext.Key{
-		{Context: "message", ID: "{n} hosts of {name}"}, {Context: "message", ID: `{n} hosts "of"`},
-		{Context: "fault", ID: "a"}, {Context: "fault", ID: "b"}, {Context: "fault", ID: "empty"},
+		{Context: "message", ID: "{n} hosts of {name}"},
+		{Context: "message", ID: `{n} hosts "of"`},
+		{Context: "fault", ID: "a"},
+		{Context: "fault", ID: "b"},
+		{Context: "fault", ID: "empty"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
