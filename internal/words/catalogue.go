@@ -11,7 +11,7 @@ import (
 
 // contents are the texts, files of gettext.
 //
-//go:embed causes columns console faults fields flags messages sentences states
+//go:embed causes columns console faults fields flags messages phrases sentences states
 var contents embed.FS
 
 // open returns a function that reads one of the files once, and only if somebody asks for a text of it.
@@ -31,16 +31,19 @@ func open(path string) func() *gettext.File {
 var (
 	consoleFiles = [...]func() *gettext.File{English: open("console/en.po"), Chinese: open("console/zh_CN.po")}
 	stateFiles   = [...]func() *gettext.File{English: open("states/en.po"), Chinese: open("states/zh_CN.po")}
+	phraseFiles  = [...]func() *gettext.File{English: open("phrases/en.po"), Chinese: open("phrases/zh_CN.po")}
 	causeFiles   = [...]func() *gettext.File{English: open("causes/en.po"), Chinese: open("causes/zh_CN.po")}
 )
 
 // fileOf returns the file of a group of texts in a language.
 func fileOf(group string, l Lang) *gettext.File {
 	switch group {
-	case "state", "kind", "actor", "operation", "action", "span", "phrase":
+	case "state", "kind", "actor", "operation", "action":
 		return stateFiles[l]()
-	case "cause", "remedy", "explained":
+	case "cause", "remedy":
 		return causeFiles[l]()
+	case "explained", "span", "phrase":
+		return phraseFiles[l]()
 	}
 	return consoleFiles[l]()
 }

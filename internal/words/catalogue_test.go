@@ -59,7 +59,7 @@ func forms(t *testing.T, groups ...string) (all []entry) {
 }
 
 // named are the directories of the texts with names.
-func named() []string { return []string{"console", "states", "causes"} }
+func named() []string { return []string{"console", "states", "causes", "phrases"} }
 
 // sentenceGroups are the groups of sentences and messages.
 func sentenceGroups() []string {

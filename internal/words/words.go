@@ -1,6 +1,6 @@
 // Package words holds what drover shows to people, in every language. The texts are files of gettext. The code knows
-// the texts of console, states and causes by their names, and finds the others by their English form. Ids, states on
-// the wire, commands and fields are not words: programs read them.
+// the texts of console, states, causes and phrases by their names, and finds the others by their English form. Ids,
+// states on the wire, commands and fields are not words: programs read them.
 package words
 
 import (
