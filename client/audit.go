@@ -28,7 +28,7 @@ type AuditFilter struct {
 }
 
 // Audit lists the audit log, newest first. A caller who is not an administrator gets its own rows.
-func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditRow, error] {
+func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[v1.AuditRow, error] {
 	query := url.Values{}
 	for name, t := range map[string]time.Time{"since": f.Since, "until": f.Until} {
 		if !t.IsZero() {
@@ -46,5 +46,5 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditRow, e
 	if f.Allowed != nil {
 		query.Set("allowed", strconv.FormatBool(*f.Allowed))
 	}
-	return pages[AuditRow](ctx, c, at(v1.RouteListAudit), query, f.Limit)
+	return pages[v1.AuditRow](ctx, c, at(v1.RouteListAudit), query, f.Limit)
 }

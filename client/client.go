@@ -1,7 +1,8 @@
 // Package client calls a drover server through its own API, /api/v1. It owns the transport of a call: to a URL with
 // credentials, or through the local socket of a server on the same host. It also owns the paging of lists and the
-// conversion of rejections into errors. It decides nothing and keeps no state except connections. Of drover it imports
-// only api/v1, the types of the API, so that any program may use it.
+// conversion of rejections into errors. It decides nothing and keeps no state except connections. A program imports
+// two packages: this one, and api/v1 for the types of requests and answers. The client imports nothing else of drover,
+// so that any program may use it.
 package client
 
 import (
@@ -54,7 +55,8 @@ type Config struct {
 
 // Client calls one server. Any goroutine may call its methods. Each method blocks until the server has answered, ctx
 // ends, or the time for an answer is over: 30 s, 60 s for a call that begins an operation, or 5 min for a part of a
-// package. A method returns an *Error if the server rejects the call, and an *UnreachableError if there was no answer.
+// package. A method returns a *v1.Problem if the server rejects the call, and an *UnreachableError if there was no
+// answer.
 type Client struct {
 	base   string
 	name   string
@@ -176,8 +178,8 @@ func DialSocket(ctx context.Context, path string) (net.Conn, error) {
 	return dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
 }
 
-// UnreachableError tells that there was no answer, or only one that says so (HTTP 502, 503 or 504, which is then an
-// *Error in Err): the server may or may not have executed the call.
+// UnreachableError tells that there was no answer, or only one that says so (HTTP 502, 503 or 504, which is then a
+// *v1.Problem in Err): the server may or may not have executed the call.
 type UnreachableError struct {
 	Server string
 	Err    error
@@ -185,7 +187,7 @@ type UnreachableError struct {
 
 // Error returns the text for an operator.
 func (e *UnreachableError) Error() string {
-	if refusal, ok := errors.AsType[*Error](e.Err); ok {
+	if refusal, ok := errors.AsType[*v1.Problem](e.Err); ok {
 		return fmt.Sprintf("the server at %s cannot answer: %v", e.Server, refusal)
 	}
 	cause := e.Err
@@ -299,9 +301,9 @@ func (c *Client) request(ctx context.Context, p place, query url.Values, in any)
 
 // refusal converts a rejecting reply to an error. Another program than drover may have answered.
 func (c *Client) refusal(resp *http.Response, data []byte) error {
-	e := &Error{}
+	e := &v1.Problem{}
 	if err := json.Unmarshal(data, e); err != nil || e.Title == "" {
-		e = &Error{
+		e = &v1.Problem{
 			Title:  resp.Status,
 			Detail: fmt.Sprintf("%s answered %s: is it a drover server?", c.name, resp.Status),
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -84,9 +85,9 @@ func TestEmptyListsOfASelection(t *testing.T) {
 		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
 			t.Error(err)
 		}
-		reply(w, client.Selection{})
+		reply(w, v1.Selection{})
 	})
-	for _, r := range []client.SelectionRequest{{}, {Targets: []client.Target{}, Hosts: []string{}}} {
+	for _, r := range []v1.SelectionRequest{{}, {Targets: []v1.Target{}, Hosts: []string{}}} {
 		if _, err := c.Select(t.Context(), client.ProcessFilter{}, r); err != nil {
 			t.Fatal(err)
 		}
@@ -101,13 +102,13 @@ func TestEmptyListsOfASelection(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		reply(w, client.Error{
+		reply(w, v1.Problem{
 			Title: "T", Detail: "it is wrong",
-			Fields: []client.FieldError{{Field: "op", Detail: "is empty"}}, RequestID: "r",
+			Fields: []v1.FieldError{{Field: "op", Detail: "is empty"}}, RequestID: "r",
 		})
 	})
-	_, err := c.Submit(t.Context(), client.Request{})
-	refusal, ok := errors.AsType[*client.Error](err)
+	_, err := c.Submit(t.Context(), v1.Request{})
+	refusal, ok := errors.AsType[*v1.Problem](err)
 	if !ok || refusal.Status != 422 || refusal.RequestID != "r" || err.Error() != "it is wrong; op: is empty" {
 		t.Errorf("%v", err)
 	}
@@ -117,15 +118,15 @@ func TestRefusal(t *testing.T) {
 func TestFaultsAreToldOnce(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		reply(w, client.Error{
-			Title: "T", Detail: "spec.a: is empty; spec.b: is 1", Fields: []client.FieldError{
+		reply(w, v1.Problem{
+			Title: "T", Detail: "spec.a: is empty; spec.b: is 1", Fields: []v1.FieldError{
 				{Field: "spec.a", Detail: "is empty"},
 				{Field: "spec.b", Detail: "is 1"},
 				{Field: "spec.c", Detail: "is 2"},
 			},
 		})
 	})
-	_, err := c.Submit(t.Context(), client.Request{})
+	_, err := c.Submit(t.Context(), v1.Request{})
 	if want := "spec.a: is empty; spec.b: is 1; spec.c: is 2"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -194,7 +195,7 @@ func TestAnswersOfNobody(t *testing.T) {
 			_, _ = w.Write([]byte(`{"title":"x","detail":"the server's database is away"}`))
 		})
 		err := c.DeleteToken(t.Context(), "u", "t")
-		refusal, refused := errors.AsType[*client.Error](err)
+		refusal, refused := errors.AsType[*v1.Problem](err)
 		if _, away := errors.AsType[*client.UnreachableError](err); away != want || !refused || refusal.Status != status {
 			t.Errorf("%d: %v", status, err)
 		}
@@ -289,8 +290,8 @@ func TestSeveralServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		_, err = c.CreateApp(t.Context(), client.AppChange{})
-		if refusal, ok := errors.AsType[*client.Error](err); !ok || refusal.Status != http.StatusServiceUnavailable {
+		_, err = c.CreateApp(t.Context(), v1.AppChange{})
+		if refusal, ok := errors.AsType[*v1.Problem](err); !ok || refusal.Status != http.StatusServiceUnavailable {
 			t.Errorf("got %v, want the answer of the second server", err)
 		}
 	}
@@ -303,7 +304,7 @@ func TestSeveralServers(t *testing.T) {
 		}
 	}
 	one.Close()
-	_, err = c.CreateApp(t.Context(), client.AppChange{})
+	_, err = c.CreateApp(t.Context(), v1.AppChange{})
 	if lost, ok := errors.AsType[*client.UnreachableError](err); !ok || !strings.Contains(lost.Server, ", ") {
 		t.Errorf("without any server: %v", err)
 	}

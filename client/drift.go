@@ -22,7 +22,7 @@ type DriftFilter struct {
 }
 
 // Drift compares files, the specs of hosts, and running processes.
-func (c *Client) Drift(ctx context.Context, f DriftFilter) (DriftReport, error) {
+func (c *Client) Drift(ctx context.Context, f DriftFilter) (v1.DriftReport, error) {
 	query := url.Values{}
 	set(query, "namespace", f.Namespace)
 	set(query, "name", f.Name)
@@ -36,7 +36,7 @@ func (c *Client) Drift(ctx context.Context, f DriftFilter) (DriftReport, error) 
 		f.Limit = maxPage
 	}
 	query.Set("limit", strconv.Itoa(f.Limit))
-	var r DriftReport
+	var r v1.DriftReport
 	err := c.do(ctx, at(v1.RouteListDrift), query, nil, &r)
 	return r, err
 }

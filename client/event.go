@@ -42,8 +42,8 @@ func (f *EventFilter) query() url.Values {
 }
 
 // Events lists past events, the latest first.
-func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[Event, error] {
-	return pages[Event](ctx, c, at(v1.RouteListEvents), f.pastQuery(), f.Limit)
+func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[v1.Event, error] {
+	return pages[v1.Event](ctx, c, at(v1.RouteListEvents), f.pastQuery(), f.Limit)
 }
 
 // pastQuery has the parameters of a list of past events.
@@ -56,19 +56,19 @@ func (f *EventFilter) pastQuery() url.Values {
 }
 
 // EventPage returns one page of Events, in the way of HostPage.
-func (c *Client) EventPage(ctx context.Context, f EventFilter, cursor string) (Page[Event], error) {
-	return page[Event](ctx, c, at(v1.RouteListEvents), f.pastQuery(), f.Limit, cursor)
+func (c *Client) EventPage(ctx context.Context, f EventFilter, cursor string) (Page[v1.Event], error) {
+	return page[v1.Event](ctx, c, at(v1.RouteListEvents), f.pastQuery(), f.Limit, cursor)
 }
 
 // FollowEvents yields the latest past events, the oldest first, and then each event once as it arrives, until ctx ends
 // or the caller leaves the loop. An error of the first call ends it. If the server becomes unreachable later,
 // FollowEvents yields an *UnreachableError. If the caller continues the loop, the client reconnects, and no event is
 // lost. Any other error ends it, too.
-func (c *Client) FollowEvents(ctx context.Context, f EventFilter) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+func (c *Client) FollowEvents(ctx context.Context, f EventFilter) iter.Seq2[v1.Event, error] {
+	return func(yield func(v1.Event, error) bool) {
 		past, last, err := c.recentEvents(ctx, f)
 		if err != nil {
-			yield(Event{}, err)
+			yield(v1.Event{}, err)
 			return
 		}
 		seen := map[int64]bool{}
@@ -90,13 +90,13 @@ func (c *Client) FollowEvents(ctx context.Context, f EventFilter) iter.Seq2[Even
 }
 
 // recentEvents returns the last f.Limit events, the latest first, and the cursor after which to continue.
-func (c *Client) recentEvents(ctx context.Context, f EventFilter) (past []Event, last int64, err error) {
+func (c *Client) recentEvents(ctx context.Context, f EventFilter) (past []v1.Event, last int64, err error) {
 	var head v1.EventPage
 	query := f.query()
 	query.Set("limit", strconv.Itoa(1))
 	if err := c.do(ctx, at(v1.RouteListEvents), query, nil, &head); err != nil || f.Limit <= 0 {
 		return nil, head.Last, err
 	}
-	past, err = Collect(pages[Event](ctx, c, at(v1.RouteListEvents), f.query(), f.Limit))
+	past, err = Collect(pages[v1.Event](ctx, c, at(v1.RouteListEvents), f.query(), f.Limit))
 	return past, head.Last, err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -109,7 +110,7 @@ func TestFollowingEnds(t *testing.T) {
 	}{
 		"a refusal": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
-			reply(w, client.Error{Title: "T", Detail: "not allowed"})
+			reply(w, v1.Problem{Title: "T", Detail: "not allowed"})
 		}, "not allowed"},
 		"something else": {
 			func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{}) },

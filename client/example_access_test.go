@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -12,9 +13,9 @@ func ExampleClient_CreateApp() {
 	c, stop := connect()
 	defer stop()
 
-	a, err := c.CreateApp(context.Background(), client.AppChange{
+	a, err := c.CreateApp(context.Background(), v1.AppChange{
 		Code: "shop", Note: new("web shop"),
-		Grants: &[]client.Grant{{Operations: []string{"restart"}, Namespaces: []string{"web"}}},
+		Grants: &[]v1.Grant{{Operations: []string{"restart"}, Namespaces: []string{"web"}}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -55,7 +56,7 @@ func ExampleClient_ChangeApp() {
 	c, stop := connect()
 	defer stop()
 
-	a, err := c.ChangeApp(context.Background(), "shop", client.AppChange{Note: new("new shop")})
+	a, err := c.ChangeApp(context.Background(), "shop", v1.AppChange{Note: new("new shop")})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -82,7 +83,7 @@ func ExampleClient_CreateUser() {
 	c, stop := connect()
 	defer stop()
 
-	u, err := c.CreateUser(context.Background(), client.UserChange{Name: "anna", Note: new("on call")})
+	u, err := c.CreateUser(context.Background(), v1.UserChange{Name: "anna", Note: new("on call")})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -122,7 +123,7 @@ func ExampleClient_ChangeUser() {
 	c, stop := connect()
 	defer stop()
 
-	u, err := c.ChangeUser(context.Background(), "anna", client.UserChange{Disabled: new(true)})
+	u, err := c.ChangeUser(context.Background(), "anna", v1.UserChange{Disabled: new(true)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -64,10 +65,10 @@ func ExampleClient_Compare() {
 }
 
 // nginxFile is a process file.
-func nginxFile() client.File {
-	delay := client.Duration(5 * time.Second)
-	return client.File{Namespace: "web", Processes: map[string]client.Spec{"nginx": {
-		Hosts: client.Hosts{Names: []string{"web-1"}}, Start: "./nginx", PIDFile: "/run/nginx.pid", Restart: &client.Restart{Delay: &delay},
+func nginxFile() v1.File {
+	delay := v1.Duration(5 * time.Second)
+	return v1.File{Namespace: "web", Processes: map[string]v1.Spec{"nginx": {
+		Hosts: v1.Hosts{Names: []string{"web-1"}}, Start: "./nginx", PIDFile: "/run/nginx.pid", Restart: &v1.Restart{Delay: &delay},
 	}}}
 }
 

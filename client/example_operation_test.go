@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -12,8 +13,8 @@ func ExampleClient_Submit() {
 	c, stop := connect()
 	defer stop()
 
-	o, err := c.Submit(context.Background(), client.Request{
-		Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}},
+	o, err := c.Submit(context.Background(), v1.Request{
+		Op: "restart", Targets: []v1.Target{{Namespace: "web", Name: "nginx"}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -27,8 +28,8 @@ func ExampleClient_PlanOperation() {
 	c, stop := connect()
 	defer stop()
 
-	p, err := c.PlanOperation(context.Background(), client.Request{
-		Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}},
+	p, err := c.PlanOperation(context.Background(), v1.Request{
+		Op: "restart", Targets: []v1.Target{{Namespace: "web", Name: "nginx"}},
 	})
 	if err != nil {
 		fmt.Println(err)

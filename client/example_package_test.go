@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"drover/client"
+	v1 "drover/api/v1"
 )
 
 func ExampleClient_AddPackage() {
@@ -62,13 +62,13 @@ func ExampleClient_UpgradeAgents() {
 	c, stop := connect()
 	defer stop()
 
-	batch, err := client.ParseHostCount("10%")
+	batch, err := v1.ParseHostCount("10%")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	r, err := c.UpgradeAgents(context.Background(), client.UpgradeRequest{
-		Version: "1.4.0", Select: "role=web", Rollout: &client.RolloutPlan{Batch: batch, Canary: 1},
+	r, err := c.UpgradeAgents(context.Background(), v1.UpgradeRequest{
+		Version: "1.4.0", Select: "role=web", Rollout: &v1.RolloutPlan{Batch: batch, Canary: 1},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -82,7 +82,7 @@ func ExampleClient_PlanUpgrade() {
 	c, stop := connect()
 	defer stop()
 
-	p, err := c.PlanUpgrade(context.Background(), client.UpgradeRequest{Version: "1.4.0", Select: "role=web"})
+	p, err := c.PlanUpgrade(context.Background(), v1.UpgradeRequest{Version: "1.4.0", Select: "role=web"})
 	if err != nil {
 		fmt.Println(err)
 		return

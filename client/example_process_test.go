@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -161,15 +162,15 @@ func ExampleClient_GroupPage() {
 	// 7 groups
 }
 
-// Choose processes by a filter, and see what an operation would be for. Then client.Request{Op: "retry", Selection:
+// Choose processes by a filter, and see what an operation would be for. Then v1.Request{Op: "retry", Selection:
 // s.ID} is for exactly these processes.
 func ExampleClient_Select() {
 	c, stop := connect()
 	defer stop()
 
 	filter := client.ProcessFilter{Namespace: "web", ProcessChoice: client.ProcessChoice{States: []string{"given-up"}}}
-	s, err := c.Select(context.Background(), filter, client.SelectionRequest{
-		Op: "retry", Except: []client.Target{{Namespace: "web", Name: "php"}},
+	s, err := c.Select(context.Background(), filter, v1.SelectionRequest{
+		Op: "retry", Except: []v1.Target{{Namespace: "web", Name: "php"}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -245,7 +246,7 @@ func ExampleClient_LabelHosts() {
 	c, stop := connect()
 	defer stop()
 
-	done, err := c.LabelHosts(context.Background(), client.LabelRequest{
+	done, err := c.LabelHosts(context.Background(), v1.LabelRequest{
 		Hosts: []string{"web-*"}, Set: map[string]string{"role": "web"}, Remove: []string{"zone"},
 	})
 	if err != nil {
@@ -260,7 +261,7 @@ func ExampleClient_PlanLabels() {
 	c, stop := connect()
 	defer stop()
 
-	plan, err := c.PlanLabels(context.Background(), client.LabelRequest{
+	plan, err := c.PlanLabels(context.Background(), v1.LabelRequest{
 		Hosts: []string{"web-1"}, Set: map[string]string{"role": "db"},
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -11,9 +12,9 @@ func ExampleClient_RollOut() {
 	c, stop := connect()
 	defer stop()
 
-	r, err := c.RollOut(context.Background(), client.Request{
-		Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}},
-		Rollout: &client.RolloutPlan{Batch: client.HostCount{Percent: 10}, Canary: 1},
+	r, err := c.RollOut(context.Background(), v1.Request{
+		Op: "restart", Targets: []v1.Target{{Namespace: "web", Name: "nginx"}},
+		Rollout: &v1.RolloutPlan{Batch: v1.HostCount{Percent: 10}, Canary: 1},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	"drover/client"
+	v1 "drover/api/v1"
 )
 
 func ExampleClient_CreateSchedule() {
 	c, stop := connect()
 	defer stop()
 
-	s, err := c.CreateSchedule(context.Background(), client.ScheduleRequest{
-		Name: "nightly", Cron: "0 3 * * *", TimeZone: "UTC", Request: client.Request{
+	s, err := c.CreateSchedule(context.Background(), v1.ScheduleRequest{
+		Name: "nightly", Cron: "0 3 * * *", TimeZone: "UTC", Request: v1.Request{
 			Op: "restart", Processes: []string{"web/*"}, Select: "role=web",
 		},
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -137,7 +138,7 @@ func ExampleClient_CreateReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	w, err := c.CreateReceiver(context.Background(), client.ReceiverChange{
+	w, err := c.CreateReceiver(context.Background(), v1.ReceiverChange{
 		Name: "ops", URL: new("https://ops.example/alarms"),
 	})
 	if err != nil {
@@ -180,7 +181,7 @@ func ExampleClient_ChangeReceiver() {
 	c, stop := connect()
 	defer stop()
 
-	w, err := c.ChangeReceiver(context.Background(), "ops", client.ReceiverChange{Namespaces: &[]string{"web"}})
+	w, err := c.ChangeReceiver(context.Background(), "ops", v1.ReceiverChange{Namespaces: &[]string{"web"}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -232,7 +233,7 @@ func ExampleClient_CreateSilence() {
 	c, stop := connect()
 	defer stop()
 
-	s, err := c.CreateSilence(context.Background(), client.SilenceRequest{
+	s, err := c.CreateSilence(context.Background(), v1.SilenceRequest{
 		Processes: []string{"web/*"}, Seconds: 7200, Message: "kernel",
 	})
 	if err != nil {

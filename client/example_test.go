@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -318,7 +319,7 @@ func serveExample(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(http.StatusNotFound)
-	_ = json.NewEncoder(w).Encode(client.Error{
+	_ = json.NewEncoder(w).Encode(v1.Problem{
 		Status: http.StatusNotFound, Title: "Not Found", Detail: "no example calls " + call + " with " + string(sent),
 	})
 }
@@ -347,8 +348,8 @@ func Example() {
 		return
 	}
 	ctx := context.Background()
-	o, err := c.Submit(ctx, client.Request{
-		Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}},
+	o, err := c.Submit(ctx, v1.Request{
+		Op: "restart", Targets: []v1.Target{{Namespace: "web", Name: "nginx"}},
 	})
 	for err == nil && !o.Done() {
 		o, err = c.Task(ctx, o.ID, 30*time.Second)

@@ -13,13 +13,13 @@ import (
 )
 
 // File returns the processes of a namespace as a process file, and the tag of its present state for Apply.
-func (c *Client) File(ctx context.Context, namespace string) (f File, tag string, err error) {
+func (c *Client) File(ctx context.Context, namespace string) (f v1.File, tag string, err error) {
 	err = c.tagged(ctx, answerTime, at(v1.RouteGetNamespace, namespace), nil, &tag, nil, &f)
 	return f, tag, err
 }
 
 // FileAt returns the processes of a namespace as they are by a revision.
-func (c *Client) FileAt(ctx context.Context, namespace string, revision int64) (f File, err error) {
+func (c *Client) FileAt(ctx context.Context, namespace string, revision int64) (f v1.File, err error) {
 	query := url.Values{"revision": {strconv.FormatInt(revision, 10)}}
 	err = c.do(ctx, at(v1.RouteGetNamespace, namespace), query, nil, &f)
 	return f, err
@@ -27,13 +27,13 @@ func (c *Client) FileAt(ctx context.Context, namespace string, revision int64) (
 
 // Revisions lists the revisions of a namespace, newest first. limit is the largest number of revisions; 0 means no
 // limit.
-func (c *Client) Revisions(ctx context.Context, namespace string, limit int) iter.Seq2[Revision, error] {
-	return pages[Revision](ctx, c, at(v1.RouteListRevisions, namespace), url.Values{}, limit)
+func (c *Client) Revisions(ctx context.Context, namespace string, limit int) iter.Seq2[v1.Revision, error] {
+	return pages[v1.Revision](ctx, c, at(v1.RouteListRevisions, namespace), url.Values{}, limit)
 }
 
 // Compare returns what has changed in a namespace from one revision to another one, or with to 0 to the present state
 // of its hosts.
-func (c *Client) Compare(ctx context.Context, namespace string, from, to int64) (p Plan, err error) {
+func (c *Client) Compare(ctx context.Context, namespace string, from, to int64) (p v1.Plan, err error) {
 	query := url.Values{"from": {strconv.FormatInt(from, 10)}}
 	if to != 0 {
 		query.Set("to", strconv.FormatInt(to, 10))
@@ -94,7 +94,7 @@ type ApplyOptions struct {
 }
 
 // Plan returns what Apply would do, and the tag of the present state.
-func (c *Client) Plan(ctx context.Context, f File, o ApplyOptions) (p Plan, tag string, err error) {
+func (c *Client) Plan(ctx context.Context, f v1.File, o ApplyOptions) (p v1.Plan, tag string, err error) {
 	query := o.query()
 	query.Set("dry_run", "true")
 	tag = o.Tag
@@ -104,7 +104,7 @@ func (c *Client) Plan(ctx context.Context, f File, o ApplyOptions) (p Plan, tag 
 
 // Apply begins to make the processes of a namespace as the file says. When it returns, the server has the operation or
 // the rollouts of the plan on disk and will carry them out.
-func (c *Client) Apply(ctx context.Context, f File, o ApplyOptions) (p Plan, err error) {
+func (c *Client) Apply(ctx context.Context, f v1.File, o ApplyOptions) (p v1.Plan, err error) {
 	tag := o.Tag
 	err = c.tagged(ctx, submitTime, at(v1.RoutePutNamespace, f.Namespace), o.query(), &tag, f, &p)
 	return p, err

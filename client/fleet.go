@@ -10,8 +10,8 @@ import (
 )
 
 // Proxies lists the joined proxies, ordered by area and name.
-func (c *Client) Proxies(ctx context.Context) iter.Seq2[Proxy, error] {
-	return pages[Proxy](ctx, c, at(v1.RouteListProxies), url.Values{}, 0)
+func (c *Client) Proxies(ctx context.Context) iter.Seq2[v1.Proxy, error] {
+	return pages[v1.Proxy](ctx, c, at(v1.RouteListProxies), url.Values{}, 0)
 }
 
 // RemoveProxy removes a proxy by its name or key: the server disconnects it at once and rejects it if it reconnects.
@@ -21,8 +21,8 @@ func (c *Client) RemoveProxy(ctx context.Context, proxy string) error {
 
 // AddPackage adds a version of the agent by its signed text, and returns which pieces the server needs. It may be
 // repeated.
-func (c *Client) AddPackage(ctx context.Context, signed string) (Package, error) {
-	var p Package
+func (c *Client) AddPackage(ctx context.Context, signed string) (v1.Package, error) {
+	var p v1.Package
 	err := c.within(ctx, uploadTime, at(v1.RouteAddPackage), nil, v1.PackageRequest{Signed: signed}, &p)
 	return p, err
 }
@@ -34,8 +34,8 @@ func (c *Client) PutPiece(ctx context.Context, version, arch string, piece int, 
 }
 
 // Packages lists the versions of the agent that the server has, by version and architecture.
-func (c *Client) Packages(ctx context.Context) iter.Seq2[Package, error] {
-	return pages[Package](ctx, c, at(v1.RouteListPackages), url.Values{}, 0)
+func (c *Client) Packages(ctx context.Context) iter.Seq2[v1.Package, error] {
+	return pages[v1.Package](ctx, c, at(v1.RouteListPackages), url.Values{}, 0)
 }
 
 // RemovePackage removes a version of the agent. The hosts that run it go on.
@@ -44,21 +44,21 @@ func (c *Client) RemovePackage(ctx context.Context, version, arch string) error 
 }
 
 // UpgradeAgents begins a rollout of a version of the agent. When it returns, the server has the rollout on disk.
-func (c *Client) UpgradeAgents(ctx context.Context, r UpgradeRequest) (Rollout, error) {
-	var answer Rollout
+func (c *Client) UpgradeAgents(ctx context.Context, r v1.UpgradeRequest) (v1.Rollout, error) {
+	var answer v1.Rollout
 	err := c.within(ctx, submitTime, at(v1.RouteUpgradeAgents), nil, r, &answer)
 	return answer, err
 }
 
 // PlanUpgrade returns what a request would do, after all checks of UpgradeAgents, and does nothing.
-func (c *Client) PlanUpgrade(ctx context.Context, r UpgradeRequest) (p OperationPlan, err error) {
+func (c *Client) PlanUpgrade(ctx context.Context, r v1.UpgradeRequest) (p v1.OperationPlan, err error) {
 	err = c.do(ctx, at(v1.RouteUpgradeAgents), url.Values{"dry_run": {"true"}}, r, &p)
 	return p, err
 }
 
 // Server returns the state of the server. Needs an administrator.
-func (c *Client) Server(ctx context.Context) (Server, error) {
-	var s Server
+func (c *Client) Server(ctx context.Context) (v1.Server, error) {
+	var s v1.Server
 	err := c.do(ctx, at(v1.RouteGetServer), nil, nil, &s)
 	return s, err
 }

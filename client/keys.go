@@ -8,8 +8,8 @@ import (
 )
 
 // Keys lists the keys.
-func (c *Client) Keys(ctx context.Context) (Keys, error) {
-	var k Keys
+func (c *Client) Keys(ctx context.Context) (v1.Keys, error) {
+	var k v1.Keys
 	err := c.do(ctx, at(v1.RouteListKeys), nil, nil, &k)
 	return k, err
 }
@@ -17,8 +17,8 @@ func (c *Client) Keys(ctx context.Context) (Keys, error) {
 // RotateKeys advances the rotation of a kind of keys by one step: it announces the next key to agents, or starts to use
 // it. The server keeps the replaced key for the time keep; 0 means the default. With force it does not wait for online
 // hosts that do not know the next key yet.
-func (c *Client) RotateKeys(ctx context.Context, kind string, keep time.Duration, force bool) (Keys, error) {
-	var k Keys
+func (c *Client) RotateKeys(ctx context.Context, kind string, keep time.Duration, force bool) (v1.Keys, error) {
+	var k v1.Keys
 	body := v1.RotateRequest{KeepSeconds: int64(keep / time.Second), Force: force}
 	err := c.do(ctx, at(v1.RouteRotateKeys, kind), nil, body, &k)
 	return k, err

@@ -64,17 +64,17 @@ func (f *LogFilter) query() url.Values {
 
 // Logs yields what a process and its copies wrote. The lines of each log are in their order; logs are mixed. It ends at
 // the end of the logs. If it follows them, it ends with ctx, or with an *UnreachableError.
-func (c *Client) Logs(ctx context.Context, namespace, name string, f LogFilter) iter.Seq2[LogLine, error] {
-	return func(yield func(LogLine, error) bool) {
-		err := c.readLogs(ctx, at(v1.RouteReadLogs, namespace, name), f, func(l LogLine) bool { return yield(l, nil) })
-		if err != nil {
-			yield(LogLine{}, err)
+func (c *Client) Logs(ctx context.Context, namespace, name string, f LogFilter) iter.Seq2[v1.LogLine, error] {
+	return func(yield func(v1.LogLine, error) bool) {
+		take := func(l v1.LogLine) bool { return yield(l, nil) }
+		if err := c.readLogs(ctx, at(v1.RouteReadLogs, namespace, name), f, take); err != nil {
+			yield(v1.LogLine{}, err)
 		}
 	}
 }
 
 // readLogs calls take for each line until take returns false.
-func (c *Client) readLogs(ctx context.Context, path place, f LogFilter, take func(LogLine) bool) error {
+func (c *Client) readLogs(ctx context.Context, path place, f LogFilter, take func(v1.LogLine) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	req, err := c.request(ctx, path, f.query(), nil)
@@ -102,7 +102,7 @@ func (c *Client) readLogs(ctx context.Context, path place, f LogFilter, take fun
 	for lines.Scan() {
 		watch.Stop() // the reader may take its time for a line
 		if len(lines.Bytes()) > 0 {
-			var l LogLine
+			var l v1.LogLine
 			if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
 				return fmt.Errorf("cannot read a line of a log of %s: %w", c.name, err)
 			}

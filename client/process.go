@@ -83,21 +83,21 @@ func (f *ProcessFilter) setAll(query url.Values) {
 
 // Overview counts the processes that match the filter, groups those that are not as they should be by their causes, and
 // counts hosts. It ignores Spec, Sort and Limit of the filter. The counts are some seconds old at most.
-func (c *Client) Overview(ctx context.Context, f ProcessFilter) (Overview, error) {
+func (c *Client) Overview(ctx context.Context, f ProcessFilter) (v1.Overview, error) {
 	query := url.Values{}
 	f.Spec, f.Sort = false, ""
 	f.setAll(query)
-	var v Overview
+	var v v1.Overview
 	err := c.do(ctx, at(v1.RouteOverview), query, nil, &v)
 	return v, err
 }
 
 // ProcessPage returns one page of the processes that match the filter, of Limit processes, and how many match in all.
 // The cursor is that of the page before; empty for the first page. next is empty on the last page.
-func (c *Client) ProcessPage(ctx context.Context, f ProcessFilter, cursor string) (rows []Process, next string,
+func (c *Client) ProcessPage(ctx context.Context, f ProcessFilter, cursor string) (rows []v1.Process, next string,
 	total int, err error,
 ) {
-	page, err := pageOf[Process](ctx, c, f, cursor, "")
+	page, err := pageOf[v1.Process](ctx, c, f, cursor, "")
 	if err != nil {
 		return nil, "", 0, err
 	}
@@ -106,11 +106,11 @@ func (c *Client) ProcessPage(ctx context.Context, f ProcessFilter, cursor string
 
 // GroupPage is ProcessPage for groups of processes: by is "process", "host", "area", "namespace", "version", "cause",
 // "state", or "label:KEY" for a label or fact of the hosts. total counts groups.
-func (c *Client) GroupPage(ctx context.Context, by string, f ProcessFilter, cursor string) (groups []ProcessGroup,
+func (c *Client) GroupPage(ctx context.Context, by string, f ProcessFilter, cursor string) (groups []v1.ProcessGroup,
 	next string, total int, err error,
 ) {
 	f.Spec = false
-	page, err := pageOf[ProcessGroup](ctx, c, f, cursor, by)
+	page, err := pageOf[v1.ProcessGroup](ctx, c, f, cursor, by)
 	if err != nil {
 		return nil, "", 0, err
 	}
@@ -134,42 +134,42 @@ func pageOf[T any](ctx context.Context, c *Client, f ProcessFilter, cursor, grou
 
 // Select holds the processes that match the filter now, or those that the request names, for 15 minutes. An operation
 // that names the selection is for exactly these processes. It ignores Spec, Sort and Limit of the filter.
-func (c *Client) Select(ctx context.Context, f ProcessFilter, r SelectionRequest) (Selection, error) {
+func (c *Client) Select(ctx context.Context, f ProcessFilter, r v1.SelectionRequest) (v1.Selection, error) {
 	query := url.Values{}
 	f.Spec, f.Sort = false, ""
 	f.setAll(query)
-	var s Selection
+	var s v1.Selection
 	err := c.within(ctx, submitTime, at(v1.RouteCreateSelection), query, r, &s)
 	return s, err
 }
 
 // Selection returns a selection as it was made. It fails with status 404 after its 15 minutes.
-func (c *Client) Selection(ctx context.Context, id string) (Selection, error) {
-	var s Selection
+func (c *Client) Selection(ctx context.Context, id string) (v1.Selection, error) {
+	var s v1.Selection
 	err := c.do(ctx, at(v1.RouteGetSelection, id), nil, nil, &s)
 	return s, err
 }
 
 // Processes lists processes, ordered by namespace and name.
-func (c *Client) Processes(ctx context.Context, f ProcessFilter) iter.Seq2[Process, error] {
+func (c *Client) Processes(ctx context.Context, f ProcessFilter) iter.Seq2[v1.Process, error] {
 	query := url.Values{}
 	f.setAll(query)
-	return pages[Process](ctx, c, at(v1.RouteListProcesses), query, f.Limit)
+	return pages[v1.Process](ctx, c, at(v1.RouteListProcesses), query, f.Limit)
 }
 
 // ProcessesAt lists the processes as they were at a moment of the past, by the clock of each host, ordered by namespace
 // and name. It ignores Spec and Limit of the filter, and a server refuses ProcessSelector.
-func (c *Client) ProcessesAt(ctx context.Context, f ProcessFilter, moment time.Time) ([]Process, Past, error) {
+func (c *Client) ProcessesAt(ctx context.Context, f ProcessFilter, moment time.Time) ([]v1.Process, v1.Past, error) {
 	query := url.Values{}
 	f.set(query)
 	query.Set("at", moment.UTC().Format(time.RFC3339Nano))
 	query.Set("limit", strconv.Itoa(maxPage))
-	var all []Process
-	var past Past
+	var all []v1.Process
+	var past v1.Past
 	for {
 		var part v1.PastPage
 		if err := c.do(ctx, at(v1.RouteListProcesses), query, nil, &part); err != nil {
-			return nil, Past{}, err
+			return nil, v1.Past{}, err
 		}
 		all = append(all, part.Items...)
 		if math.Abs(part.Past.ClockSeconds) < math.Abs(past.ClockSeconds) {
@@ -196,7 +196,7 @@ type ChangesFilter struct {
 }
 
 // Changes compares two moments.
-func (c *Client) Changes(ctx context.Context, f ChangesFilter) (Changes, error) {
+func (c *Client) Changes(ctx context.Context, f ChangesFilter) (v1.Changes, error) {
 	query := url.Values{}
 	set(query, "process", f.Processes...)
 	set(query, "host", f.Hosts...)
@@ -208,22 +208,22 @@ func (c *Client) Changes(ctx context.Context, f ChangesFilter) (Changes, error) 
 	if f.Limit > 0 {
 		query.Set("limit", strconv.Itoa(f.Limit))
 	}
-	var found Changes
+	var found v1.Changes
 	err := c.do(ctx, at(v1.RouteListChanges), query, nil, &found)
 	return found, err
 }
 
 // Process returns one process, with its spec, on all hosts that know it.
-func (c *Client) Process(ctx context.Context, namespace, name string) ([]Process, error) {
-	return Collect(pages[Process](ctx, c, at(v1.RouteGetProcess, namespace, name), url.Values{}, 0))
+func (c *Client) Process(ctx context.Context, namespace, name string) ([]v1.Process, error) {
+	return Collect(pages[v1.Process](ctx, c, at(v1.RouteGetProcess, namespace, name), url.Values{}, 0))
 }
 
 // UsageHistory returns what a process has used on a host, which is an id or cloud:ip. last is one of the windows of
 // package v1, such as UsageHour; empty stands for an hour. A host that does not answer is no error: see Problem.
-func (c *Client) UsageHistory(ctx context.Context, namespace, name, host, last string) (UsageHistory, error) {
+func (c *Client) UsageHistory(ctx context.Context, namespace, name, host, last string) (v1.UsageHistory, error) {
 	query := url.Values{}
 	set(query, "last", last)
-	var v UsageHistory
+	var v v1.UsageHistory
 	err := c.do(ctx, at(v1.RouteReadUsage, namespace, name, host), query, nil, &v)
 	return v, err
 }
@@ -246,8 +246,8 @@ type HostFilter struct {
 }
 
 // Hosts lists hosts, ordered by cloud area and address.
-func (c *Client) Hosts(ctx context.Context, f HostFilter) iter.Seq2[JoinedHost, error] {
-	return pages[JoinedHost](ctx, c, at(v1.RouteListHosts), f.query(), f.Limit)
+func (c *Client) Hosts(ctx context.Context, f HostFilter) iter.Seq2[v1.JoinedHost, error] {
+	return pages[v1.JoinedHost](ctx, c, at(v1.RouteListHosts), f.query(), f.Limit)
 }
 
 func (f *HostFilter) query() url.Values {
@@ -264,38 +264,38 @@ func (f *HostFilter) query() url.Values {
 }
 
 // HostPage returns one page of Hosts, of at most f.Limit hosts, from 1 to 1000. An empty cursor is the first page.
-func (c *Client) HostPage(ctx context.Context, f HostFilter, cursor string) (Page[JoinedHost], error) {
-	return page[JoinedHost](ctx, c, at(v1.RouteListHosts), f.query(), f.Limit, cursor)
+func (c *Client) HostPage(ctx context.Context, f HostFilter, cursor string) (Page[v1.JoinedHost], error) {
+	return page[v1.JoinedHost](ctx, c, at(v1.RouteListHosts), f.query(), f.Limit, cursor)
 }
 
 // CountHosts counts the hosts that match the filter; it ignores Limit of the filter. Unless groupBy is empty, it also
 // counts them by the values of this label or fact.
-func (c *Client) CountHosts(ctx context.Context, f HostFilter, groupBy string) (HostTotals, error) {
+func (c *Client) CountHosts(ctx context.Context, f HostFilter, groupBy string) (v1.HostTotals, error) {
 	query := f.query()
 	set(query, "group", groupBy)
-	var n HostTotals
+	var n v1.HostTotals
 	err := c.do(ctx, at(v1.RouteCountHosts), query, nil, &n)
 	return n, err
 }
 
 // LabelHosts sets and removes labels of hosts, of all or of none.
-func (c *Client) LabelHosts(ctx context.Context, r LabelRequest) (done Labelled, err error) {
+func (c *Client) LabelHosts(ctx context.Context, r v1.LabelRequest) (done v1.Labelled, err error) {
 	err = c.do(ctx, at(v1.RouteLabelHosts), nil, r, &done)
 	return done, err
 }
 
 // PlanLabels returns what LabelHosts would do, after all its checks, and does nothing.
-func (c *Client) PlanLabels(ctx context.Context, r LabelRequest) (plan Labelled, err error) {
+func (c *Client) PlanLabels(ctx context.Context, r v1.LabelRequest) (plan v1.Labelled, err error) {
 	err = c.do(ctx, at(v1.RouteLabelHosts), url.Values{"dry_run": {"true"}}, r, &plan)
 	return plan, err
 }
 
 // CountProcesses counts the processes that match the filter; it ignores States and Limit of the filter.
-func (c *Client) CountProcesses(ctx context.Context, f ProcessFilter) (ProcessCounts, error) {
+func (c *Client) CountProcesses(ctx context.Context, f ProcessFilter) (v1.ProcessCounts, error) {
 	query := url.Values{}
 	f.States = nil
 	f.set(query)
-	var n ProcessCounts
+	var n v1.ProcessCounts
 	err := c.do(ctx, at(v1.RouteCountProcesses), query, nil, &n)
 	return n, err
 }

@@ -37,8 +37,8 @@ var errLeft = errors.New("the loop was left")
 // EventsAfter yields each event that arrives after the event with the given cursor, in the order of arrival. It reports
 // an unreachable server like FollowEvents, but already at the first call. A program that stores the cursor of the last
 // event that it handled misses nothing between two runs.
-func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) iter.Seq2[v1.Event, error] {
+	return func(yield func(v1.Event, error) bool) {
 		query := f.query()
 		wait := soonest
 		for ctx.Err() == nil {
@@ -49,7 +49,7 @@ func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) i
 					cursor = id
 					return nil
 				}
-				var e Event
+				var e v1.Event
 				if err := json.Unmarshal(data, &e); err != nil {
 					return fmt.Errorf("cannot read an event of %s: %w", c.name, err)
 				}
@@ -67,17 +67,17 @@ func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) i
 			case errors.Is(err, errLeft):
 				return
 			case ctx.Err() != nil:
-				yield(Event{}, ctx.Err())
+				yield(v1.Event{}, ctx.Err())
 				return
 			case err == nil: // the server ends a stream now and then
 			case !lost:
-				yield(Event{}, err)
+				yield(v1.Event{}, err)
 				return
 			default:
-				if refusal, ok := errors.AsType[*Error](err); ok {
+				if refusal, ok := errors.AsType[*v1.Problem](err); ok {
 					err = &UnreachableError{Server: c.name, Err: refusal}
 				}
-				if !yield(Event{}, err) {
+				if !yield(v1.Event{}, err) {
 					return
 				}
 			}
@@ -90,7 +90,7 @@ func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) i
 // isLost reports whether an error may go away by itself: there was no answer, or a gateway answered for a server that
 // is away.
 func isLost(err error) bool {
-	refusal, refused := errors.AsType[*Error](err)
+	refusal, refused := errors.AsType[*v1.Problem](err)
 	_, unreachable := errors.AsType[*UnreachableError](err)
 	return unreachable || refused && refusal.Status >= http.StatusInternalServerError
 }

@@ -27,8 +27,8 @@ type NewJoinToken struct {
 }
 
 // CreateJoinToken creates a join token; the answer holds it.
-func (c *Client) CreateJoinToken(ctx context.Context, t NewJoinToken) (JoinToken, error) {
-	var made JoinToken
+func (c *Client) CreateJoinToken(ctx context.Context, t NewJoinToken) (v1.JoinToken, error) {
+	var made v1.JoinToken
 	body := v1.JoinTokenRequest{
 		Role: t.Role, Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Replaces: t.Replaces, Note: t.Note,
 		Uses: t.Uses, TTLSeconds: int64(t.TTL / time.Second),
@@ -38,13 +38,13 @@ func (c *Client) CreateJoinToken(ctx context.Context, t NewJoinToken) (JoinToken
 }
 
 // JoinTokens lists the join tokens, newest first.
-func (c *Client) JoinTokens(ctx context.Context) iter.Seq2[JoinToken, error] {
-	return pages[JoinToken](ctx, c, at(v1.RouteListJoinTokens), url.Values{}, 0)
+func (c *Client) JoinTokens(ctx context.Context) iter.Seq2[v1.JoinToken, error] {
+	return pages[v1.JoinToken](ctx, c, at(v1.RouteListJoinTokens), url.Values{}, 0)
 }
 
 // JoinToken returns one join token, without its secret.
-func (c *Client) JoinToken(ctx context.Context, id string) (JoinToken, error) {
-	var t JoinToken
+func (c *Client) JoinToken(ctx context.Context, id string) (v1.JoinToken, error) {
+	var t v1.JoinToken
 	err := c.do(ctx, at(v1.RouteGetJoinToken, id), nil, nil, &t)
 	return t, err
 }

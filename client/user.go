@@ -11,27 +11,27 @@ import (
 )
 
 // CreateUser creates a user.
-func (c *Client) CreateUser(ctx context.Context, change UserChange) (User, error) {
-	var u User
+func (c *Client) CreateUser(ctx context.Context, change v1.UserChange) (v1.User, error) {
+	var u v1.User
 	err := c.do(ctx, at(v1.RouteCreateUser), nil, change, &u)
 	return u, err
 }
 
 // Users lists users, ordered by name.
-func (c *Client) Users(ctx context.Context) iter.Seq2[User, error] {
-	return pages[User](ctx, c, at(v1.RouteListUsers), url.Values{}, 0)
+func (c *Client) Users(ctx context.Context) iter.Seq2[v1.User, error] {
+	return pages[v1.User](ctx, c, at(v1.RouteListUsers), url.Values{}, 0)
 }
 
 // User returns one user.
-func (c *Client) User(ctx context.Context, name string) (User, error) {
-	var u User
+func (c *Client) User(ctx context.Context, name string) (v1.User, error) {
+	var u v1.User
 	err := c.do(ctx, at(v1.RouteGetUser, name), nil, nil, &u)
 	return u, err
 }
 
 // ChangeUser changes a user and returns it.
-func (c *Client) ChangeUser(ctx context.Context, name string, change UserChange) (User, error) {
-	var u User
+func (c *Client) ChangeUser(ctx context.Context, name string, change v1.UserChange) (v1.User, error) {
+	var u v1.User
 	err := c.do(ctx, at(v1.RouteChangeUser, name), nil, change, &u)
 	return u, err
 }
@@ -49,7 +49,7 @@ type RightQuestion struct {
 }
 
 // CheckRight says whether a user may do an operation, and by which rights.
-func (c *Client) CheckRight(ctx context.Context, q RightQuestion) (RightCheck, error) {
+func (c *Client) CheckRight(ctx context.Context, q RightQuestion) (v1.RightCheck, error) {
 	query := url.Values{}
 	set(query, "user", q.User)
 	set(query, "operation", q.Operation)
@@ -58,23 +58,23 @@ func (c *Client) CheckRight(ctx context.Context, q RightQuestion) (RightCheck, e
 	if q.Targets > 0 {
 		query.Set("targets", strconv.Itoa(q.Targets))
 	}
-	var v RightCheck
+	var v v1.RightCheck
 	err := c.do(ctx, at(v1.RouteCheckRight), query, nil, &v)
 	return v, err
 }
 
 // CreateToken creates a token for a user; the answer holds it. It is valid for ttl, in whole seconds; 0 means no
 // expiry.
-func (c *Client) CreateToken(ctx context.Context, user, note string, ttl time.Duration) (Token, error) {
-	var t Token
+func (c *Client) CreateToken(ctx context.Context, user, note string, ttl time.Duration) (v1.Token, error) {
+	var t v1.Token
 	body := v1.TokenRequest{Note: note, TTLSeconds: int64(ttl / time.Second)}
 	err := c.do(ctx, at(v1.RouteCreateToken, user), nil, body, &t)
 	return t, err
 }
 
 // Tokens lists the tokens of a user, oldest first.
-func (c *Client) Tokens(ctx context.Context, user string) ([]Token, error) {
-	var all v1.Page[Token] // there is but one
+func (c *Client) Tokens(ctx context.Context, user string) ([]v1.Token, error) {
+	var all v1.Page[v1.Token] // there is but one
 	err := c.do(ctx, at(v1.RouteListTokens, user), nil, nil, &all)
 	return all.Items, err
 }
@@ -85,24 +85,24 @@ func (c *Client) DeleteToken(ctx context.Context, user, id string) error {
 }
 
 // SignIn returns a link that signs a browser in, once and within ten minutes. An empty user is the caller.
-func (c *Client) SignIn(ctx context.Context, user string) (SignIn, error) {
-	var s SignIn
-	err := c.do(ctx, at(v1.RouteCreateSignIn), nil, SignInRequest{User: user}, &s)
+func (c *Client) SignIn(ctx context.Context, user string) (v1.SignIn, error) {
+	var s v1.SignIn
+	err := c.do(ctx, at(v1.RouteCreateSignIn), nil, v1.SignInRequest{User: user}, &s)
 	return s, err
 }
 
 // CreateDevice begins the sign-in of a command line, and needs no credentials. name tells the person who confirms the
 // sign-in which command line it is; it has 1 to 200 bytes that can be shown.
-func (c *Client) CreateDevice(ctx context.Context, name string) (Device, error) {
-	var d Device
+func (c *Client) CreateDevice(ctx context.Context, name string) (v1.Device, error) {
+	var d v1.Device
 	err := c.do(ctx, at(v1.RouteCreateDevice), nil, v1.DeviceRequest{Name: name}, &d)
 	return d, err
 }
 
 // DeviceState returns the state of a command line that a person is to sign in, by its token. The error has status 404
 // if the person has rejected the sign-in, or if its time is over.
-func (c *Client) DeviceState(ctx context.Context, token string) (DeviceState, error) {
-	var s DeviceState
+func (c *Client) DeviceState(ctx context.Context, token string) (v1.DeviceState, error) {
+	var s v1.DeviceState
 	err := c.do(ctx, at(v1.RouteDeviceState), nil, v1.DeviceStateRequest{Token: token}, &s)
 	return s, err
 }

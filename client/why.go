@@ -26,7 +26,7 @@ type WhyFilter struct {
 }
 
 // Why explains the states of processes.
-func (c *Client) Why(ctx context.Context, f WhyFilter) (Why, error) {
+func (c *Client) Why(ctx context.Context, f WhyFilter) (v1.Why, error) {
 	query := url.Values{}
 	set(query, "namespace", f.Namespace)
 	set(query, "name", f.Name)
@@ -41,7 +41,7 @@ func (c *Client) Why(ctx context.Context, f WhyFilter) (Why, error) {
 		f.Limit = maxPage
 	}
 	query.Set("limit", strconv.Itoa(f.Limit))
-	var w Why
+	var w v1.Why
 	err := c.do(ctx, at(v1.RouteListWhy), query, nil, &w)
 	return w, err
 }

@@ -422,11 +422,11 @@ func mayImport() map[string][]string {
 			"internal/cli/why", "internal/command",
 		},
 		"internal/cli/inspect": {
-			"client", "internal/agent/logs", "internal/cli/remote", "internal/cli/term", "internal/command",
+			"api/v1", "client", "internal/agent/logs", "internal/cli/remote", "internal/cli/term", "internal/command",
 			"internal/config", "internal/words",
 		},
 		"internal/cli/accounts": {
-			"client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config",
+			"api/v1", "client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/config",
 			"internal/server/access", "internal/words",
 		},
 		"internal/cli/fleet": {
@@ -445,29 +445,29 @@ func mayImport() map[string][]string {
 			"internal/spelling", "internal/wildcard", "internal/words",
 		},
 		"internal/cli/list": {
-			"client", "internal/cli/events", "internal/cli/remote", "internal/cli/selection", "internal/cli/term",
+			"api/v1", "client", "internal/cli/events", "internal/cli/remote", "internal/cli/selection", "internal/cli/term",
 			"internal/command", "internal/process", "internal/why", "internal/words",
 		},
 		"internal/cli/logs": {
-			"client", "internal/cli/list", "internal/cli/remote", "internal/cli/selection", "internal/cli/term",
+			"api/v1", "client", "internal/cli/list", "internal/cli/remote", "internal/cli/selection", "internal/cli/term",
 			"internal/cli/why", "internal/command", "internal/pattern", "internal/process",
 		},
 		"internal/cli/operations": {
-			"client", "internal/cli/events", "internal/cli/remote", "internal/cli/selection", "internal/cli/term",
+			"api/v1", "client", "internal/cli/events", "internal/cli/remote", "internal/cli/selection", "internal/cli/term",
 			"internal/clip", "internal/command", "internal/process", "internal/processfile", "internal/why",
 			"internal/words",
 		},
 		"internal/cli/selection": {
-			"client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/process",
+			"api/v1", "client", "internal/cli/remote", "internal/cli/term", "internal/command", "internal/process",
 			"internal/wildcard",
 		},
 		"internal/cli/why": {
-			"client", "docs/why", "docs/zh/why", "internal/cli/events", "internal/cli/list", "internal/cli/remote",
+			"api/v1", "client", "docs/why", "docs/zh/why", "internal/cli/events", "internal/cli/list", "internal/cli/remote",
 			"internal/cli/selection", "internal/cli/term", "internal/command", "internal/process",
 			"internal/spelling", "internal/wildcard", "internal/words",
 		},
 		"internal/cli/remote": {
-			"client", "internal/cli/term", "internal/command", "internal/config", "internal/durable",
+			"api/v1", "client", "internal/cli/term", "internal/command", "internal/config", "internal/durable",
 			"internal/process", "internal/selector", "internal/server/api", "internal/spelling", "internal/wildcard",
 			"internal/words",
 		},
@@ -481,9 +481,9 @@ func mayImport() map[string][]string {
 			"api/v1", "internal/command", "internal/config", "internal/process", "internal/spec", "internal/why",
 			"internal/words", "internal/words/help",
 		},
-		"internal/cli/receivers": {"client", "internal/cli/remote", "internal/cli/term", "internal/command"},
+		"internal/cli/receivers": {"api/v1", "client", "internal/cli/remote", "internal/cli/term", "internal/command"},
 		"internal/cli/ui": {
-			"client", "internal/cli/remote", "internal/cli/term", "internal/config", "internal/joining", "internal/process",
+			"api/v1", "client", "internal/cli/remote", "internal/cli/term", "internal/config", "internal/joining", "internal/process",
 			"internal/processfile", "internal/server/access", "internal/why", "internal/words",
 		},
 		"internal/config/proxyconfig": {"internal/config", "internal/config/settings"},

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/config"
 	"drover/internal/test/harness"
@@ -80,7 +81,7 @@ func (n *node) counts(servers int) {
 // signer is the present key that issues agents' tokens, as a server has it.
 func (n *node) signer() string {
 	n.s.t.Helper()
-	var k client.Keys
+	var k v1.Keys
 	if err := json.Unmarshal([]byte(n.s.must("keys", "list", "-o", "json", "--data-dir", n.dir)), &k); err != nil {
 		n.s.t.Fatal(err)
 	}

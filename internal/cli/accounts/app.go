@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -17,15 +18,15 @@ import (
 
 // NewApp returns the commands about apps.
 func NewApp() *cobra.Command {
-	return remote.Resource[client.App]{
+	return remote.Resource[v1.App]{
 		Use:  "app",
 		List: appList(), Names: appList().Names, Show: showApp, Once: appSecret,
-		Verbs: []remote.Verb[client.App]{
+		Verbs: []remote.Verb[v1.App]{
 			appCreate(),
 			appChange(),
 			{
 				Use: "show CODE",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.App, error) {
 					return c.App(ctx, args[0])
 				},
 			},
@@ -34,7 +35,7 @@ func NewApp() *cobra.Command {
 			appRotate(),
 			{
 				Use: "reset-secret CODE",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.App, error) {
 					return c.NewSecret(ctx, args[0], 0)
 				},
 			},
@@ -44,27 +45,27 @@ func NewApp() *cobra.Command {
 	}.Command()
 }
 
-func appList() remote.List[client.App] {
-	return remote.List[client.App]{
+func appList() remote.List[v1.App] {
+	return remote.List[v1.App]{
 		Use: "list", None: "no apps",
-		ID: func(a client.App) string { return a.Code },
-		Columns: []term.Column[client.App]{
-			{Head: "CODE", Cell: func(a client.App) string { return a.Code }},
+		ID: func(a v1.App) string { return a.Code },
+		Columns: []term.Column[v1.App]{
+			{Head: "CODE", Cell: func(a v1.App) string { return a.Code }},
 			{Head: "STATE", State: true, Cell: appState},
-			{Head: "NAMES USERS", Cell: func(a client.App) string { return term.YesNo(a.MayNameUsers) }},
-			{Head: "RIGHTS", Cell: func(a client.App) string { return rightsText(a.Admin, a.Grants) }},
-			{Head: "LIMITS", Wide: true, Cell: func(a client.App) string { return limitText(a.Limits) }},
-			{Head: "CREATED", Wide: true, Cell: func(a client.App) string { return term.Stamp(&a.CreatedAt) }},
-			{Head: "NOTE", Wide: true, Cell: func(a client.App) string { return a.Note }},
+			{Head: "NAMES USERS", Cell: func(a v1.App) string { return term.YesNo(a.MayNameUsers) }},
+			{Head: "RIGHTS", Cell: func(a v1.App) string { return rightsText(a.Admin, a.Grants) }},
+			{Head: "LIMITS", Wide: true, Cell: func(a v1.App) string { return limitText(a.Limits) }},
+			{Head: "CREATED", Wide: true, Cell: func(a v1.App) string { return term.Stamp(&a.CreatedAt) }},
+			{Head: "NOTE", Wide: true, Cell: func(a v1.App) string { return a.Note }},
 		},
-		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.App, error) {
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]v1.App, error) {
 			return client.Collect(c.Apps(ctx))
 		},
 	}
 }
 
 // appState is the state of an app, in a word.
-func appState(a client.App) string {
+func appState(a v1.App) string {
 	switch {
 	case a.Disabled:
 		return "disabled"
@@ -76,7 +77,7 @@ func appState(a client.App) string {
 }
 
 // limitText is the limits of an app; empty if it has none.
-func limitText(r client.Rates) string {
+func limitText(r v1.Rates) string {
 	var parts []string
 	if r.Rate > 0 {
 		parts = append(parts, fmt.Sprintf("%g calls a second (%d at once after a pause)", r.Rate, max(r.Burst, 1)))
@@ -87,7 +88,7 @@ func limitText(r client.Rates) string {
 	return strings.Join(parts, ", ")
 }
 
-func showApp(a client.App) (state string, fields []term.Field) {
+func showApp(a v1.App) (state string, fields []term.Field) {
 	fields = []term.Field{
 		{"Note", a.Note},
 		{"Names users", term.YesNo(a.MayNameUsers)},
@@ -111,7 +112,7 @@ func showApp(a client.App) (state string, fields []term.Field) {
 		term.Field{"Changed", term.Stamp(&a.ChangedAt)})
 }
 
-func appSecret(a client.App) (text, note string) {
+func appSecret(a v1.App) (text, note string) {
 	if a.Secret == "" {
 		return "", ""
 	}
@@ -119,9 +120,9 @@ func appSecret(a client.App) (text, note string) {
 		"drover shows the secret only this once, and stores only its hash"
 }
 
-func switchApp(disabled bool) func(context.Context, *client.Client, []string) (client.App, error) {
-	return func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
-		return c.ChangeApp(ctx, args[0], client.AppChange{Disabled: &disabled})
+func switchApp(disabled bool) func(context.Context, *client.Client, []string) (v1.App, error) {
+	return func(ctx context.Context, c *client.Client, args []string) (v1.App, error) {
+		return c.ChangeApp(ctx, args[0], v1.AppChange{Disabled: &disabled})
 	}
 }
 
@@ -148,8 +149,8 @@ func (f *appFlags) flags(cmd *cobra.Command) {
 }
 
 // change copies the given flags. Limits change together: limits that are not given keep their values.
-func (f *appFlags) change(before client.Rates) client.AppChange {
-	var change client.AppChange
+func (f *appFlags) change(before v1.Rates) v1.AppChange {
+	var change v1.AppChange
 	if f.given("note") {
 		change.Note = &f.note
 	}
@@ -175,25 +176,25 @@ func (f *appFlags) change(before client.Rates) client.AppChange {
 	return change
 }
 
-func appCreate() remote.Verb[client.App] {
+func appCreate() remote.Verb[v1.App] {
 	var f appFlags
 	var grants []string
-	return remote.Verb[client.App]{
+	return remote.Verb[v1.App]{
 		Use: "create [CODE]",
 		New: true,
 		Flags: func(cmd *cobra.Command) {
 			f.flags(cmd)
 			cmd.Flags().StringArrayVar(&grants, "grant", nil, "a right of the new app; may be repeated")
 		},
-		Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
-			change := f.change(client.Rates{})
+		Call: func(ctx context.Context, c *client.Client, args []string) (v1.App, error) {
+			change := f.change(v1.Rates{})
 			if change.Code = "app-" + strings.ToLower(rand.Text()[:8]); len(args) == 1 {
 				change.Code = args[0]
 			}
 			if len(grants) > 0 {
 				parsed, err := grantsOf(grants)
 				if err != nil {
-					return client.App{}, err
+					return v1.App{}, err
 				}
 				change.Grants = &parsed
 			}
@@ -202,24 +203,24 @@ func appCreate() remote.Verb[client.App] {
 	}
 }
 
-func appChange() remote.Verb[client.App] {
+func appChange() remote.Verb[v1.App] {
 	var f appFlags
-	return remote.Verb[client.App]{
+	return remote.Verb[v1.App]{
 		Use:   "change CODE",
 		Flags: f.flags,
-		Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+		Call: func(ctx context.Context, c *client.Client, args []string) (v1.App, error) {
 			a, err := c.App(ctx, args[0])
 			if err != nil {
-				return client.App{}, err
+				return v1.App{}, err
 			}
 			return c.ChangeApp(ctx, args[0], f.change(a.Limits))
 		},
 	}
 }
 
-func appRotate() remote.Verb[client.App] {
+func appRotate() remote.Verb[v1.App] {
 	var keep time.Duration
-	return remote.Verb[client.App]{
+	return remote.Verb[v1.App]{
 		Use: "rotate CODE",
 		Flags: func(cmd *cobra.Command) {
 			term.LengthVar(cmd.Flags(), &keep, "keep", 24*time.Hour, "how long the old secret stays valid, at most 2160h")
@@ -231,7 +232,7 @@ func appRotate() remote.Verb[client.App] {
 				return nil
 			})
 		},
-		Call: func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+		Call: func(ctx context.Context, c *client.Client, args []string) (v1.App, error) {
 			return c.NewSecret(ctx, args[0], keep)
 		},
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -18,10 +19,10 @@ func NewAudit() *cobra.Command {
 	var f client.AuditFilter
 	var when term.TimeRange
 	var denied bool
-	cmd := remote.List[client.AuditRow]{
+	cmd := remote.List[v1.AuditRow]{
 		Use: "audit", None: "no audit records",
 		Columns: auditColumns(),
-		Rows: func(ctx context.Context, c *client.Client, _ []string) (_ []client.AuditRow, err error) {
+		Rows: func(ctx context.Context, c *client.Client, _ []string) (_ []v1.AuditRow, err error) {
 			if f.Since, f.Until, err = when.Times(); err != nil {
 				return nil, err
 			}
@@ -46,19 +47,19 @@ func NewAudit() *cobra.Command {
 	return cmd
 }
 
-func auditColumns() []term.Column[client.AuditRow] {
-	return []term.Column[client.AuditRow]{
-		{Head: "TIME", Cell: func(r client.AuditRow) string { return term.Stamp(&r.At) }},
-		{Head: "BY", Cell: func(r client.AuditRow) string { return term.Caller(r.App, r.User) }},
-		{Head: "FROM", Cell: func(r client.AuditRow) string { return r.Remote }},
+func auditColumns() []term.Column[v1.AuditRow] {
+	return []term.Column[v1.AuditRow]{
+		{Head: "TIME", Cell: func(r v1.AuditRow) string { return term.Stamp(&r.At) }},
+		{Head: "BY", Cell: func(r v1.AuditRow) string { return term.Caller(r.App, r.User) }},
+		{Head: "FROM", Cell: func(r v1.AuditRow) string { return r.Remote }},
 		{Head: "ACTION", Cell: remote.AskedFor, Words: words.Did},
-		{Head: "TARGET", Cell: func(r client.AuditRow) string { return r.Target }},
-		{Head: "TARGETS", Cell: func(r client.AuditRow) string { return strconv.Itoa(r.Targets) }},
+		{Head: "TARGET", Cell: func(r v1.AuditRow) string { return r.Target }},
+		{Head: "TARGETS", Cell: func(r v1.AuditRow) string { return strconv.Itoa(r.Targets) }},
 		{Head: "OUTCOME", State: true, Cell: remote.AuditOutcome},
-		{Head: "ENDPOINT", Wide: true, Cell: func(r client.AuditRow) string { return r.Action }},
-		{Head: "CODE", Wide: true, Cell: func(r client.AuditRow) string { return strconv.Itoa(r.Code) }},
-		{Head: "REQUEST", Wide: true, Cell: func(r client.AuditRow) string { return r.RequestID }},
-		{Head: "MESSAGE", Wide: true, Cell: func(r client.AuditRow) string { return r.Message }},
-		{Head: "DETAIL", Wide: true, Cell: func(r client.AuditRow) string { return string(r.Detail) }},
+		{Head: "ENDPOINT", Wide: true, Cell: func(r v1.AuditRow) string { return r.Action }},
+		{Head: "CODE", Wide: true, Cell: func(r v1.AuditRow) string { return strconv.Itoa(r.Code) }},
+		{Head: "REQUEST", Wide: true, Cell: func(r v1.AuditRow) string { return r.RequestID }},
+		{Head: "MESSAGE", Wide: true, Cell: func(r v1.AuditRow) string { return r.Message }},
+		{Head: "DETAIL", Wide: true, Cell: func(r v1.AuditRow) string { return string(r.Detail) }},
 	}
 }

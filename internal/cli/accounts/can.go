@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -70,9 +71,9 @@ func NewCan() *cobra.Command {
 }
 
 // printCheck writes "yes" or "no", and the rights below it.
-func printCheck(w io.Writer, v client.RightCheck) error {
+func printCheck(w io.Writer, v v1.RightCheck) error {
 	var b strings.Builder
-	list := func(grants []client.Grant, note string) {
+	list := func(grants []v1.Grant, note string) {
 		for _, g := range grants {
 			b.WriteString("  " + grantText(g) + note + "\n")
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 )
@@ -64,7 +64,7 @@ func endSignIn(ctx context.Context, at *remote.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, logoutTime)
 	defer cancel()
 	err = c.EndSignIn(ctx)
-	if refusal, ok := errors.AsType[*client.Error](err); ok &&
+	if refusal, ok := errors.AsType[*v1.Problem](err); ok &&
 		(refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusConflict) {
 		return nil // the server does not take the token any more
 	}

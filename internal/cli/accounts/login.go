@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -179,12 +180,12 @@ func signIn(cmd *cobra.Command, s *remote.Session, at remote.Context) error {
 }
 
 // confirmed waits until a person has confirmed a sign-in.
-func confirmed(ctx context.Context, c *client.Client, d *client.Device) (client.DeviceState, error) {
+func confirmed(ctx context.Context, c *client.Client, d *v1.Device) (v1.DeviceState, error) {
 	interval := max(time.Duration(d.Interval)*time.Second, time.Second)
 	for {
 		select {
 		case <-ctx.Done():
-			return client.DeviceState{}, &command.ExitError{
+			return v1.DeviceState{}, &command.ExitError{
 				Code: command.Unreachable, Err: errors.New("nobody has confirmed the sign-in"),
 			}
 		case <-time.After(interval):
@@ -193,7 +194,7 @@ func confirmed(ctx context.Context, c *client.Client, d *client.Device) (client.
 		if _, lost := errors.AsType[*client.UnreachableError](err); lost && time.Now().Before(d.ExpiresAt) {
 			continue // a server that restarts remembers the sign-in
 		}
-		if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
+		if refusal, ok := errors.AsType[*v1.Problem](err); ok && refusal.Status == http.StatusNotFound {
 			return state, &command.ExitError{
 				Code: command.Denied, Err: errors.New("you are not signed in: the sign-in was rejected, or its time is over"),
 			}
@@ -201,7 +202,7 @@ func confirmed(ctx context.Context, c *client.Client, d *client.Device) (client.
 		if err != nil {
 			return state, fmt.Errorf("cannot sign in: %w", remote.ExitOf(err))
 		}
-		if state.State == client.DeviceSignedIn {
+		if state.State == v1.DeviceSignedIn {
 			return state, nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -16,15 +17,15 @@ import (
 )
 
 // grantsOf parses rights in text form.
-func grantsOf(texts []string) ([]client.Grant, error) {
-	grants := make([]client.Grant, len(texts))
+func grantsOf(texts []string) ([]v1.Grant, error) {
+	grants := make([]v1.Grant, len(texts))
 	var faults []string
 	for i, text := range texts {
 		g, err := access.ParseGrant(text)
 		if err != nil {
 			faults = append(faults, err.Error())
 		}
-		grants[i] = client.Grant(g)
+		grants[i] = v1.Grant(g)
 	}
 	if len(faults) > 0 {
 		return nil, term.Usagef("%s", strings.Join(faults, "; "))
@@ -33,7 +34,7 @@ func grantsOf(texts []string) ([]client.Grant, error) {
 }
 
 // grantText is a right, and whether it has ended.
-func grantText(g client.Grant) string {
+func grantText(g v1.Grant) string {
 	right := access.Grant(g)
 	if right.Ended(time.Now()) {
 		return right.String() + " (ended)"
@@ -42,7 +43,7 @@ func grantText(g client.Grant) string {
 }
 
 // rightsText is all rights of an app or a user.
-func rightsText(admin bool, grants []client.Grant) string {
+func rightsText(admin bool, grants []v1.Grant) string {
 	if admin {
 		return "everything"
 	}
@@ -68,7 +69,7 @@ func (b *bounds) flags(cmd *cobra.Command) {
 }
 
 // set gives rights the end and the limit of the flags.
-func (b *bounds) set(grants []client.Grant) error {
+func (b *bounds) set(grants []v1.Grant) error {
 	var faults []string
 	until, err := term.Ahead("--until", b.until)
 	switch {
@@ -94,31 +95,31 @@ func (b *bounds) set(grants []client.Grant) error {
 	return nil
 }
 
-func appGrant() remote.Verb[client.App] {
+func appGrant() remote.Verb[v1.App] {
 	var b bounds
-	return remote.Verb[client.App]{
+	return remote.Verb[v1.App]{
 		Use:   "grant CODE RIGHT...",
 		Flags: b.flags, Call: changeApp(b.add),
 	}
 }
 
-func appRevoke() remote.Verb[client.App] {
-	return remote.Verb[client.App]{
+func appRevoke() remote.Verb[v1.App] {
+	return remote.Verb[v1.App]{
 		Use:  "revoke CODE RIGHT...",
 		Call: changeApp(removeRights),
 	}
 }
 
-func userGrant() remote.Verb[client.User] {
+func userGrant() remote.Verb[v1.User] {
 	var b bounds
-	return remote.Verb[client.User]{
+	return remote.Verb[v1.User]{
 		Use:   "grant NAME RIGHT...",
 		Flags: b.flags, Call: changeUser(b.add), Done: "user %s has the rights from now on",
 	}
 }
 
-func userRevoke() remote.Verb[client.User] {
-	return remote.Verb[client.User]{
+func userRevoke() remote.Verb[v1.User] {
+	return remote.Verb[v1.User]{
 		Use:  "revoke NAME RIGHT...",
 		Call: changeUser(removeRights), Done: "user %s no longer has the rights",
 	}
@@ -154,7 +155,7 @@ func removeRights(have []access.Grant, rights []string) ([]access.Grant, error) 
 }
 
 // changed applies a change to the rights of a record.
-func changed(have []client.Grant, rights []string, change rightsChange) ([]client.Grant, error) {
+func changed(have []v1.Grant, rights []string, change rightsChange) ([]v1.Grant, error) {
 	list := make([]access.Grant, len(have))
 	for i, g := range have {
 		list[i] = access.Grant(g)
@@ -163,37 +164,37 @@ func changed(have []client.Grant, rights []string, change rightsChange) ([]clien
 	if err != nil {
 		return nil, err
 	}
-	grants := make([]client.Grant, len(list))
+	grants := make([]v1.Grant, len(list))
 	for i, g := range list {
-		grants[i] = client.Grant(g)
+		grants[i] = v1.Grant(g)
 	}
 	return grants, nil
 }
 
 // changeApp returns a call that changes the rights of an app.
-func changeApp(change rightsChange) func(context.Context, *client.Client, []string) (client.App, error) {
-	return func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+func changeApp(change rightsChange) func(context.Context, *client.Client, []string) (v1.App, error) {
+	return func(ctx context.Context, c *client.Client, args []string) (v1.App, error) {
 		a, err := c.App(ctx, args[0])
 		if err != nil {
-			return client.App{}, err
+			return v1.App{}, err
 		}
 		if a.Grants, err = changed(a.Grants, args[1:], change); err != nil {
-			return client.App{}, err
+			return v1.App{}, err
 		}
-		return c.ChangeApp(ctx, args[0], client.AppChange{Grants: &a.Grants})
+		return c.ChangeApp(ctx, args[0], v1.AppChange{Grants: &a.Grants})
 	}
 }
 
 // changeUser returns a call that changes the rights of a user.
-func changeUser(change rightsChange) func(context.Context, *client.Client, []string) (client.User, error) {
-	return func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
+func changeUser(change rightsChange) func(context.Context, *client.Client, []string) (v1.User, error) {
+	return func(ctx context.Context, c *client.Client, args []string) (v1.User, error) {
 		u, err := c.User(ctx, args[0])
 		if err != nil {
-			return client.User{}, err
+			return v1.User{}, err
 		}
 		if u.Grants, err = changed(u.Grants, args[1:], change); err != nil {
-			return client.User{}, err
+			return v1.User{}, err
 		}
-		return c.ChangeUser(ctx, args[0], client.UserChange{Grants: &u.Grants})
+		return c.ChangeUser(ctx, args[0], v1.UserChange{Grants: &u.Grants})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -16,18 +17,18 @@ import (
 func NewUser() *cobra.Command {
 	var note string
 	var admin bool
-	cmd := remote.Resource[client.User]{
+	cmd := remote.Resource[v1.User]{
 		Use:  "user",
 		List: userList(), Names: userList().Names,
-		Verbs: []remote.Verb[client.User]{
+		Verbs: []remote.Verb[v1.User]{
 			{
 				Use: "create NAME", New: true,
 				Flags: func(cmd *cobra.Command) {
 					cmd.Flags().StringVar(&note, "note", "", "a note for administrators")
 					cmd.Flags().BoolVar(&admin, "admin", false, "give the user every right")
 				},
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
-					return c.CreateUser(ctx, client.UserChange{Name: args[0], Note: &note, Admin: &admin})
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.User, error) {
+					return c.CreateUser(ctx, v1.UserChange{Name: args[0], Note: &note, Admin: &admin})
 				},
 				Done: "created user %s; 'drover user grant' gives the user rights, 'drover login' signs a browser in",
 			},
@@ -42,8 +43,8 @@ func NewUser() *cobra.Command {
 			},
 			{
 				Use: "drop NAME TOKEN",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
-					return client.User{}, dropToken(ctx, c, args[0], args[1])
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.User, error) {
+					return v1.User{}, dropToken(ctx, c, args[0], args[1])
 				},
 				Done: "ended the token of user %s",
 			},
@@ -56,56 +57,56 @@ func NewUser() *cobra.Command {
 
 // dropToken ends the token with an id, or the only one whose id begins so.
 func dropToken(ctx context.Context, c *client.Client, user, id string) error {
-	_, err := remote.ByPrefix(id, func(id string) (client.Token, error) {
-		return client.Token{}, c.DeleteToken(ctx, user, id)
-	}, remote.Each(func() ([]client.Token, error) { return c.Tokens(ctx, user) }),
-		func(t client.Token) string { return t.ID })
+	_, err := remote.ByPrefix(id, func(id string) (v1.Token, error) {
+		return v1.Token{}, c.DeleteToken(ctx, user, id)
+	}, remote.Each(func() ([]v1.Token, error) { return c.Tokens(ctx, user) }),
+		func(t v1.Token) string { return t.ID })
 	return err
 }
 
-func userList() remote.List[client.User] {
-	return remote.List[client.User]{
+func userList() remote.List[v1.User] {
+	return remote.List[v1.User]{
 		Use: "list", None: "no users",
-		ID: func(u client.User) string { return u.Name },
-		Columns: []term.Column[client.User]{
-			{Head: "NAME", Cell: func(u client.User) string { return u.Name }},
-			{Head: "STATE", State: true, Cell: func(u client.User) string {
+		ID: func(u v1.User) string { return u.Name },
+		Columns: []term.Column[v1.User]{
+			{Head: "NAME", Cell: func(u v1.User) string { return u.Name }},
+			{Head: "STATE", State: true, Cell: func(u v1.User) string {
 				if u.Disabled {
 					return "disabled"
 				}
 				return "enabled"
 			}},
-			{Head: "RIGHTS", Cell: func(u client.User) string { return rightsText(u.Admin, u.Grants) }},
-			{Head: "BY GROUPS", Cell: func(u client.User) string {
+			{Head: "RIGHTS", Cell: func(u v1.User) string { return rightsText(u.Admin, u.Grants) }},
+			{Head: "BY GROUPS", Cell: func(u v1.User) string {
 				if u.Provider == nil {
 					return ""
 				}
 				return strings.Join(u.Provider.Groups, ", ") + ": " + rightsText(u.Provider.Admin, u.Provider.Grants)
 			}},
-			{Head: "CREATED", Cell: func(u client.User) string { return term.Stamp(&u.CreatedAt) }},
-			{Head: "NOTE", Cell: func(u client.User) string { return u.Note }},
+			{Head: "CREATED", Cell: func(u v1.User) string { return term.Stamp(&u.CreatedAt) }},
+			{Head: "NOTE", Cell: func(u v1.User) string { return u.Note }},
 		},
-		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.User, error) {
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]v1.User, error) {
 			return client.Collect(c.Users(ctx))
 		},
 	}
 }
 
-func switchUser(disabled bool) func(context.Context, *client.Client, []string) (client.User, error) {
-	return func(ctx context.Context, c *client.Client, args []string) (client.User, error) {
-		return c.ChangeUser(ctx, args[0], client.UserChange{Disabled: &disabled})
+func switchUser(disabled bool) func(context.Context, *client.Client, []string) (v1.User, error) {
+	return func(ctx context.Context, c *client.Client, args []string) (v1.User, error) {
+		return c.ChangeUser(ctx, args[0], v1.UserChange{Disabled: &disabled})
 	}
 }
 
 func newUserToken() []*cobra.Command {
 	var ttl time.Duration
 	var note string
-	return remote.Resource[client.Token]{
+	return remote.Resource[v1.Token]{
 		Names: userList().Names,
-		Once: func(t client.Token) (text, note string) {
+		Once: func(t v1.Token) (text, note string) {
 			return t.Token + "\n", "drover shows the token only this once, and stores only its hash"
 		},
-		Verbs: []remote.Verb[client.Token]{{
+		Verbs: []remote.Verb[v1.Token]{{
 			Use: "token NAME",
 			Flags: func(cmd *cobra.Command) {
 				term.LengthVar(cmd.Flags(), &ttl, "ttl", 0, "how long the token is valid, such as 720h; 0 is for ever")
@@ -117,7 +118,7 @@ func newUserToken() []*cobra.Command {
 					return nil
 				})
 			},
-			Call: func(ctx context.Context, c *client.Client, args []string) (client.Token, error) {
+			Call: func(ctx context.Context, c *client.Client, args []string) (v1.Token, error) {
 				return c.CreateToken(ctx, args[0], note, ttl)
 			},
 		}},
@@ -126,18 +127,18 @@ func newUserToken() []*cobra.Command {
 
 func newUserTokens() *cobra.Command {
 	var s remote.Session
-	cmd := remote.List[client.Token]{
+	cmd := remote.List[v1.Token]{
 		Use: "tokens NAME", None: "no tokens",
-		ID: func(t client.Token) string { return t.ID },
-		Columns: []term.Column[client.Token]{
-			{Head: "ID", Cell: func(t client.Token) string { return t.ID }},
-			{Head: "KIND", Cell: func(t client.Token) string { return t.Kind }},
-			{Head: "CREATED", Cell: func(t client.Token) string { return term.Stamp(&t.CreatedAt) }},
-			{Head: "SEEN", Cell: func(t client.Token) string { return term.Stamp(t.SeenAt) }},
-			{Head: "ENDS", Cell: func(t client.Token) string { return term.Stamp(t.ExpiresAt) }},
-			{Head: "NOTE", Cell: func(t client.Token) string { return t.Note }},
+		ID: func(t v1.Token) string { return t.ID },
+		Columns: []term.Column[v1.Token]{
+			{Head: "ID", Cell: func(t v1.Token) string { return t.ID }},
+			{Head: "KIND", Cell: func(t v1.Token) string { return t.Kind }},
+			{Head: "CREATED", Cell: func(t v1.Token) string { return term.Stamp(&t.CreatedAt) }},
+			{Head: "SEEN", Cell: func(t v1.Token) string { return term.Stamp(t.SeenAt) }},
+			{Head: "ENDS", Cell: func(t v1.Token) string { return term.Stamp(t.ExpiresAt) }},
+			{Head: "NOTE", Cell: func(t v1.Token) string { return t.Note }},
 		},
-		Rows: func(ctx context.Context, c *client.Client, args []string) ([]client.Token, error) {
+		Rows: func(ctx context.Context, c *client.Client, args []string) ([]v1.Token, error) {
 			return c.Tokens(ctx, args[0])
 		},
 	}.Command(&s)

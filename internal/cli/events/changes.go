@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/selection"
@@ -74,53 +75,53 @@ func NewChanges() *cobra.Command {
 }
 
 // showChanges prints changes for a person: the counts first, then rows.
-func showChanges(cmd *cobra.Command, o term.Output, c *client.Changes) error {
+func showChanges(cmd *cobra.Command, o term.Output, c *v1.Changes) error {
 	w := cmd.OutOrStdout()
 	_, err := fmt.Fprintln(w, words.Message(fmt.Sprintf("%s changed from %s to %s",
 		process.Count(c.Changed, "process", "processes"), term.Stamp(&c.From), term.Stamp(&c.Past.At)), o.Lang(w)))
 	out := changesPrinter{w: w, o: o, err: err}
-	section(&out, "", c.Groups, []term.Column[client.ChangeGroup]{
-		{Head: "COUNT", Cell: func(g client.ChangeGroup) string { return strconv.Itoa(g.Count) }},
-		{Head: "HOSTS", Cell: func(g client.ChangeGroup) string { return strconv.Itoa(g.Hosts) }},
-		{Head: "CHANGE", Cell: func(g client.ChangeGroup) string { return changeText(g.From, g.To) }},
-		{Head: "CAUSE", Cell: func(g client.ChangeGroup) string { return g.Cause }},
+	section(&out, "", c.Groups, []term.Column[v1.ChangeGroup]{
+		{Head: "COUNT", Cell: func(g v1.ChangeGroup) string { return strconv.Itoa(g.Count) }},
+		{Head: "HOSTS", Cell: func(g v1.ChangeGroup) string { return strconv.Itoa(g.Hosts) }},
+		{Head: "CHANGE", Cell: func(g v1.ChangeGroup) string { return changeText(g.From, g.To) }},
+		{Head: "CAUSE", Cell: func(g v1.ChangeGroup) string { return g.Cause }},
 	})
-	section(&out, "Revisions:", c.Revisions, []term.Column[client.NamespaceRevision]{
-		{Head: "TIME", Cell: func(r client.NamespaceRevision) string { return term.Stamp(&r.At) }},
-		{Head: "REVISION", Cell: func(r client.NamespaceRevision) string {
+	section(&out, "Revisions:", c.Revisions, []term.Column[v1.NamespaceRevision]{
+		{Head: "TIME", Cell: func(r v1.NamespaceRevision) string { return term.Stamp(&r.At) }},
+		{Head: "REVISION", Cell: func(r v1.NamespaceRevision) string {
 			return r.Namespace + " " + strconv.FormatInt(r.Number, 10)
 		}},
-		{Head: "BY", Cell: func(r client.NamespaceRevision) string { return term.Caller(r.App, r.User) }},
-		{Head: "MESSAGE", Cell: func(r client.NamespaceRevision) string { return r.Message }},
-		{Head: "PROCESSES", Cell: func(r client.NamespaceRevision) string { return RevisedProcesses(r.Revision) }},
+		{Head: "BY", Cell: func(r v1.NamespaceRevision) string { return term.Caller(r.App, r.User) }},
+		{Head: "MESSAGE", Cell: func(r v1.NamespaceRevision) string { return r.Message }},
+		{Head: "PROCESSES", Cell: func(r v1.NamespaceRevision) string { return RevisedProcesses(r.Revision) }},
 	})
-	section(&out, "Rollouts:", c.Rollouts, []term.Column[client.Rollout]{
-		{Head: "TIME", Cell: func(r client.Rollout) string { return term.Stamp(&r.CreatedAt) }},
-		{Head: "ROLLOUT", Cell: func(r client.Rollout) string { return r.ID }},
-		{Head: "OP", Cell: func(r client.Rollout) string {
+	section(&out, "Rollouts:", c.Rollouts, []term.Column[v1.Rollout]{
+		{Head: "TIME", Cell: func(r v1.Rollout) string { return term.Stamp(&r.CreatedAt) }},
+		{Head: "ROLLOUT", Cell: func(r v1.Rollout) string { return r.ID }},
+		{Head: "OP", Cell: func(r v1.Rollout) string {
 			if r.Undoes != "" {
 				return "undo"
 			}
 			return r.Op
 		}},
-		{Head: "PROCESSES", Cell: func(r client.Rollout) string { return strings.Join(r.Processes, " ") }},
-		{Head: "BY", Cell: func(r client.Rollout) string { return term.Caller(r.App, r.User) }},
-		{Head: "STATE", State: true, Cell: func(r client.Rollout) string { return r.State }},
+		{Head: "PROCESSES", Cell: func(r v1.Rollout) string { return strings.Join(r.Processes, " ") }},
+		{Head: "BY", Cell: func(r v1.Rollout) string { return term.Caller(r.App, r.User) }},
+		{Head: "STATE", State: true, Cell: func(r v1.Rollout) string { return r.State }},
 	})
-	section(&out, "Operations:", c.Operations, []term.Column[client.Task]{
-		{Head: "TIME", Cell: func(t client.Task) string { return term.Stamp(&t.CreatedAt) }},
-		{Head: "TASK", Cell: func(t client.Task) string { return t.ID }},
-		{Head: "OP", Cell: func(t client.Task) string { return t.Op }},
-		{Head: "PROCESS", Cell: func(t client.Task) string { return t.Subject }},
-		{Head: "BY", Cell: func(t client.Task) string { return term.Caller(t.App, t.User) }},
-		{Head: "TARGETS", Cell: func(t client.Task) string { return strconv.Itoa(t.Counts.Targets) }},
-		{Head: "FAILED", Cell: func(t client.Task) string { return Number(t.Counts.Failed) }},
+	section(&out, "Operations:", c.Operations, []term.Column[v1.Task]{
+		{Head: "TIME", Cell: func(t v1.Task) string { return term.Stamp(&t.CreatedAt) }},
+		{Head: "TASK", Cell: func(t v1.Task) string { return t.ID }},
+		{Head: "OP", Cell: func(t v1.Task) string { return t.Op }},
+		{Head: "PROCESS", Cell: func(t v1.Task) string { return t.Subject }},
+		{Head: "BY", Cell: func(t v1.Task) string { return term.Caller(t.App, t.User) }},
+		{Head: "TARGETS", Cell: func(t v1.Task) string { return strconv.Itoa(t.Counts.Targets) }},
+		{Head: "FAILED", Cell: func(t v1.Task) string { return Number(t.Counts.Failed) }},
 	})
-	section(&out, "Hosts:", c.Hosts, []term.Column[client.HostChange]{
-		{Head: "TIME", Cell: func(h client.HostChange) string { return term.Stamp(&h.At) }},
-		{Head: "HOST", Cell: func(h client.HostChange) string { return h.Host.ID }},
-		{Head: "CHANGE", Cell: func(h client.HostChange) string { return h.Kind }},
-		{Head: "DETAILS", Cell: func(h client.HostChange) string { return h.Text }},
+	section(&out, "Hosts:", c.Hosts, []term.Column[v1.HostChange]{
+		{Head: "TIME", Cell: func(h v1.HostChange) string { return term.Stamp(&h.At) }},
+		{Head: "HOST", Cell: func(h v1.HostChange) string { return h.Host.ID }},
+		{Head: "CHANGE", Cell: func(h v1.HostChange) string { return h.Kind }},
+		{Head: "DETAILS", Cell: func(h v1.HostChange) string { return h.Text }},
 	})
 	section(&out, "Processes:", c.Processes, changedColumns())
 	sayChanges(cmd, c)
@@ -167,15 +168,15 @@ func changeText(from, to string) string {
 	return from + " → " + to
 }
 
-func changedColumns() []term.Column[client.ProcessChange] {
-	return []term.Column[client.ProcessChange]{
-		{Head: "NAME", Cell: func(p client.ProcessChange) string { return p.Namespace + "/" + p.Name }},
-		{Head: "HOST", Cell: func(p client.ProcessChange) string { return p.Host.ID }},
-		{Head: "CHANGE", Cell: func(p client.ProcessChange) string { return changeText(p.From, p.To) }},
-		{Head: "SINCE", Cell: func(p client.ProcessChange) string { return term.Stamp(p.At) }},
-		{Head: "PID", Cell: func(p client.ProcessChange) string { return pair(Number(p.FromPID), Number(p.ToPID)) }},
-		{Head: "VERSION", Cell: func(p client.ProcessChange) string { return pair(p.FromVersion, p.ToVersion) }},
-		{Head: "WHY", Cell: func(p client.ProcessChange) string {
+func changedColumns() []term.Column[v1.ProcessChange] {
+	return []term.Column[v1.ProcessChange]{
+		{Head: "NAME", Cell: func(p v1.ProcessChange) string { return p.Namespace + "/" + p.Name }},
+		{Head: "HOST", Cell: func(p v1.ProcessChange) string { return p.Host.ID }},
+		{Head: "CHANGE", Cell: func(p v1.ProcessChange) string { return changeText(p.From, p.To) }},
+		{Head: "SINCE", Cell: func(p v1.ProcessChange) string { return term.Stamp(p.At) }},
+		{Head: "PID", Cell: func(p v1.ProcessChange) string { return pair(Number(p.FromPID), Number(p.ToPID)) }},
+		{Head: "VERSION", Cell: func(p v1.ProcessChange) string { return pair(p.FromVersion, p.ToVersion) }},
+		{Head: "WHY", Cell: func(p v1.ProcessChange) string {
 			switch {
 			case p.Unknown != nil:
 				return p.Unknown.Text
@@ -204,7 +205,7 @@ func pair(from, to string) string {
 }
 
 // sayChanges says how far the answer is certain and complete.
-func sayChanges(cmd *cobra.Command, c *client.Changes) {
+func sayChanges(cmd *cobra.Command, c *v1.Changes) {
 	if c.Unknown > 0 {
 		term.Say(cmd, "not known at one of the moments: %s\n", process.Count(c.Unknown, "process", "processes"))
 	}

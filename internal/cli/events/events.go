@@ -150,9 +150,9 @@ func NewHistory() *cobra.Command {
 }
 
 // without returns the arguments that name none of the events.
-func without(args []string, rows []client.Event) []string {
+func without(args []string, rows []v1.Event) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
-		return slices.ContainsFunc(rows, func(e client.Event) bool { return wildcard.Match(arg, eventSubject(e)) })
+		return slices.ContainsFunc(rows, func(e v1.Event) bool { return wildcard.Match(arg, eventSubject(e)) })
 	})
 }
 
@@ -191,11 +191,11 @@ func neverThere(ctx context.Context, c *client.Client, args []string, hosts *rem
 }
 
 // historyOf returns the latest events of the named processes, each once, oldest first.
-func historyOf(ctx context.Context, c *client.Client, f client.EventFilter, args []string) ([]client.Event, error) {
+func historyOf(ctx context.Context, c *client.Client, f client.EventFilter, args []string) ([]v1.Event, error) {
 	if len(args) == 0 {
 		args = []string{""}
 	}
-	var all []client.Event
+	var all []v1.Event
 	for _, arg := range args {
 		if arg != "" {
 			namespace, name, _ := strings.Cut(arg, "/")
@@ -207,10 +207,10 @@ func historyOf(ctx context.Context, c *client.Client, f client.EventFilter, args
 		}
 		all = append(all, rows...)
 	}
-	slices.SortStableFunc(all, func(a, b client.Event) int {
+	slices.SortStableFunc(all, func(a, b v1.Event) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Cursor, b.Cursor))
 	})
-	all = slices.CompactFunc(all, func(a, b client.Event) bool { return a.Cursor == b.Cursor })
+	all = slices.CompactFunc(all, func(a, b v1.Event) bool { return a.Cursor == b.Cursor })
 	if f.Limit > 0 {
 		all = all[max(0, len(all)-f.Limit):]
 	}
@@ -268,35 +268,35 @@ func followEvents(cmd *cobra.Command, o term.Output, c *client.Client, f client.
 }
 
 // eventSubject is the process of an event.
-func eventSubject(e client.Event) string {
+func eventSubject(e v1.Event) string {
 	if e.Namespace+e.Name == "" {
 		return ""
 	}
 	return e.Namespace + "/" + e.Name
 }
 
-func eventColumns() []term.Column[client.Event] {
-	return []term.Column[client.Event]{
-		{Head: "TIME", Cell: func(e client.Event) string { return term.Stamp(&e.At) }},
-		{Head: "HOST", Cell: func(e client.Event) string { return e.Host.ID }},
+func eventColumns() []term.Column[v1.Event] {
+	return []term.Column[v1.Event]{
+		{Head: "TIME", Cell: func(e v1.Event) string { return term.Stamp(&e.At) }},
+		{Head: "HOST", Cell: func(e v1.Event) string { return e.Host.ID }},
 		{Head: "PROCESS", Cell: eventSubject},
 		{
-			Head: "EVENT", Cell: func(e client.Event) string { return e.Kind },
+			Head: "EVENT", Cell: func(e v1.Event) string { return e.Kind },
 			Words: func(id string, l words.Lang) string { return words.Kind(id).In(l) },
 		},
 		{Head: "STATE", Cell: EventStates, Words: statesInWords},
 		{Head: "BY", Cell: EventActor},
-		{Head: "CAUSE", Cell: func(e client.Event) string { return EventCause(e) }},
-		{Head: "PID", Wide: true, Cell: func(e client.Event) string { return Number(e.PID) }},
+		{Head: "CAUSE", Cell: func(e v1.Event) string { return EventCause(e) }},
+		{Head: "PID", Wide: true, Cell: func(e v1.Event) string { return Number(e.PID) }},
 		{Head: "EXIT", Wide: true, Cell: eventExit},
 		{Head: "RAN", Wide: true, Cell: eventRan},
-		{Head: "ATTEMPT", Wide: true, Cell: func(e client.Event) string { return Number(e.Attempt) }},
-		{Head: "OUTPUT", Wide: true, Cell: func(e client.Event) string { return strings.TrimSpace(e.Output) }},
+		{Head: "ATTEMPT", Wide: true, Cell: func(e v1.Event) string { return Number(e.Attempt) }},
+		{Head: "OUTPUT", Wide: true, Cell: func(e v1.Event) string { return strings.TrimSpace(e.Output) }},
 	}
 }
 
 // EventStates returns the states before and after an event, in words.
-func EventStates(e client.Event) string {
+func EventStates(e v1.Event) string {
 	if to := words.EventState(e.Kind, e.To); e.From == e.To || e.From == "" {
 		return to
 	}
@@ -313,7 +313,7 @@ func statesInWords(states string, l words.Lang) string {
 }
 
 // EventCause returns the cause of an event in one line.
-func EventCause(e client.Event) string {
+func EventCause(e v1.Event) string {
 	if e.Kind == string(process.EventUpdated) && e.Revision != 0 {
 		text := "revision " + strconv.FormatInt(e.Revision, 10)
 		if len(e.Fields) > 0 {
@@ -331,7 +331,7 @@ func EventCause(e client.Event) string {
 }
 
 // EventActor is the actor of an event; for a caller its user and its app.
-func EventActor(e client.Event) string {
+func EventActor(e v1.Event) string {
 	if e.Actor.App+e.Actor.User == "" {
 		return e.Actor.Kind
 	}
@@ -339,7 +339,7 @@ func EventActor(e client.Event) string {
 }
 
 // eventExit describes how a process ended.
-func eventExit(e client.Event) string {
+func eventExit(e v1.Event) string {
 	switch x := e.Exit; {
 	case x == nil:
 		return ""
@@ -354,7 +354,7 @@ func eventExit(e client.Event) string {
 	}
 }
 
-func eventRan(e client.Event) string {
+func eventRan(e v1.Event) string {
 	if e.RunSeconds == 0 {
 		return ""
 	}
@@ -370,7 +370,7 @@ func Number(n int) string {
 }
 
 // ClockText says how far the clocks of hosts differ from that of the server; empty below a second.
-func ClockText(past client.Past) string {
+func ClockText(past v1.Past) string {
 	if past.ClockSeconds == 0 {
 		return ""
 	}
@@ -385,7 +385,7 @@ func Mark(action string) string {
 }
 
 // RevisedProcesses names the processes of a revision and their changed fields.
-func RevisedProcesses(r client.Revision) string {
+func RevisedProcesses(r v1.Revision) string {
 	var parts []string
 	for _, c := range r.Changes {
 		text := Mark(c.Action) + " " + c.Process + " on " + process.Count(c.Hosts, "host", "hosts")

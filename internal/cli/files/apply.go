@@ -156,8 +156,8 @@ var errNothing = errors.New("nothing to do")
 
 // part is the file of one namespace, with its plan.
 type part struct {
-	file client.File
-	plan client.Plan
+	file v1.File
+	plan v1.Plan
 	tag  string
 	// peers are the processes of other namespaces that this namespace is after and that the files have, too.
 	peers []string
@@ -209,7 +209,7 @@ func (a *applyCommand) carry(cmd *cobra.Command, c *client.Client, docs []proces
 		switch {
 		case steps(p.plan) > 0:
 			failed = worse(failed, a.apply(cmd, c, p))
-		case slices.ContainsFunc(p.plan.Changes, func(c client.Change) bool { return c.Files }):
+		case slices.ContainsFunc(p.plan.Changes, func(c v1.Change) bool { return c.Files }):
 			_, err := c.Apply(cmd.Context(), p.file, a.options(p.tag, p.peers)) // no host notices
 			failed = worse(failed, remote.ExitOf(err))
 		}
@@ -243,7 +243,7 @@ func worse(a, b error) error {
 }
 
 // steps counts what a plan changes: operations, and selections that the server keeps.
-func steps(p client.Plan) (n int) {
+func steps(p v1.Plan) (n int) {
 	for _, c := range p.Changes {
 		n += processfile.Steps(&c)
 	}
@@ -310,7 +310,7 @@ const mostRounds = 3
 func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) (failed error) {
 	tag := p.tag
 	for range mostRounds {
-		done, err := operations.Uninterrupted(cmd.Context(), func(ctx context.Context) (client.Plan, error) {
+		done, err := operations.Uninterrupted(cmd.Context(), func(ctx context.Context) (v1.Plan, error) {
 			return c.Apply(ctx, p.file, a.options(tag, p.peers))
 		}, a.Again("rollout list")+" and "+a.Again("task list"))
 		switch {
@@ -339,7 +339,7 @@ func (a *applyCommand) apply(cmd *cobra.Command, c *client.Client, p part) (fail
 }
 
 // stopsToRemove reports whether a change stops a process that the next round removes.
-func stopsToRemove(c client.Change) bool {
+func stopsToRemove(c v1.Change) bool {
 	return c.Action == v1.ActionRemove && c.Op == string(process.Stop)
 }
 
@@ -367,7 +367,7 @@ func (a *applyCommand) mayRemove(cmd *cobra.Command, c *client.Client, p part) b
 }
 
 // follow follows the rollouts of an apply, one after another.
-func (a *applyCommand) follow(cmd *cobra.Command, c *client.Client, rollouts []client.Rollout) (failed error) {
+func (a *applyCommand) follow(cmd *cobra.Command, c *client.Client, rollouts []v1.Rollout) (failed error) {
 	for _, r := range rollouts {
 		err := operations.Attend(cmd, &a.Session, c, r, a.NoWait)
 		if failed = worse(failed, err); cmd.Context().Err() != nil {
@@ -378,7 +378,7 @@ func (a *applyCommand) follow(cmd *cobra.Command, c *client.Client, rollouts []c
 }
 
 // await waits for the operation of an apply, and prints its results.
-func (a *applyCommand) await(cmd *cobra.Command, c *client.Client, p client.Plan) error {
+func (a *applyCommand) await(cmd *cobra.Command, c *client.Client, p v1.Plan) error {
 	w := operations.Waiter{Session: &a.Session, Called: cmd.Name()}
 	switch {
 	case a.NoWait:
@@ -478,7 +478,7 @@ func (a *applyCommand) print(w io.Writer, parts []part, ends bool) error {
 }
 
 // planLines say how the server would carry out a plan. If the command ends with the refusal, they leave it out.
-func planLines(p *client.Plan, ends bool) (lines []string) {
+func planLines(p *v1.Plan, ends bool) (lines []string) {
 	if len(p.Away) > 0 {
 		lines = append(lines, "not connected: "+operations.FirstOf(p.Away, 10))
 	}
@@ -492,7 +492,7 @@ func planLines(p *client.Plan, ends bool) (lines []string) {
 }
 
 // what says what a change does.
-func what(c client.Change) string {
+func what(c v1.Change) string {
 	var fields []string
 	for _, f := range c.Fields {
 		fields = append(fields, f.Path+" ("+f.Class+")")

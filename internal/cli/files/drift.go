@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/selection"
@@ -61,7 +62,7 @@ func NewDrift() *cobra.Command {
 }
 
 // showDrift prints differences, and fails if there are some.
-func showDrift(cmd *cobra.Command, s *remote.Session, answer client.DriftReport) error {
+func showDrift(cmd *cobra.Command, s *remote.Session, answer v1.DriftReport) error {
 	if s.Form != term.AsTable {
 		if err := term.PrintValue(cmd.OutOrStdout(), s.Form, answer); err != nil {
 			return err
@@ -88,10 +89,10 @@ func showDrift(cmd *cobra.Command, s *remote.Session, answer client.DriftReport)
 
 // foldDifferences makes one row of the differences that are equal on many hosts: it names the hosts, the command that
 // mends all of them, and the time of the last difference.
-func foldDifferences(all []client.Difference) []client.Difference {
+func foldDifferences(all []v1.Difference) []v1.Difference {
 	const anyHost = "--hosts \x00"
 	type key struct{ namespace, name, kind, field, want, have, app, user, through, text, mend string }
-	var rows []client.Difference
+	var rows []v1.Difference
 	var hosts [][]string
 	places := map[key]int{}
 	for _, d := range all {
@@ -135,21 +136,21 @@ func valueText(v any) string {
 	return term.Printable(string(text))
 }
 
-func driftColumns() []term.Column[client.Difference] {
-	return []term.Column[client.Difference]{
-		{Head: "NAME", Cell: func(d client.Difference) string { return d.Namespace + "/" + d.Name }},
-		{Head: "HOST", Cell: func(d client.Difference) string { return d.Host }},
-		{Head: "KIND", Cell: func(d client.Difference) string { return d.Kind }},
-		{Head: "FIELD", Cell: func(d client.Difference) string { return d.Field }},
-		{Head: "FILE", Cell: func(d client.Difference) string { return valueText(d.Want) }},
-		{Head: "HOST HAS", Cell: func(d client.Difference) string { return valueText(d.Have) }},
+func driftColumns() []term.Column[v1.Difference] {
+	return []term.Column[v1.Difference]{
+		{Head: "NAME", Cell: func(d v1.Difference) string { return d.Namespace + "/" + d.Name }},
+		{Head: "HOST", Cell: func(d v1.Difference) string { return d.Host }},
+		{Head: "KIND", Cell: func(d v1.Difference) string { return d.Kind }},
+		{Head: "FIELD", Cell: func(d v1.Difference) string { return d.Field }},
+		{Head: "FILE", Cell: func(d v1.Difference) string { return valueText(d.Want) }},
+		{Head: "HOST HAS", Cell: func(d v1.Difference) string { return valueText(d.Have) }},
 		{Head: "WHY", Cell: whyDiffers},
-		{Head: "MEND", Cell: func(d client.Difference) string { return d.Mend }},
+		{Head: "MEND", Cell: func(d v1.Difference) string { return d.Mend }},
 	}
 }
 
 // whyDiffers says what happened, and in parentheses who did it when.
-func whyDiffers(d client.Difference) string {
+func whyDiffers(d v1.Difference) string {
 	var known []string
 	if d.App+d.User != "" {
 		known = append(known, strings.TrimSpace(d.Through+" by "+term.Caller(d.App, d.User)))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/operations"
 	"drover/internal/cli/remote"
@@ -106,7 +107,7 @@ func (a *editCommand) change(cmd *cobra.Command, c *client.Client, arg, file str
 // stored returns the file of a process, and remembers the state of its namespace.
 func (a *editCommand) stored(cmd *cobra.Command, c *client.Client, namespace, name string) ([]byte, error) {
 	all, tag, err := c.File(cmd.Context(), namespace)
-	if refusal, ok := errors.AsType[*client.Error](err); err != nil && (!ok || refusal.Status != 404) {
+	if refusal, ok := errors.AsType[*v1.Problem](err); err != nil && (!ok || refusal.Status != 404) {
 		return nil, remote.ExitOf(err)
 	}
 	own := []processfile.Document{}
@@ -207,15 +208,15 @@ func further(
 ) processfile.Faults {
 	ctx, cancel := context.WithTimeout(ctx, operations.AskForFaults)
 	defer cancel()
-	return faults.Further(outlines, func(file client.File, peers []string) []client.FieldError {
+	return faults.Further(outlines, func(file v1.File, peers []string) []v1.FieldError {
 		_, _, err := c.Plan(ctx, file, client.ApplyOptions{Peers: peers})
 		return foundBy(err)
 	})
 }
 
 // foundBy returns the faults that a server has found in a file.
-func foundBy(err error) []client.FieldError {
-	refusal, ok := errors.AsType[*client.Error](err)
+func foundBy(err error) []v1.FieldError {
+	refusal, ok := errors.AsType[*v1.Problem](err)
 	if !ok || refusal.Status != http.StatusUnprocessableEntity {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/selection"
@@ -82,7 +83,7 @@ func revisionFlag(cmd *cobra.Command, revision *int64, help string) {
 
 // filesOf returns processes as one file for each namespace. Copies are one process of the file if the arguments name
 // all copies.
-func filesOf(found []client.Process, args []string) []client.File {
+func filesOf(found []v1.Process, args []string) []v1.File {
 	placed, latest := map[string][]processfile.Placed{}, map[string]int64{}
 	var order []string
 	for _, p := range found {
@@ -98,7 +99,7 @@ func filesOf(found []client.Process, args []string) []client.File {
 		placed[p.Namespace] = append(placed[p.Namespace], one)
 		latest[p.Namespace] = max(latest[p.Namespace], p.Revision)
 	}
-	var files []client.File
+	var files []v1.File
 	for _, namespace := range order {
 		f := processfile.Group(namespace, placed[namespace])
 		f.Revision = latest[namespace]
@@ -108,7 +109,7 @@ func filesOf(found []client.Process, args []string) []client.File {
 }
 
 // selected writes the processes that hosts have by a selection in force as the selection has them.
-func selected(ctx context.Context, c *client.Client, files []client.File) error {
+func selected(ctx context.Context, c *client.Client, files []v1.File) error {
 	for i, f := range files {
 		whole, _, err := c.File(ctx, f.Namespace)
 		if err != nil {
@@ -133,13 +134,13 @@ func selected(ctx context.Context, c *client.Client, files []client.File) error 
 	return nil
 }
 
-func printFiles(cmd *cobra.Command, form string, files []client.File) error {
+func printFiles(cmd *cobra.Command, form string, files []v1.File) error {
 	if form == term.AsJSON {
 		if len(files) == 1 {
 			return term.PrintValue(cmd.OutOrStdout(), form, files[0])
 		}
 		if files == nil {
-			files = []client.File{} // it prints as [], and not as null
+			files = []v1.File{} // it prints as [], and not as null
 		}
 		return term.PrintValue(cmd.OutOrStdout(), form, files)
 	}

@@ -8,16 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "drover/api/v1"
-	"drover/client"
 	"drover/internal/cli/term"
 	"drover/internal/processfile"
 )
 
 // TestGetForms: what get prints of no, one and several namespaces is one value, and an apply reads it.
 func TestGetForms(t *testing.T) {
-	var files []client.File
+	var files []v1.File
 	for _, namespace := range []string{"a", "b"} {
-		files = append(files, client.File{Namespace: namespace, Processes: map[string]client.Spec{
+		files = append(files, v1.File{Namespace: namespace, Processes: map[string]v1.Spec{
 			"x": {Run: "x", Hosts: v1.Hosts{Names: []string{"h"}}},
 		}})
 	}

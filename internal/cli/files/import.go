@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -131,7 +132,7 @@ func (a *importCommand) where(cmd *cobra.Command) (c *client.Client, guess bool,
 		ctx, cancel = context.WithTimeout(ctx, askTime)
 	}
 	defer cancel()
-	var own client.JoinedHost
+	var own v1.JoinedHost
 	if err == nil {
 		own, err = thisHost(ctx, c, a.hosts)
 	}
@@ -251,12 +252,12 @@ func (a *importCommand) compare(cmd *cobra.Command, c *client.Client, found *imp
 }
 
 // namesOf returns the names of a host.
-func namesOf(a client.JoinedHost) []string {
+func namesOf(a v1.JoinedHost) []string {
 	return []string{a.ID, fmt.Sprintf("%d:%s", a.Cloud, a.IP), a.Name}
 }
 
 // thisHost returns the host of the server that this command runs on. names are of the hosts that a person means.
-func thisHost(ctx context.Context, c *client.Client, names []string) (host client.JoinedHost, err error) {
+func thisHost(ctx context.Context, c *client.Client, names []string) (host v1.JoinedHost, err error) {
 	agents, err := client.Collect(c.Hosts(ctx, client.HostFilter{State: "online"}))
 	if err != nil {
 		return host, remote.ExitOf(err)
@@ -276,17 +277,17 @@ func thisHost(ctx context.Context, c *client.Client, names []string) (host clien
 
 // hostWith returns the only host with one of the addresses, else the only one with the name, as in a container or
 // behind NAT. Of several, names decide.
-func hostWith(agents []client.JoinedHost, addresses []string, name string, names []string) (
-	host client.JoinedHost, err error,
+func hostWith(agents []v1.JoinedHost, addresses []string, name string, names []string) (
+	host v1.JoinedHost, err error,
 ) {
 	found := slices.Clone(agents)
-	found = slices.DeleteFunc(found, func(a client.JoinedHost) bool { return !slices.Contains(addresses, a.IP) })
+	found = slices.DeleteFunc(found, func(a v1.JoinedHost) bool { return !slices.Contains(addresses, a.IP) })
 	if len(found) == 0 {
-		found = slices.DeleteFunc(slices.Clone(agents), func(a client.JoinedHost) bool { return a.Name != name })
+		found = slices.DeleteFunc(slices.Clone(agents), func(a v1.JoinedHost) bool { return a.Name != name })
 	}
 	candidates := len(found)
 	if candidates > 1 {
-		found = slices.DeleteFunc(found, func(a client.JoinedHost) bool {
+		found = slices.DeleteFunc(found, func(a v1.JoinedHost) bool {
 			return !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(namesOf(a)[:2], name) })
 		})
 	}

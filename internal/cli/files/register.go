@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/operations"
 	"drover/internal/cli/remote"
@@ -29,7 +30,7 @@ func NewRegister() *cobra.Command {
 		Use: "register NAMESPACE/NAME --hosts HOST,... --file FILE|--revision N|--selection",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, name, wrong := term.SplitID(args[0])
-			var spec *client.Spec
+			var spec *v1.Spec
 			if file != "" {
 				var faults error
 				spec, faults = readSpec(cmd.InOrStdin(), file)
@@ -90,17 +91,17 @@ func oneSpec(cmd *cobra.Command, hosts *remote.Hosts) error {
 
 // revised returns the spec that a process has on some hosts by a revision of its namespace.
 func revised(ctx context.Context, c *client.Client, namespace, name string, revision int64, hosts []string,
-) (*client.Spec, error) {
+) (*v1.Spec, error) {
 	file, err := c.FileAt(ctx, namespace, revision)
 	if err != nil {
 		return nil, remote.ExitOf(err)
 	}
-	of := map[string]*client.Spec{}
+	of := map[string]*v1.Spec{}
 	for _, d := range processfile.Documents(file) {
 		for _, one := range operations.Chosen(d.Processes, name) {
 			for _, host := range one.Hosts.Names {
 				spec := one.Spec
-				spec.Hosts = client.Hosts{}
+				spec.Hosts = v1.Hosts{}
 				of[host] = &spec
 			}
 		}
@@ -113,19 +114,19 @@ func revised(ctx context.Context, c *client.Client, namespace, name string, revi
 }
 
 // inForce returns the spec of the selection in force of a process that some hosts match.
-func inForce(ctx context.Context, c *client.Client, namespace, name string, hosts []string) (*client.Spec, error) {
+func inForce(ctx context.Context, c *client.Client, namespace, name string, hosts []string) (*v1.Spec, error) {
 	file, _, err := c.File(ctx, namespace)
 	if err != nil {
 		return nil, remote.ExitOf(err)
 	}
-	of := map[string]*client.Spec{}
+	of := map[string]*v1.Spec{}
 	for _, d := range processfile.Documents(file) {
 		for _, one := range operations.Chosen(d.Processes, name) {
 			if one.Hosts.Select == "" {
 				continue
 			}
 			spec := one.Spec
-			spec.Hosts = client.Hosts{}
+			spec.Hosts = v1.Hosts{}
 			for part := range slices.Chunk(hosts, remote.MostAsked) {
 				for a, err := range c.Hosts(ctx, client.HostFilter{Hosts: part, Selector: one.Hosts.Select}) {
 					if err != nil {
@@ -145,9 +146,9 @@ func inForce(ctx context.Context, c *client.Client, namespace, name string, host
 }
 
 // common returns the spec of all hosts; differ is the error if they have several.
-func common(of map[string]*client.Spec, hosts []string, missing func(host string) error, differ error,
-) (*client.Spec, error) {
-	var found *client.Spec
+func common(of map[string]*v1.Spec, hosts []string, missing func(host string) error, differ error,
+) (*v1.Spec, error) {
+	var found *v1.Spec
 	for _, host := range hosts {
 		spec := of[host]
 		switch {
@@ -162,7 +163,7 @@ func common(of map[string]*client.Spec, hosts []string, missing func(host string
 }
 
 // readSpec reads a spec. It rejects a misspelt name, because the field would silently have its default.
-func readSpec(in io.Reader, file string) (*client.Spec, error) {
+func readSpec(in io.Reader, file string) (*v1.Spec, error) {
 	data, err := operations.ReadFile(in, file)
 	if err != nil {
 		return nil, err

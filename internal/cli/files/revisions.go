@@ -29,13 +29,13 @@ func NewRevisions() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "revisions NAMESPACE",
 		Args: term.Args,
-		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) ([]client.Revision, error) {
+		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) ([]v1.Revision, error) {
 			rows, err := client.Collect(c.Revisions(ctx, args[0], limit))
 			if err == nil && len(rows) == 0 {
 				err = unknownNamespace(ctx, c, args[0])
 			}
 			return rows, err
-		}, func(cmd *cobra.Command, args []string, rows []client.Revision) error {
+		}, func(cmd *cobra.Command, args []string, rows []v1.Revision) error {
 			if len(rows) == 0 {
 				term.Say(cmd, "no revisions of namespace %s\n", term.Printable(args[0]))
 			}
@@ -49,21 +49,21 @@ func NewRevisions() *cobra.Command {
 	return cmd
 }
 
-func revisionColumns() []term.Column[client.Revision] {
-	return []term.Column[client.Revision]{
-		{Head: "REVISION", Cell: func(r client.Revision) string { return strconv.FormatInt(r.Number, 10) }},
-		{Head: "TIME", Cell: func(r client.Revision) string { return term.Stamp(&r.At) }},
-		{Head: "BY", Cell: func(r client.Revision) string { return term.Caller(r.App, r.User) }},
-		{Head: "THROUGH", Cell: func(r client.Revision) string { return r.Through }},
+func revisionColumns() []term.Column[v1.Revision] {
+	return []term.Column[v1.Revision]{
+		{Head: "REVISION", Cell: func(r v1.Revision) string { return strconv.FormatInt(r.Number, 10) }},
+		{Head: "TIME", Cell: func(r v1.Revision) string { return term.Stamp(&r.At) }},
+		{Head: "BY", Cell: func(r v1.Revision) string { return term.Caller(r.App, r.User) }},
+		{Head: "THROUGH", Cell: func(r v1.Revision) string { return r.Through }},
 		{Head: "CHANGES", Cell: revisionCounts},
-		{Head: "MESSAGE", Cell: func(r client.Revision) string { return r.Message }},
-		{Head: "OPERATION", Wide: true, Cell: func(r client.Revision) string { return r.Operation }},
+		{Head: "MESSAGE", Cell: func(r v1.Revision) string { return r.Message }},
+		{Head: "OPERATION", Wide: true, Cell: func(r v1.Revision) string { return r.Operation }},
 		{Head: "PROCESSES", Wide: true, Cell: events.RevisedProcesses},
 	}
 }
 
 // revisionCounts counts the processes of a revision by what happened to them.
-func revisionCounts(r client.Revision) string {
+func revisionCounts(r v1.Revision) string {
 	var parts []string
 	for _, action := range []string{v1.ActionCreate, v1.ActionChange, v1.ActionRemove} {
 		names := map[string]bool{}
@@ -80,7 +80,7 @@ func revisionCounts(r client.Revision) string {
 }
 
 // filesAt returns the processes that the arguments name as they are by a revision, as one file for each namespace.
-func filesAt(ctx context.Context, c *client.Client, args []string, revision int64) (files []client.File, err error) {
+func filesAt(ctx context.Context, c *client.Client, args []string, revision int64) (files []v1.File, err error) {
 	wanted := map[string][]string{}
 	for _, arg := range args {
 		namespace, name, err := term.SplitID(arg)
@@ -111,8 +111,8 @@ func filesAt(ctx context.Context, c *client.Client, args []string, revision int6
 }
 
 // matching returns the entries that patterns select: all copies of a process, or some of them.
-func matching(all map[string]client.Spec, patterns []string) map[string]client.Spec {
-	found := map[string]client.Spec{}
+func matching(all map[string]v1.Spec, patterns []string) map[string]v1.Spec {
+	found := map[string]v1.Spec{}
 	for name, spec := range all {
 		base, _ := process.CutCopy(name)
 		if matchesAny(patterns, name) || matchesAny(patterns, base) {
@@ -177,14 +177,14 @@ func (a *applyCommand) compare(cmd *cobra.Command, args []string) error {
 	if err := a.print(cmd.OutOrStdout(), []part{{plan: p}}, false); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(p.Changes, func(c client.Change) bool { return c.Action != v1.ActionNone }) {
+	if slices.ContainsFunc(p.Changes, func(c v1.Change) bool { return c.Action != v1.ActionNone }) {
 		return &command.ExitError{Code: command.NotRunning}
 	}
 	return nil
 }
 
 // changesOf returns the changes of the processes and copies that a pattern selects.
-func changesOf(all []client.Change, pattern string) (found []client.Change) {
+func changesOf(all []v1.Change, pattern string) (found []v1.Change) {
 	for _, c := range all {
 		if !wildcard.Match(pattern, c.Process) {
 			c.Copies = slices.DeleteFunc(slices.Clone(c.Copies), func(number int) bool {
@@ -234,7 +234,7 @@ func completeNamespaces(s *remote.Session) remote.Completer {
 }
 
 // namespacesOf returns the namespaces of processes, each once.
-func namespacesOf(processes []client.Process) (all []string) {
+func namespacesOf(processes []v1.Process) (all []string) {
 	for _, p := range processes {
 		if !slices.Contains(all, p.Namespace) {
 			all = append(all, p.Namespace)

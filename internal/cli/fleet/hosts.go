@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -95,7 +96,7 @@ func printAgents(cmd *cobra.Command, s *remote.Session, c *client.Client, f clie
 	if err != nil {
 		return 0, remote.ExitOf(err)
 	}
-	name := func(a client.JoinedHost) string { return a.ID }
+	name := func(a v1.JoinedHost) string { return a.ID }
 	return len(agents), term.PrintList(cmd, s.Output, agents, agentColumns(), name)
 }
 
@@ -107,7 +108,7 @@ func printGroups(
 	if err != nil {
 		return 0, remote.ExitOf(err)
 	}
-	name := func(g client.HostGroup) string { return g.Value }
+	name := func(g v1.HostGroup) string { return g.Value }
 	return n.Hosts, term.PrintList(cmd, s.Output, n.Groups, groupColumns(by), name)
 }
 
@@ -123,11 +124,11 @@ func checkChoices(f *client.HostFilter) error {
 	return errors.Join(state, policy)
 }
 
-func groupColumns(key string) []term.Column[client.HostGroup] {
-	return []term.Column[client.HostGroup]{
-		{Head: strings.ToUpper(key), Cell: func(g client.HostGroup) string { return g.Value }},
-		{Head: "HOSTS", Cell: func(g client.HostGroup) string { return strconv.Itoa(g.Hosts) }},
-		{Head: "ONLINE", Cell: func(g client.HostGroup) string { return strconv.Itoa(g.Online) }},
+func groupColumns(key string) []term.Column[v1.HostGroup] {
+	return []term.Column[v1.HostGroup]{
+		{Head: strings.ToUpper(key), Cell: func(g v1.HostGroup) string { return g.Value }},
+		{Head: "HOSTS", Cell: func(g v1.HostGroup) string { return strconv.Itoa(g.Hosts) }},
+		{Head: "ONLINE", Cell: func(g v1.HostGroup) string { return strconv.Itoa(g.Online) }},
 	}
 }
 
@@ -136,7 +137,7 @@ func agentsLabel() *cobra.Command {
 	var s remote.Session
 	var hosts remote.Hosts
 	dryRun, yes := false, false
-	r := client.LabelRequest{Set: map[string]string{}}
+	r := v1.LabelRequest{Set: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:  "label [HOST...] KEY=VALUE|KEY-...",
 		Args: cobra.ArbitraryArgs,
@@ -199,7 +200,7 @@ func agentsLabel() *cobra.Command {
 }
 
 // confirmLabels asks before labels by which drover stops processes.
-func confirmLabels(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.LabelRequest) error {
+func confirmLabels(cmd *cobra.Command, s *remote.Session, c *client.Client, r v1.LabelRequest) error {
 	plan, err := c.PlanLabels(cmd.Context(), r)
 	ends := 0
 	for _, one := range plan.Reselected {
@@ -214,7 +215,7 @@ func confirmLabels(cmd *cobra.Command, s *remote.Session, c *client.Client, r cl
 }
 
 // sayReselected tells how labels change the hosts of selections.
-func sayReselected(cmd *cobra.Command, all []client.Reselected) {
+func sayReselected(cmd *cobra.Command, all []v1.Reselected) {
 	for _, r := range all {
 		names := strings.Join(r.Processes, ", ")
 		switch {
@@ -236,7 +237,7 @@ func sayReselected(cmd *cobra.Command, all []client.Reselected) {
 }
 
 // checkLabels returns an error with every fault of a request; nowhere says that it chooses no hosts.
-func checkLabels(cmd *cobra.Command, r client.LabelRequest, nowhere bool) error {
+func checkLabels(cmd *cobra.Command, r v1.LabelRequest, nowhere bool) error {
 	var faults []string
 	if nowhere {
 		faults = append(faults, "HOST is missing: expected hosts, or --selector")
@@ -342,41 +343,41 @@ func online(connected bool) string {
 	return "away"
 }
 
-func agentColumns() []term.Column[client.JoinedHost] {
-	return []term.Column[client.JoinedHost]{
-		{Head: "HOST", Cell: func(a client.JoinedHost) string { return a.ID }},
-		{Head: "ADDRESS", Cell: func(a client.JoinedHost) string { return remote.Address(a.Host) }},
-		{Head: "STATE", State: true, Cell: func(a client.JoinedHost) string { return online(a.Online) }},
-		{Head: "SEEN", Cell: func(a client.JoinedHost) string { return term.Since(a.LastSeen) }},
-		{Head: "BUILD", Cell: func(a client.JoinedHost) string { return a.Build }},
-		{Head: "LABELS", Cell: func(a client.JoinedHost) string { return labelText(a.Labels) }},
-		{Head: "NOTES", Cell: func(a client.JoinedHost) string { return strings.Join(a.Notes, "; ") }},
-		{Head: "NAME", Wide: true, Cell: func(a client.JoinedHost) string { return a.Name }},
-		{Head: "OS", Wide: true, Cell: func(a client.JoinedHost) string {
+func agentColumns() []term.Column[v1.JoinedHost] {
+	return []term.Column[v1.JoinedHost]{
+		{Head: "HOST", Cell: func(a v1.JoinedHost) string { return a.ID }},
+		{Head: "ADDRESS", Cell: func(a v1.JoinedHost) string { return remote.Address(a.Host) }},
+		{Head: "STATE", State: true, Cell: func(a v1.JoinedHost) string { return online(a.Online) }},
+		{Head: "SEEN", Cell: func(a v1.JoinedHost) string { return term.Since(a.LastSeen) }},
+		{Head: "BUILD", Cell: func(a v1.JoinedHost) string { return a.Build }},
+		{Head: "LABELS", Cell: func(a v1.JoinedHost) string { return labelText(a.Labels) }},
+		{Head: "NOTES", Cell: func(a v1.JoinedHost) string { return strings.Join(a.Notes, "; ") }},
+		{Head: "NAME", Wide: true, Cell: func(a v1.JoinedHost) string { return a.Name }},
+		{Head: "OS", Wide: true, Cell: func(a v1.JoinedHost) string {
 			return strings.TrimSpace(a.Facts.OS + " " + a.Facts.OSVersion)
 		}},
-		{Head: "KERNEL", Wide: true, Cell: func(a client.JoinedHost) string { return a.Facts.Kernel }},
-		{Head: "ARCH", Wide: true, Cell: func(a client.JoinedHost) string { return a.Facts.Arch }},
-		{Head: "CPUS", Wide: true, Cell: func(a client.JoinedHost) string { return unlessZero(a.Facts.CPUs) }},
-		{Head: "MEMORY", Wide: true, Cell: func(a client.JoinedHost) string {
+		{Head: "KERNEL", Wide: true, Cell: func(a v1.JoinedHost) string { return a.Facts.Kernel }},
+		{Head: "ARCH", Wide: true, Cell: func(a v1.JoinedHost) string { return a.Facts.Arch }},
+		{Head: "CPUS", Wide: true, Cell: func(a v1.JoinedHost) string { return unlessZero(a.Facts.CPUs) }},
+		{Head: "MEMORY", Wide: true, Cell: func(a v1.JoinedHost) string {
 			if a.Facts.Memory == 0 {
 				return ""
 			}
 			return term.Size(a.Facts.Memory)
 		}},
-		{Head: "LOAD", Wide: true, Cell: func(a client.JoinedHost) string {
+		{Head: "LOAD", Wide: true, Cell: func(a v1.JoinedHost) string {
 			if a.Load == nil {
 				return ""
 			}
 			return term.Percent(a.Load.CPU) + " cpu, " + term.Percent(a.Load.Memory) + " memory"
 		}},
-		{Head: "FACTS", Wide: true, Cell: func(a client.JoinedHost) string { return labelText(a.Facts.Own) }},
-		{Head: "WANTED", Wide: true, Cell: func(a client.JoinedHost) string { return a.WantedBuild }},
-		{Head: "UPGRADE", Wide: true, Cell: func(a client.JoinedHost) string { return a.Upgrade }},
-		{Head: "POLICY", Wide: true, Cell: func(a client.JoinedHost) string { return a.Policy }},
-		{Head: "BUSINESS", Wide: true, Cell: func(a client.JoinedHost) string { return businessText(a.Business) }},
-		{Head: "JOINED", Wide: true, Cell: func(a client.JoinedHost) string { return term.Stamp(&a.JoinedAt) }},
-		{Head: "KEY", Wide: true, Cell: func(a client.JoinedHost) string { return a.Key }},
+		{Head: "FACTS", Wide: true, Cell: func(a v1.JoinedHost) string { return labelText(a.Facts.Own) }},
+		{Head: "WANTED", Wide: true, Cell: func(a v1.JoinedHost) string { return a.WantedBuild }},
+		{Head: "UPGRADE", Wide: true, Cell: func(a v1.JoinedHost) string { return a.Upgrade }},
+		{Head: "POLICY", Wide: true, Cell: func(a v1.JoinedHost) string { return a.Policy }},
+		{Head: "BUSINESS", Wide: true, Cell: func(a v1.JoinedHost) string { return businessText(a.Business) }},
+		{Head: "JOINED", Wide: true, Cell: func(a v1.JoinedHost) string { return term.Stamp(&a.JoinedAt) }},
+		{Head: "KEY", Wide: true, Cell: func(a v1.JoinedHost) string { return a.Key }},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -21,13 +22,13 @@ import (
 
 // NewKeys returns the commands about the keys by which hosts trust the server.
 func NewKeys() *cobra.Command {
-	cmd := remote.Resource[client.Key]{
+	cmd := remote.Resource[v1.Key]{
 		Use:   "keys",
 		Names: func(*remote.Session) remote.Completer { return keyKinds },
-		Verbs: []remote.Verb[client.Key]{{
+		Verbs: []remote.Verb[v1.Key]{{
 			Use: "drop KIND KEY",
-			Call: func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
-				return client.Key{}, c.DropKey(ctx, args[0], args[1])
+			Call: func(ctx context.Context, c *client.Client, args []string) (v1.Key, error) {
+				return v1.Key{}, c.DropKey(ctx, args[0], args[1])
 			},
 			Done: "the %s key was dropped",
 		}},
@@ -41,9 +42,9 @@ func newKeysList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "list",
 		Args: term.Args,
-		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, _ []string) (client.Keys, error) {
+		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, _ []string) (v1.Keys, error) {
 			return c.Keys(ctx)
-		}, func(cmd *cobra.Command, _ []string, keys client.Keys) error {
+		}, func(cmd *cobra.Command, _ []string, keys v1.Keys) error {
 			return printKeys(cmd, s.Output, keys)
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -52,11 +53,11 @@ func newKeysList() *cobra.Command {
 	return cmd
 }
 
-func printKeys(cmd *cobra.Command, o term.Output, keys client.Keys) error {
+func printKeys(cmd *cobra.Command, o term.Output, keys v1.Keys) error {
 	if o.Structured() {
 		return term.PrintValue(cmd.OutOrStdout(), o.Form, keys)
 	}
-	if err := term.PrintList(cmd, o, keys.Keys, keyColumns(), func(k client.Key) string { return k.ID }); err != nil {
+	if err := term.PrintList(cmd, o, keys.Keys, keyColumns(), func(k v1.Key) string { return k.ID }); err != nil {
 		return err
 	}
 	term.Say(cmd, "%d of %s online use these keys\n", keys.Reached, process.Count(keys.Online, "host", "hosts"))
@@ -68,14 +69,14 @@ func printKeys(cmd *cobra.Command, o term.Output, keys client.Keys) error {
 	return nil
 }
 
-func keyColumns() []term.Column[client.Key] {
-	return []term.Column[client.Key]{
-		{Head: "KIND", Cell: func(k client.Key) string { return k.Kind }},
-		{Head: "STAGE", Cell: func(k client.Key) string { return k.Stage }},
-		{Head: "SINCE", Cell: func(k client.Key) string { return term.Stamp(&k.Since) }},
-		{Head: "KEPT UNTIL", Cell: func(k client.Key) string { return term.Stamp(k.Until) }},
-		{Head: "ENDS", Cell: func(k client.Key) string { return term.Stamp(k.Ends) }},
-		{Head: "KEY", Cell: func(k client.Key) string { return k.ID }},
+func keyColumns() []term.Column[v1.Key] {
+	return []term.Column[v1.Key]{
+		{Head: "KIND", Cell: func(k v1.Key) string { return k.Kind }},
+		{Head: "STAGE", Cell: func(k v1.Key) string { return k.Stage }},
+		{Head: "SINCE", Cell: func(k v1.Key) string { return term.Stamp(&k.Since) }},
+		{Head: "KEPT UNTIL", Cell: func(k v1.Key) string { return term.Stamp(k.Until) }},
+		{Head: "ENDS", Cell: func(k v1.Key) string { return term.Stamp(k.Ends) }},
+		{Head: "KEY", Cell: func(k v1.Key) string { return k.ID }},
 	}
 }
 
@@ -145,7 +146,7 @@ func (r *rotation) run(cmd *cobra.Command, kinds []string) error {
 	keys, err := c.Keys(cmd.Context())
 	if r.all { // drover dev does not have them all
 		kinds = slices.DeleteFunc(kindsOfKeys(), func(kind string) bool {
-			return !slices.ContainsFunc(keys.Keys, func(k client.Key) bool { return k.Kind == kind })
+			return !slices.ContainsFunc(keys.Keys, func(k v1.Key) bool { return k.Kind == kind })
 		})
 	}
 	for _, kind := range kinds {
@@ -167,20 +168,20 @@ func (r *rotation) run(cmd *cobra.Command, kinds []string) error {
 }
 
 // pending reports whether a kind of key has a next one.
-func pending(keys client.Keys, kind string) bool {
-	return slices.ContainsFunc(keys.Keys, func(k client.Key) bool { return k.Kind == kind && k.Stage == "next" })
+func pending(keys v1.Keys, kind string) bool {
+	return slices.ContainsFunc(keys.Keys, func(k v1.Key) bool { return k.Kind == kind && k.Stage == "next" })
 }
 
 // activate takes the second step of each kind, once the online hosts have what was changed before. If it cannot, it
 // says with what command to go on.
-func (r *rotation) activate(cmd *cobra.Command, c *client.Client, keys client.Keys, kinds []string) (
-	client.Keys, error,
+func (r *rotation) activate(cmd *cobra.Command, c *client.Client, keys v1.Keys, kinds []string) (
+	v1.Keys, error,
 ) {
 	for i, kind := range kinds {
 		now, err := r.reached(cmd, c, keys)
 		for err == nil && pending(now, kind) {
 			now, err = c.RotateKeys(cmd.Context(), kind, r.keep, r.force)
-			if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusConflict {
+			if refused, ok := errors.AsType[*v1.Problem](err); ok && refused.Status == http.StatusConflict {
 				later, failed := c.Keys(cmd.Context()) // a host may have come meanwhile
 				if failed == nil && later.Reached < later.Online {
 					now, err = r.reached(cmd, c, later)
@@ -200,7 +201,7 @@ func (r *rotation) activate(cmd *cobra.Command, c *client.Client, keys client.Ke
 const betweenLooks = time.Second
 
 // reached waits until all online hosts use the keys, unless the rotation is forced.
-func (r *rotation) reached(cmd *cobra.Command, c *client.Client, keys client.Keys) (client.Keys, error) {
+func (r *rotation) reached(cmd *cobra.Command, c *client.Client, keys v1.Keys) (v1.Keys, error) {
 	said := -1
 	for keys.Reached < keys.Online && !r.force {
 		if keys.Reached != said {

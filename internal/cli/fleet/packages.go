@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -26,21 +27,21 @@ import (
 
 // NewPackages returns the commands about the versions of the agent that hosts can take from the server.
 func NewPackages() *cobra.Command {
-	cmd := remote.Resource[client.Package]{
+	cmd := remote.Resource[v1.Package]{
 		Use: "packages",
-		List: remote.List[client.Package]{
+		List: remote.List[v1.Package]{
 			Use:     "list",
 			None:    "there are no packages",
-			ID:      func(p client.Package) string { return p.Version + "/" + p.Arch },
+			ID:      func(p v1.Package) string { return p.Version + "/" + p.Arch },
 			Columns: packageColumns(),
-			Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Package, error) {
+			Rows: func(ctx context.Context, c *client.Client, _ []string) ([]v1.Package, error) {
 				return client.Collect(c.Packages(ctx))
 			},
 		},
-		Verbs: []remote.Verb[client.Package]{{
+		Verbs: []remote.Verb[v1.Package]{{
 			Use: "remove VERSION ARCH",
-			Call: func(ctx context.Context, c *client.Client, args []string) (client.Package, error) {
-				return client.Package{}, c.RemovePackage(ctx, args[0], args[1])
+			Call: func(ctx context.Context, c *client.Client, args []string) (v1.Package, error) {
+				return v1.Package{}, c.RemovePackage(ctx, args[0], args[1])
 			},
 			Done: "version %s was removed",
 		}},
@@ -49,22 +50,22 @@ func NewPackages() *cobra.Command {
 	return cmd
 }
 
-func packageColumns() []term.Column[client.Package] {
-	return []term.Column[client.Package]{
-		{Head: "VERSION", Cell: func(p client.Package) string { return p.Version }},
-		{Head: "ARCH", Cell: func(p client.Package) string { return p.Arch }},
-		{Head: "SIZE", Cell: func(p client.Package) string { return term.Size(p.Size) }},
-		{Head: "SIGNED", Cell: func(p client.Package) string { return term.Stamp(&p.SignedAt) }},
+func packageColumns() []term.Column[v1.Package] {
+	return []term.Column[v1.Package]{
+		{Head: "VERSION", Cell: func(p v1.Package) string { return p.Version }},
+		{Head: "ARCH", Cell: func(p v1.Package) string { return p.Arch }},
+		{Head: "SIZE", Cell: func(p v1.Package) string { return term.Size(p.Size) }},
+		{Head: "SIGNED", Cell: func(p v1.Package) string { return term.Stamp(&p.SignedAt) }},
 		{Head: "NOTES", Cell: packageNotes},
-		{Head: "FORMAT", Wide: true, Cell: func(p client.Package) string { return fmt.Sprint(p.Format) }},
-		{Head: "ADDED", Wide: true, Cell: func(p client.Package) string { return term.Stamp(&p.AddedAt) }},
-		{Head: "BY", Wide: true, Cell: func(p client.Package) string { return p.AddedBy }},
-		{Head: "SHA256", Wide: true, Cell: func(p client.Package) string { return p.SHA256 }},
-		{Head: "KEY", Wide: true, Cell: func(p client.Package) string { return p.Key }},
+		{Head: "FORMAT", Wide: true, Cell: func(p v1.Package) string { return fmt.Sprint(p.Format) }},
+		{Head: "ADDED", Wide: true, Cell: func(p v1.Package) string { return term.Stamp(&p.AddedAt) }},
+		{Head: "BY", Wide: true, Cell: func(p v1.Package) string { return p.AddedBy }},
+		{Head: "SHA256", Wide: true, Cell: func(p v1.Package) string { return p.SHA256 }},
+		{Head: "KEY", Wide: true, Cell: func(p v1.Package) string { return p.Key }},
 	}
 }
 
-func packageNotes(p client.Package) string {
+func packageNotes(p v1.Package) string {
 	switch {
 	case len(p.Missing) > 0:
 		return "incomplete: add it again"

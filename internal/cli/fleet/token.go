@@ -20,28 +20,28 @@ import (
 
 // NewToken returns the commands about the tokens that hosts and proxies join with.
 func NewToken() *cobra.Command {
-	return remote.Resource[client.JoinToken]{
+	return remote.Resource[v1.JoinToken]{
 		Use: "token",
-		List: remote.List[client.JoinToken]{
+		List: remote.List[v1.JoinToken]{
 			Use: "list", None: "no tokens",
-			ID:      func(t client.JoinToken) string { return t.ID },
+			ID:      func(t v1.JoinToken) string { return t.ID },
 			Columns: tokenColumns(),
-			Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.JoinToken, error) {
+			Rows: func(ctx context.Context, c *client.Client, _ []string) ([]v1.JoinToken, error) {
 				return client.Collect(c.JoinTokens(ctx))
 			},
 		},
-		Once: func(t client.JoinToken) (text, note string) {
+		Once: func(t v1.JoinToken) (text, note string) {
 			return t.Token + "\n", fmt.Sprintf(
 				"drover shows the token only this once, and stores only its hash; the token is valid for %s until %s",
 				process.Count(t.Uses, "host", "hosts"), term.Stamp(&t.ExpiresAt))
 		},
 		Prefixes: true,
-		Verbs: []remote.Verb[client.JoinToken]{
+		Verbs: []remote.Verb[v1.JoinToken]{
 			tokenCreate(),
 			{
 				Use: "revoke ID",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.JoinToken, error) {
-					return client.JoinToken{}, c.RevokeJoinToken(ctx, args[0])
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.JoinToken, error) {
+					return v1.JoinToken{}, c.RevokeJoinToken(ctx, args[0])
 				},
 				Done: "token %s was revoked",
 			},
@@ -49,28 +49,28 @@ func NewToken() *cobra.Command {
 	}.Command()
 }
 
-func tokenColumns() []term.Column[client.JoinToken] {
-	return []term.Column[client.JoinToken]{
-		{Head: "ID", Cell: func(t client.JoinToken) string { return t.ID }},
-		{Head: "STATE", State: true, Cell: func(t client.JoinToken) string { return t.State }},
-		{Head: "ROLE", Cell: func(t client.JoinToken) string { return t.Role }},
-		{Head: "AREA", Cell: func(t client.JoinToken) string { return fmt.Sprint(t.Cloud) }},
-		{Head: "USED", Cell: func(t client.JoinToken) string { return fmt.Sprintf("%d/%d", t.Used, t.Uses) }},
-		{Head: "ENDS", Cell: func(t client.JoinToken) string { return term.Stamp(&t.ExpiresAt) }},
-		{Head: "LABELS", Cell: func(t client.JoinToken) string { return labelText(t.Labels) }},
-		{Head: "REPLACES", Cell: func(t client.JoinToken) string { return t.Replaces }},
-		{Head: "NOTE", Cell: func(t client.JoinToken) string { return t.Note }},
-		{Head: "BUSINESS", Wide: true, Cell: func(t client.JoinToken) string { return businessText(t.Business) }},
-		{Head: "CREATED", Wide: true, Cell: func(t client.JoinToken) string { return term.Stamp(&t.CreatedAt) }},
-		{Head: "REVOKED", Wide: true, Cell: func(t client.JoinToken) string { return term.Stamp(t.RevokedAt) }},
+func tokenColumns() []term.Column[v1.JoinToken] {
+	return []term.Column[v1.JoinToken]{
+		{Head: "ID", Cell: func(t v1.JoinToken) string { return t.ID }},
+		{Head: "STATE", State: true, Cell: func(t v1.JoinToken) string { return t.State }},
+		{Head: "ROLE", Cell: func(t v1.JoinToken) string { return t.Role }},
+		{Head: "AREA", Cell: func(t v1.JoinToken) string { return fmt.Sprint(t.Cloud) }},
+		{Head: "USED", Cell: func(t v1.JoinToken) string { return fmt.Sprintf("%d/%d", t.Used, t.Uses) }},
+		{Head: "ENDS", Cell: func(t v1.JoinToken) string { return term.Stamp(&t.ExpiresAt) }},
+		{Head: "LABELS", Cell: func(t v1.JoinToken) string { return labelText(t.Labels) }},
+		{Head: "REPLACES", Cell: func(t v1.JoinToken) string { return t.Replaces }},
+		{Head: "NOTE", Cell: func(t v1.JoinToken) string { return t.Note }},
+		{Head: "BUSINESS", Wide: true, Cell: func(t v1.JoinToken) string { return businessText(t.Business) }},
+		{Head: "CREATED", Wide: true, Cell: func(t v1.JoinToken) string { return term.Stamp(&t.CreatedAt) }},
+		{Head: "REVOKED", Wide: true, Cell: func(t v1.JoinToken) string { return term.Stamp(t.RevokedAt) }},
 	}
 }
 
-func tokenCreate() remote.Verb[client.JoinToken] {
+func tokenCreate() remote.Verb[v1.JoinToken] {
 	var t client.NewJoinToken
 	var labels []string
 	var given func(flag string) bool
-	return remote.Verb[client.JoinToken]{
+	return remote.Verb[v1.JoinToken]{
 		Use: "create --area N --uses N --ttl DURATION",
 		New: true,
 		Flags: func(cmd *cobra.Command) {
@@ -113,7 +113,7 @@ func tokenCreate() remote.Verb[client.JoinToken] {
 			"role": "--role", "cloud": "--area", "uses": "--uses", "ttl_seconds": "--ttl", "labels": "--labels",
 			"business": "--business", "replaces": "--replaces", "note": "--note",
 		},
-		Call: func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
+		Call: func(ctx context.Context, c *client.Client, _ []string) (v1.JoinToken, error) {
 			return c.CreateJoinToken(ctx, t)
 		},
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -135,7 +136,7 @@ func (f *findings) server(cmd *cobra.Command, s *remote.Session, agentOnly bool)
 	begun := time.Now()
 	state, err := c.Server(cmd.Context())
 	took := time.Since(begun)
-	if refusal, refused := errors.AsType[*client.Error](err); refused {
+	if refusal, refused := errors.AsType[*v1.Problem](err); refused {
 		f.refused(refusal)
 	} else if err != nil {
 		f.problem("server", "start the server, or check address, network and firewall",
@@ -152,7 +153,7 @@ func (f *findings) server(cmd *cobra.Command, s *remote.Session, agentOnly bool)
 }
 
 // refused is about a server that answers, and does not tell its state.
-func (f *findings) refused(e *client.Error) {
+func (f *findings) refused(e *v1.Problem) {
 	switch e.Status {
 	case http.StatusUnauthorized:
 		f.problem("server", "sign in with 'drover login URL', or check the credentials in the environment", "it rejects the credentials: %v", e)
@@ -181,7 +182,7 @@ const (
 const serverDisk = "server's disk"
 
 // state checks what the server says of itself. ahead is how far its clock is ahead of the clock of this machine.
-func (f *findings) state(s *client.Server, ahead time.Duration) {
+func (f *findings) state(s *v1.Server, ahead time.Duration) {
 	if s.Problem == "" {
 		f.ok("readiness", "the server is ready, and its database accepts writes")
 	} else {
@@ -216,7 +217,7 @@ func (f *findings) state(s *client.Server, ahead time.Duration) {
 }
 
 // unknown names the hosts that report in vain, as after a restore of the database.
-func (f *findings) unknown(hosts []client.UnknownHost) {
+func (f *findings) unknown(hosts []v1.UnknownHost) {
 	named := make([]string, len(hosts))
 	for i, h := range hosts {
 		named[i] = fmt.Sprintf("%s (area %d, key %s, since %s)", cmp.Or(h.Address, "?"), h.Cloud, h.Key,
@@ -228,7 +229,7 @@ func (f *findings) unknown(hosts []client.UnknownHost) {
 	}
 }
 
-func (f *findings) certificate(c client.Certificate, now time.Time) {
+func (f *findings) certificate(c v1.Certificate, now time.Time) {
 	const remedy = "see docs/ops/rotation.md: 'drover keys list' shows the authorities; renew a certificate of your own"
 	end := c.EndsAt.Format(time.DateOnly)
 	switch left := c.EndsAt.Sub(now); {
@@ -325,7 +326,7 @@ func (f *findings) packages(ctx context.Context, s *remote.Session, c *client.Cl
 	var lacking []string
 	known := 0
 	for p, err := range c.Packages(ctx) {
-		if refusal, refused := errors.AsType[*client.Error](err); refused && refusal.Status == http.StatusForbidden {
+		if refusal, refused := errors.AsType[*v1.Problem](err); refused && refusal.Status == http.StatusForbidden {
 			return
 		}
 		if err != nil {

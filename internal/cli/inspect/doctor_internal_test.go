@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -23,25 +24,25 @@ import (
 // TestState: each of what a server says of itself has its level, and what is wrong has a remedy.
 func TestState(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	good := client.Server{
-		Version: command.Build(), Now: now, Disk: &client.Space{Free: 50 << 30, Size: 100 << 30},
-		Certificates: []client.Certificate{{Name: "ca", EndsAt: now.AddDate(1, 0, 0)}},
+	good := v1.Server{
+		Version: command.Build(), Now: now, Disk: &v1.Space{Free: 50 << 30, Size: 100 << 30},
+		Certificates: []v1.Certificate{{Name: "ca", EndsAt: now.AddDate(1, 0, 0)}},
 	}
 	for name, c := range map[string]struct {
-		change func(*client.Server)
+		change func(*v1.Server)
 		ahead  time.Duration
 		want   string
 	}{
-		"all is well":           {func(*client.Server) {}, time.Second, ""},
-		"not ready":             {func(s *client.Server) { s.Problem = "no fabric" }, 0, "problem readiness"},
-		"a note":                {func(s *client.Server) { s.Notes = []string{"n"} }, 0, "warning readiness"},
-		"another version":       {func(s *client.Server) { s.Version = "0.1" }, 0, "warning version"},
-		"a slow clock":          {func(*client.Server) {}, -2 * time.Second, "warning clock"},
-		"a wrong clock":         {func(*client.Server) {}, time.Minute, "problem clock"},
-		"an old certificate":    {func(s *client.Server) { s.Certificates[0].EndsAt = now.AddDate(0, 0, 13) }, 0, "warning certificate"},
-		"a certificate too old": {func(s *client.Server) { s.Certificates[0].EndsAt = now }, 0, "problem certificate"},
-		"little space":          {func(s *client.Server) { s.Disk.Free = 9 << 30 }, 0, "warning server's disk"},
-		"no space":              {func(s *client.Server) { s.Disk.Free = 1 << 30 }, 0, "problem server's disk"},
+		"all is well":           {func(*v1.Server) {}, time.Second, ""},
+		"not ready":             {func(s *v1.Server) { s.Problem = "no fabric" }, 0, "problem readiness"},
+		"a note":                {func(s *v1.Server) { s.Notes = []string{"n"} }, 0, "warning readiness"},
+		"another version":       {func(s *v1.Server) { s.Version = "0.1" }, 0, "warning version"},
+		"a slow clock":          {func(*v1.Server) {}, -2 * time.Second, "warning clock"},
+		"a wrong clock":         {func(*v1.Server) {}, time.Minute, "problem clock"},
+		"an old certificate":    {func(s *v1.Server) { s.Certificates[0].EndsAt = now.AddDate(0, 0, 13) }, 0, "warning certificate"},
+		"a certificate too old": {func(s *v1.Server) { s.Certificates[0].EndsAt = now }, 0, "problem certificate"},
+		"little space":          {func(s *v1.Server) { s.Disk.Free = 9 << 30 }, 0, "warning server's disk"},
+		"no space":              {func(s *v1.Server) { s.Disk.Free = 1 << 30 }, 0, "problem server's disk"},
 	} {
 		s := good
 		s.Certificates = slices.Clone(good.Certificates)
@@ -71,7 +72,7 @@ func TestUnknownHosts(t *testing.T) {
 	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	var f findings
 	f.unknown(nil)
-	f.unknown([]client.UnknownHost{
+	f.unknown([]v1.UnknownHost{
 		{Key: "UA", Address: "10.7.0.8", FirstSeenAt: since}, {Key: "UB", Cloud: 3, FirstSeenAt: since},
 	})
 	if len(f) != 1 || f[0].Level != levelWarning || f[0].Message != "the database does not know hosts that report: "+

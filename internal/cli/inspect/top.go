@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -43,8 +44,8 @@ type top struct {
 
 // used is a process with its history, if that is asked for.
 type used struct {
-	client.Process
-	History *client.UsageHistory `json:"history,omitempty"`
+	v1.Process
+	History *v1.UsageHistory `json:"history,omitempty"`
 }
 
 // NewTop returns 'drover top'.
@@ -76,7 +77,7 @@ func (t *top) flags(cmd *cobra.Command) {
 	f.DurationVarP(&t.every, "interval", "d", 3*time.Second, "time between two looks, at least 1s")
 	f.BoolVar(&t.once, "once", false, "show the processes once")
 	term.Complete(cmd, "sort", byCPU, byMemory)
-	windows := []string{client.UsageQuarter, client.UsageHour, client.UsageDay}
+	windows := []string{v1.UsageQuarter, v1.UsageHour, v1.UsageDay}
 	term.Complete(cmd, "last", windows...)
 	t.ListFlags(cmd, term.AsTable, term.AsJSON, term.AsYAML)
 	cmd.PreRunE = term.Chain(cmd.PreRunE, func(*cobra.Command, []string) error {
@@ -179,7 +180,7 @@ func (t *top) ask(ctx context.Context, c *client.Client, rows []used) {
 			p := &rows[i]
 			h, err := c.UsageHistory(ctx, p.Namespace, p.Name, p.Host.ID, t.last)
 			if err != nil {
-				h = client.UsageHistory{Namespace: p.Namespace, Name: p.Name, Host: p.Host, Problem: err.Error()}
+				h = v1.UsageHistory{Namespace: p.Namespace, Name: p.Name, Host: p.Host, Problem: err.Error()}
 			}
 			p.History = &h
 		})
@@ -226,11 +227,11 @@ func historyColumns() []term.Column[used] {
 	return append(firstColumns(), []term.Column[used]{
 		{Head: "CPU/HOST", Cell: cpuCell},
 		{Head: "CPU HISTORY", Cell: func(p used) string {
-			return remote.Sparkline(p.History, func(s *client.UsageStep) float64 { return s.CPU }, sparkWidth)
+			return remote.Sparkline(p.History, func(s *v1.UsageStep) float64 { return s.CPU }, sparkWidth)
 		}},
 		{Head: "MEMORY/HOST", Cell: memoryCell},
 		{Head: "MEMORY HISTORY", Cell: func(p used) string {
-			memory := func(s *client.UsageStep) float64 { return float64(s.Memory) }
+			memory := func(s *v1.UsageStep) float64 { return float64(s.Memory) }
 			return remote.Sparkline(p.History, memory, sparkWidth)
 		}},
 		{Head: "PROBLEM", Cell: func(p used) string { return p.History.Problem }},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/events"
 	"drover/internal/cli/remote"
@@ -59,7 +60,7 @@ func NewPs() *cobra.Command {
 			}
 			lacking := err
 			underWay(cmd.Context(), c, rows)
-			if err := term.PrintList(cmd, s.Output, rows, processColumns(), func(p client.Process) string {
+			if err := term.PrintList(cmd, s.Output, rows, processColumns(), func(p v1.Process) string {
 				return p.Namespace + "/" + p.Name
 			}); err != nil || lacking != nil {
 				return cmp.Or(err, lacking)
@@ -153,7 +154,7 @@ func printCounts(cmd *cobra.Command, o term.Output, c *client.Client, f client.P
 	return showCounts(cmd, o, n)
 }
 
-func showCounts(cmd *cobra.Command, o term.Output, n client.ProcessCounts) error {
+func showCounts(cmd *cobra.Command, o term.Output, n v1.ProcessCounts) error {
 	if o.Structured() {
 		return term.PrintValue(cmd.OutOrStdout(), o.Form, n)
 	}
@@ -177,7 +178,7 @@ func showCounts(cmd *cobra.Command, o term.Output, n client.ProcessCounts) error
 // listProcesses lists the processes that match the filter, the flags and the arguments.
 func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter, sel *selection.Selection,
 	args []string,
-) ([]client.Process, error) {
+) ([]v1.Process, error) {
 	if len(args) > 0 {
 		return sel.Choose(cmd.Context(), c, args, false)
 	}
@@ -191,8 +192,8 @@ func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter,
 }
 
 // running shows a process that runs; the cell of another one is empty.
-func running(text func(*client.Instance) string) func(client.Process) string {
-	return func(p client.Process) string {
+func running(text func(*v1.Instance) string) func(v1.Process) string {
+	return func(p v1.Process) string {
 		if p.Instance == nil {
 			return ""
 		}
@@ -201,8 +202,8 @@ func running(text func(*client.Instance) string) func(client.Process) string {
 }
 
 // using is a cell about what a running process uses with its whole tree.
-func using(text func(client.Usage) string) func(client.Process) string {
-	return func(p client.Process) string {
+func using(text func(v1.Usage) string) func(v1.Process) string {
+	return func(p v1.Process) string {
 		if p.Instance == nil {
 			return ""
 		}
@@ -210,31 +211,31 @@ func using(text func(client.Usage) string) func(client.Process) string {
 	}
 }
 
-func processColumns() []term.Column[client.Process] {
-	return []term.Column[client.Process]{
-		{Head: "NAME", Cell: func(p client.Process) string { return p.Namespace + "/" + p.Name }},
-		{Head: "HOST", Cell: func(p client.Process) string { return p.Host.ID }},
+func processColumns() []term.Column[v1.Process] {
+	return []term.Column[v1.Process]{
+		{Head: "NAME", Cell: func(p v1.Process) string { return p.Namespace + "/" + p.Name }},
+		{Head: "HOST", Cell: func(p v1.Process) string { return p.Host.ID }},
 		{Head: "STATE", Cell: stateOf, State: true},
-		{Head: "PID", Cell: running(func(i *client.Instance) string { return strconv.Itoa(i.PID) })},
-		{Head: "UPTIME", Cell: running(func(i *client.Instance) string { return term.Since(i.StartedAt) })},
-		{Head: "CPU/HOST", Cell: using(func(u client.Usage) string { return term.Percent(u.CPU) })},
-		{Head: "MEMORY", Cell: using(func(u client.Usage) string { return term.Size(u.RSS) })},
-		{Head: "HOSTED", Cell: func(p client.Process) string { return term.YesNo(p.Hosted) }},
-		{Head: "ADDRESS", Wide: true, Cell: func(p client.Process) string { return remote.Address(p.Host) }},
+		{Head: "PID", Cell: running(func(i *v1.Instance) string { return strconv.Itoa(i.PID) })},
+		{Head: "UPTIME", Cell: running(func(i *v1.Instance) string { return term.Since(i.StartedAt) })},
+		{Head: "CPU/HOST", Cell: using(func(u v1.Usage) string { return term.Percent(u.CPU) })},
+		{Head: "MEMORY", Cell: using(func(u v1.Usage) string { return term.Size(u.RSS) })},
+		{Head: "HOSTED", Cell: func(p v1.Process) string { return term.YesNo(p.Hosted) }},
+		{Head: "ADDRESS", Wide: true, Cell: func(p v1.Process) string { return remote.Address(p.Host) }},
 		{
 			Head: "THREADS", Wide: true,
-			Cell: running(func(i *client.Instance) string { return strconv.Itoa(i.Threads) }),
+			Cell: running(func(i *v1.Instance) string { return strconv.Itoa(i.Threads) }),
 		},
-		{Head: "VERSION", Wide: true, Cell: running(func(i *client.Instance) string { return i.Version })},
-		{Head: "RESTARTS", Wide: true, Cell: func(p client.Process) string { return events.Number(p.Restarts) }},
+		{Head: "VERSION", Wide: true, Cell: running(func(i *v1.Instance) string { return i.Version })},
+		{Head: "RESTARTS", Wide: true, Cell: func(p v1.Process) string { return events.Number(p.Restarts) }},
 		{Head: "CAUSE", Wide: true, Cell: CauseOf},
-		{Head: "REPORTED", Wide: true, Cell: func(p client.Process) string { return term.Since(p.ReportedAt) }},
-		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return p.Message }},
+		{Head: "REPORTED", Wide: true, Cell: func(p v1.Process) string { return term.Since(p.ReportedAt) }},
+		{Head: "MESSAGE", Wide: true, Cell: func(p v1.Process) string { return p.Message }},
 	}
 }
 
 // stateOf is the state, marked if it is stale.
-func stateOf(p client.Process) string {
+func stateOf(p v1.Process) string {
 	if p.Stale {
 		return p.State + " (stale)"
 	}
@@ -242,7 +243,7 @@ func stateOf(p client.Process) string {
 }
 
 // CauseOf is the id of the cause; empty if there is none.
-func CauseOf(p client.Process) string {
+func CauseOf(p v1.Process) string {
 	if p.Cause == nil {
 		return ""
 	}
@@ -264,8 +265,8 @@ func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time,
 	}
 	which := sel.Filter(sel.Names)
 	which.Namespace, which.Name = f.Namespace, f.Name
-	var rows []client.Process
-	var past client.Past
+	var rows []v1.Process
+	var past v1.Past
 	for _, arg := range append(args, "")[:max(len(args), 1)] {
 		if arg != "" {
 			which.Namespace, which.Name, _ = strings.Cut(arg, "/")
@@ -281,7 +282,7 @@ func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time,
 		rows, past = append(rows, found...), p
 	}
 	selection.SortProcesses(rows)
-	rows = slices.CompactFunc(rows, func(a, b client.Process) bool {
+	rows = slices.CompactFunc(rows, func(a, b v1.Process) bool {
 		return a.Namespace == b.Namespace && a.Name == b.Name && a.Host.ID == b.Host.ID && a.Host.Cloud == b.Host.Cloud
 	})
 	if err := printPast(cmd, s.Output, rows, past, count); err != nil {
@@ -294,13 +295,13 @@ func psAt(cmd *cobra.Command, s *remote.Session, c *client.Client, at time.Time,
 	return s.UnlessOld(command.Failed, nil)
 }
 
-func printPast(cmd *cobra.Command, o term.Output, rows []client.Process, past client.Past, count bool) error {
+func printPast(cmd *cobra.Command, o term.Output, rows []v1.Process, past v1.Past, count bool) error {
 	if !count {
-		return term.PrintList(cmd, o, rows, pastColumns(past.At), func(p client.Process) string {
+		return term.PrintList(cmd, o, rows, pastColumns(past.At), func(p v1.Process) string {
 			return p.Namespace + "/" + p.Name
 		})
 	}
-	n := client.ProcessCounts{States: map[string]int{}, Total: len(rows)}
+	n := v1.ProcessCounts{States: map[string]int{}, Total: len(rows)}
 	for _, p := range rows {
 		if p.Unknown != nil {
 			n.Stale++
@@ -312,7 +313,7 @@ func printPast(cmd *cobra.Command, o term.Output, rows []client.Process, past cl
 }
 
 // sayPast says how far the answer is certain.
-func sayPast(cmd *cobra.Command, rows []client.Process, past client.Past) {
+func sayPast(cmd *cobra.Command, rows []v1.Process, past v1.Past) {
 	hosts := map[string]bool{}
 	unknown := 0
 	for _, p := range rows {
@@ -332,34 +333,34 @@ func sayPast(cmd *cobra.Command, rows []client.Process, past client.Past) {
 }
 
 // pastColumns are the columns of processes at a moment.
-func pastColumns(at time.Time) []term.Column[client.Process] {
-	return []term.Column[client.Process]{
-		{Head: "NAME", Cell: func(p client.Process) string { return p.Namespace + "/" + p.Name }},
-		{Head: "HOST", Cell: func(p client.Process) string { return p.Host.ID }},
+func pastColumns(at time.Time) []term.Column[v1.Process] {
+	return []term.Column[v1.Process]{
+		{Head: "NAME", Cell: func(p v1.Process) string { return p.Namespace + "/" + p.Name }},
+		{Head: "HOST", Cell: func(p v1.Process) string { return p.Host.ID }},
 		{Head: "STATE", Cell: pastState, State: true},
-		{Head: "PID", Cell: running(func(i *client.Instance) string { return strconv.Itoa(i.PID) })},
-		{Head: "UPTIME", Cell: running(func(i *client.Instance) string {
+		{Head: "PID", Cell: running(func(i *v1.Instance) string { return strconv.Itoa(i.PID) })},
+		{Head: "UPTIME", Cell: running(func(i *v1.Instance) string {
 			if i.StartedAt == nil {
 				return ""
 			}
 			return why.Age(at.Sub(*i.StartedAt))
 		})},
-		{Head: "HOSTED", Cell: func(p client.Process) string {
+		{Head: "HOSTED", Cell: func(p v1.Process) string {
 			if p.Unknown != nil {
 				return ""
 			}
 			return term.YesNo(p.Hosted)
 		}},
 		{Head: "CAUSE", Cell: CauseOf},
-		{Head: "ADDRESS", Wide: true, Cell: func(p client.Process) string { return remote.Address(p.Host) }},
-		{Head: "VERSION", Wide: true, Cell: running(func(i *client.Instance) string { return i.Version })},
-		{Head: "RESTARTS", Wide: true, Cell: func(p client.Process) string { return events.Number(p.Restarts) }},
-		{Head: "MESSAGE", Wide: true, Cell: func(p client.Process) string { return p.Message }},
+		{Head: "ADDRESS", Wide: true, Cell: func(p v1.Process) string { return remote.Address(p.Host) }},
+		{Head: "VERSION", Wide: true, Cell: running(func(i *v1.Instance) string { return i.Version })},
+		{Head: "RESTARTS", Wide: true, Cell: func(p v1.Process) string { return events.Number(p.Restarts) }},
+		{Head: "MESSAGE", Wide: true, Cell: func(p v1.Process) string { return p.Message }},
 	}
 }
 
 // pastState is the state at a moment; for an unknown one also since when.
-func pastState(p client.Process) string {
+func pastState(p v1.Process) string {
 	if p.Unknown == nil || p.Unknown.Since == nil {
 		return p.State
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/events"
 	"drover/internal/cli/remote"
@@ -23,7 +24,7 @@ import (
 )
 
 // SayBreakers tells the open breakers that a command is about. Processes that run do not show them.
-func SayBreakers(cmd *cobra.Command, s *remote.Session, c *client.Client, about func(*client.Breaker) bool) {
+func SayBreakers(cmd *cobra.Command, s *remote.Session, c *client.Client, about func(*v1.Breaker) bool) {
 	open, err := c.Breakers(cmd.Context(), false)
 	if err != nil {
 		return // the answer of the command is complete without them
@@ -39,12 +40,12 @@ func SayBreakers(cmd *cobra.Command, s *remote.Session, c *client.Client, about 
 }
 
 // CauseText is the sentence of a cause, in a language and with local times.
-func CauseText(c client.Cause, lang words.Lang) string {
+func CauseText(c v1.Cause, lang words.Lang) string {
 	return term.Printable(term.Local(words.CauseSentence(c.ID, c.Text, lang)))
 }
 
 // Lasting says how long a cause has existed.
-func Lasting(c client.Cause, lang words.Lang) string {
+func Lasting(c v1.Cause, lang words.Lang) string {
 	if c.Since == nil || time.Since(*c.Since) < time.Second {
 		return ""
 	}
@@ -52,7 +53,7 @@ func Lasting(c client.Cause, lang words.Lang) string {
 }
 
 // runsWith names the revision of a process, and the other one that it runs with.
-func runsWith(p client.Process) string {
+func runsWith(p v1.Process) string {
 	switch {
 	case p.Revision == 0:
 		return ""
@@ -84,8 +85,8 @@ func NewStatus() *cobra.Command {
 				err = term.PrintValue(w, s.Form, found)
 			} else {
 				err = writeStatus(w, found, s.Output)
-				SayBreakers(cmd, &s, c, func(b *client.Breaker) bool {
-					return slices.ContainsFunc(found, func(p client.Process) bool {
+				SayBreakers(cmd, &s, c, func(b *v1.Breaker) bool {
+					return slices.ContainsFunc(found, func(p v1.Process) bool {
 						return p.Namespace == b.Namespace && p.Name == b.Name
 					})
 				})
@@ -152,8 +153,8 @@ const mostUnderWay = 5
 
 // underWay shows the operation under way on processes that are down. Hosts tell of an operation only if it is not over
 // in a moment, and until then what they told before is not true any more.
-func underWay(ctx context.Context, c *client.Client, found []client.Process) {
-	var down []*client.Process
+func underWay(ctx context.Context, c *client.Client, found []v1.Process) {
+	var down []*v1.Process
 	for i := range found {
 		if p := &found[i]; p.Instance == nil && !p.Stale && p.State != process.StateOperating {
 			down = append(down, p)
@@ -177,7 +178,7 @@ func underWay(ctx context.Context, c *client.Client, found []client.Process) {
 	}
 }
 
-func writeStatus(w io.Writer, processes []client.Process, o term.Output) error {
+func writeStatus(w io.Writer, processes []v1.Process, o term.Output) error {
 	lang := o.Lang(w)
 	for i, p := range processes {
 		gap := "\n"
@@ -205,7 +206,7 @@ func writeStatus(w io.Writer, processes []client.Process, o term.Output) error {
 	return nil
 }
 
-func statusFields(p client.Process, lang words.Lang) []term.Field {
+func statusFields(p v1.Process, lang words.Lang) []term.Field {
 	hosted := "no"
 	if p.Hosted {
 		hosted = hostedText(p)
@@ -248,7 +249,7 @@ func statusFields(p client.Process, lang words.Lang) []term.Field {
 }
 
 // versionText is the version of the running process, or why its version command has not told it.
-func versionText(p client.Process) string {
+func versionText(p v1.Process) string {
 	if a := p.Version; p.Instance.Version == "" && a != nil && !a.OK {
 		return "not known: " + a.Text
 	}
@@ -256,7 +257,7 @@ func versionText(p client.Process) string {
 }
 
 // heard says how old the data of a host is.
-func heard(h client.Host) string {
+func heard(h v1.Host) string {
 	last := ""
 	if h.LastSeen != nil {
 		last = "last heard " + term.Since(h.LastSeen) + " ago"
@@ -271,7 +272,7 @@ func heard(h client.Host) string {
 }
 
 // hostedText explains what hosting means for a process.
-func hostedText(p client.Process) string {
+func hostedText(p v1.Process) string {
 	switch spec := p.Spec; {
 	case spec != nil && spec.Schedule != nil:
 		return "yes, started by its timetable"
@@ -286,7 +287,7 @@ func hostedText(p client.Process) string {
 }
 
 // sinceWhen is the first cause and its age.
-func sinceWhen(p client.Process, lang words.Lang) string {
+func sinceWhen(p v1.Process, lang words.Lang) string {
 	if p.Cause == nil || p.Cause.ID == "" { // what is under way without one says so in its message
 		return ""
 	}
@@ -366,7 +367,7 @@ func newIs(name, wanted string, none int) *cobra.Command {
 }
 
 // hasFailed reports whether drover has given up a process, or its single run has ended without success.
-func hasFailed(p *client.Process) bool {
+func hasFailed(p *v1.Process) bool {
 	s := process.Status{State: p.State}
 	if p.Cause != nil {
 		s.Cause.ID = process.CauseID(p.Cause.ID)
@@ -375,7 +376,7 @@ func hasFailed(p *client.Process) bool {
 }
 
 // unitWords are the words of systemd for processes.
-func unitWords(processes []client.Process) []string {
+func unitWords(processes []v1.Process) []string {
 	words := make([]string, len(processes))
 	for i := range processes {
 		words[i] = unitWord(&processes[i])
@@ -384,7 +385,7 @@ func unitWords(processes []client.Process) []string {
 }
 
 // unitWord returns the state of a process in a word of systemd.
-func unitWord(p *client.Process) string {
+func unitWord(p *v1.Process) string {
 	state := p.State
 	if state == process.StateFlapping {
 		state = process.StateBackoff

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/selection"
@@ -180,13 +181,13 @@ func (w *stateWait) isOpen(ctx context.Context, arg string) bool {
 	found, err := w.client.Why(ctx, client.WhyFilter{
 		Namespace: namespace, Name: name, Hosts: w.sel.Names, Selector: w.sel.Selector, All: true,
 	})
-	return err == nil && slices.ContainsFunc(found.Findings, func(f client.Finding) bool {
+	return err == nil && slices.ContainsFunc(found.Findings, func(f v1.Finding) bool {
 		return f.Cause.ID == string(process.CauseOperating) || f.Cause.ID == string(process.CauseQueued)
 	})
 }
 
 // holds reports whether a process is in the state. What its host said before it went away does not count.
-func (w *stateWait) holds(p client.Process) bool {
+func (w *stateWait) holds(p v1.Process) bool {
 	if p.Stale {
 		return false
 	}
@@ -203,19 +204,19 @@ func (w *stateWait) holds(p client.Process) bool {
 }
 
 // runs reports whether a process runs and no operation holds it.
-func runs(p client.Process) bool {
+func runs(p v1.Process) bool {
 	return p.Instance != nil && p.State != process.StateOperating && p.State != process.StateStopping
 }
 
 // isUnready reports whether a process that runs is not ready. Another state may hide that.
-func isUnready(p client.Process) bool {
-	is := func(c client.Cause) bool { return c.ID == string(process.CauseNotReady) }
+func isUnready(p v1.Process) bool {
+	is := func(c v1.Cause) bool { return c.ID == string(process.CauseNotReady) }
 	return p.State == process.StateNotReady || p.Cause != nil && is(*p.Cause) || slices.ContainsFunc(p.Further, is)
 }
 
 // hopeless returns an error if a process cannot get to the state by itself, or if its single run has failed.
-func (w *stateWait) hopeless(lacking []client.Process) error {
-	over := slices.DeleteFunc(slices.Clone(lacking), func(p client.Process) bool {
+func (w *stateWait) hopeless(lacking []v1.Process) error {
+	over := slices.DeleteFunc(slices.Clone(lacking), func(p v1.Process) bool {
 		return p.Stale || !hasFailed(&p) || w.until == untilStopped && p.State == process.StateGivenUp
 	})
 	if len(over) == 0 {
@@ -234,7 +235,7 @@ func (w *stateWait) late(ctx context.Context, left string) error {
 }
 
 // describe names the first of the processes with its state and message.
-func describe(lacking []client.Process) string {
+func describe(lacking []v1.Process) string {
 	if len(lacking) == 0 {
 		return "an operation is open"
 	}

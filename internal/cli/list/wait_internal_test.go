@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/selection"
@@ -96,9 +97,9 @@ func TestFailedRun(t *testing.T) {
 		{process.StateGivenUp, "exit-status", "failed", true, false},
 		{process.StateStopped, "stopped-by-operation", "inactive", true, false},
 	} {
-		p := client.Process{State: c.state}
+		p := v1.Process{State: c.state}
 		if c.cause != "" {
-			p.Cause = &client.Cause{ID: c.cause}
+			p.Cause = &v1.Cause{ID: c.cause}
 		}
 		w := stateWait{until: untilStopped}
 		if got := unitWord(&p); got != c.word {
@@ -107,7 +108,7 @@ func TestFailedRun(t *testing.T) {
 		if got := w.holds(p); got != c.stopped {
 			t.Errorf("%+v: stopped is %v", c, got)
 		}
-		if got := w.hopeless([]client.Process{p}) != nil; got != c.hopeless {
+		if got := w.hopeless([]v1.Process{p}) != nil; got != c.hopeless {
 			t.Errorf("%+v: hopeless is %v", c, got)
 		}
 	}

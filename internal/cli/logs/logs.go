@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/list"
 	"drover/internal/cli/remote"
@@ -57,7 +58,7 @@ func NewLogs() *cobra.Command {
 			if err == nil && !p.any && !f.OnlyNew && f.Run == 0 && f.Since.IsZero() && f.Grep == "" {
 				sayUnstarted(cmd, c, namespace, name, f)
 			}
-			if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
+			if refusal, ok := errors.AsType[*v1.Problem](err); ok && refusal.Status == http.StatusNotFound {
 				return sel.NoMatch(cmd.Context(), c, args[:1])
 			}
 			return remote.ExitOf(err)
@@ -221,7 +222,7 @@ func (p *logPrinter) print(cmd *cobra.Command, c *client.Client, namespace, name
 }
 
 // noteFailure notes that a log has failed, for the exit code.
-func (p *logPrinter) noteFailure(l client.LogLine) {
+func (p *logPrinter) noteFailure(l v1.LogLine) {
 	if p.failed == nil {
 		p.failed = map[string]bool{}
 	}
@@ -230,14 +231,14 @@ func (p *logPrinter) noteFailure(l client.LogLine) {
 }
 
 // from names the log of a line.
-func (p *logPrinter) from(l client.LogLine) string {
+func (p *logPrinter) from(l v1.LogLine) string {
 	if p.copies {
 		return l.Host + "  " + l.Name
 	}
 	return l.Host
 }
 
-func (p *logPrinter) line(w io.Writer, l client.LogLine) error {
+func (p *logPrinter) line(w io.Writer, l v1.LogLine) error {
 	if p.json {
 		text, err := json.Marshal(l)
 		if err == nil {

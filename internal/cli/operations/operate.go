@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/selection"
@@ -58,7 +59,7 @@ func newOperate(v process.OpInfo) *cobra.Command {
 	}
 	sel.ProcessFlags(cmd, &a.Session)
 	if v.Argument != "" {
-		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "what gets the signal: process or tree")
+		cmd.Flags().StringVar(&a.scope, "scope", v1.ScopeProcess, "what gets the signal: process or tree")
 	}
 	switch {
 	case v.Op == process.Start:
@@ -100,8 +101,8 @@ func (a *Command) startFlags(cmd *cobra.Command) {
 // readSignal takes the signal off the arguments. It takes names with and without SIG, in any case.
 func (a *Command) readSignal(args []string) (rest []string, err error) {
 	var scoped error
-	if a.scope != client.ScopeProcess && a.scope != client.ScopeTree {
-		scoped = term.Usagef("--scope is %q: expected %s or %s", a.scope, client.ScopeProcess, client.ScopeTree)
+	if a.scope != v1.ScopeProcess && a.scope != v1.ScopeTree {
+		scoped = term.Usagef("--scope is %q: expected %s or %s", a.scope, v1.ScopeProcess, v1.ScopeTree)
 	}
 	if len(args) == 0 {
 		return nil, errors.Join(scoped,
@@ -167,8 +168,8 @@ func (a *Command) targets(cmd *cobra.Command, c *client.Client, args []string, s
 }
 
 // withRelated adds, on the hosts of the processes, what they are after, or what is after them: directly or over others.
-func withRelated(ctx context.Context, c *client.Client, found []client.Process, dependents bool) (
-	[]client.Process, error,
+func withRelated(ctx context.Context, c *client.Client, found []v1.Process, dependents bool) (
+	[]v1.Process, error,
 ) {
 	var hosts []string
 	for _, p := range found {
@@ -180,7 +181,7 @@ func withRelated(ctx context.Context, c *client.Client, found []client.Process, 
 	if err != nil {
 		return nil, remote.ExitOf(err)
 	}
-	known := map[selection.ProcessRef]client.Process{}
+	known := map[selection.ProcessRef]v1.Process{}
 	related := map[selection.ProcessRef][]selection.ProcessRef{}
 	copies := map[selection.ProcessRef][]selection.ProcessRef{}
 	for _, p := range all {
@@ -265,8 +266,8 @@ func allOrNothing(err error) error {
 
 // specsIn returns the specs of the targets: those of a process file, or the one of a file with the fields of one
 // process.
-func specsIn(file string, data []byte, targets []selection.ProcessRef) (map[string]*client.Spec, error) {
-	of := map[string]*client.Spec{}
+func specsIn(file string, data []byte, targets []selection.ProcessRef) (map[string]*v1.Spec, error) {
+	of := map[string]*v1.Spec{}
 	if one, err := processfile.ReadSpec(file, data); err == nil {
 		for _, t := range targets {
 			of[t.ID()] = &one
@@ -285,7 +286,7 @@ func specsIn(file string, data []byte, targets []selection.ProcessRef) (map[stri
 			}
 			for _, p := range Chosen(d.Processes, t.Name) {
 				spec := p.Spec
-				spec.Hosts, spec.Copies, spec.Rollout = client.Hosts{}, nil, nil
+				spec.Hosts, spec.Copies, spec.Rollout = v1.Hosts{}, nil, nil
 				of[t.ID()] = &spec
 			}
 		}

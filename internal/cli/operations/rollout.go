@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/events"
 	"drover/internal/cli/remote"
@@ -23,8 +24,8 @@ import (
 )
 
 // rollOut begins a rollout and follows it.
-func (a *Command) rollOut(cmd *cobra.Command, c *client.Client, request client.Request) error {
-	r, err := Uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
+func (a *Command) rollOut(cmd *cobra.Command, c *client.Client, request v1.Request) error {
+	r, err := Uninterrupted(cmd.Context(), func(ctx context.Context) (v1.Rollout, error) {
 		return c.RollOut(ctx, request)
 	}, a.Again("rollout list"))
 	if err != nil {
@@ -34,7 +35,7 @@ func (a *Command) rollOut(cmd *cobra.Command, c *client.Client, request client.R
 }
 
 // SayOrder says that none of the hosts of a rollout has the label or fact that sorts them.
-func SayOrder(cmd *cobra.Command, c *client.Client, r *client.Rollout) {
+func SayOrder(cmd *cobra.Command, c *client.Client, r *v1.Rollout) {
 	if r.Plan.Order == "" {
 		return
 	}
@@ -52,13 +53,13 @@ func SayOrder(cmd *cobra.Command, c *client.Client, r *client.Rollout) {
 }
 
 // Attend follows a rollout that has just begun. With noWait it prints the id. Nobody waits for a scheduled rollout.
-func Attend(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.Rollout, noWait bool) error {
+func Attend(cmd *cobra.Command, s *remote.Session, c *client.Client, r v1.Rollout, noWait bool) error {
 	SayOrder(cmd, c, &r)
 	switch {
 	case noWait:
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.ID)
 		return err
-	case r.State == client.RolloutScheduled:
+	case r.State == v1.RolloutScheduled:
 		term.Say(cmd, "%s\nend it: %s\n", rolloutLine(&r), s.Again("rollout abort %s", r.ID))
 		if s.Form != term.AsTable {
 			return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
@@ -69,13 +70,13 @@ func Attend(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.Ro
 }
 
 // followRollout prints the progress of a rollout until it is done, aborted or paused, or waits for an approval.
-func followRollout(cmd *cobra.Command, s *remote.Session, c *client.Client, r client.Rollout) error {
+func followRollout(cmd *cobra.Command, s *remote.Session, c *client.Client, r v1.Rollout) error {
 	ctx := cmd.Context()
 	view := rolloutView{cmd: cmd, rewrite: term.Rewritable(cmd.ErrOrStderr())}
 	heard := time.Now()
 	for {
 		view.show(&r, time.Now())
-		if r.State != client.RolloutRunning && r.State != client.RolloutScheduled && !r.Undoing {
+		if r.State != v1.RolloutRunning && r.State != v1.RolloutScheduled && !r.Undoing {
 			break
 		}
 		select {
@@ -105,7 +106,7 @@ func followRollout(cmd *cobra.Command, s *remote.Session, c *client.Client, r cl
 		return err
 	}
 	verdict := rolloutVerdict(&r)
-	if r.Plan.UndoOnFailure && r.State == client.RolloutAborted && s.Form == term.AsTable {
+	if r.Plan.UndoOnFailure && r.State == v1.RolloutAborted && s.Form == term.AsTable {
 		return errors.Join(verdict, followUndo(cmd, s, c, r.ID))
 	}
 	return verdict
@@ -141,7 +142,7 @@ const (
 	lineWidth = 79
 )
 
-func (v *rolloutView) show(r *client.Rollout, now time.Time) {
+func (v *rolloutView) show(r *v1.Rollout, now time.Time) {
 	if !v.rewrite {
 		if line := rolloutLine(r); line != v.last {
 			term.Say(v.cmd, "%s\n", line)
@@ -180,7 +181,7 @@ func shortened(line string, most int) string {
 }
 
 // pace returns the hosts a minute so far and the time that is left at this rate; empty if nobody can know.
-func pace(r *client.Rollout, now time.Time) string {
+func pace(r *v1.Rollout, now time.Time) string {
 	begun := r.CreatedAt
 	if r.At != nil {
 		begun = *r.At
@@ -188,7 +189,7 @@ func pace(r *client.Rollout, now time.Time) string {
 	n := r.Counts
 	over, left := n.OK+n.Failed+n.Skipped, n.Waiting+n.Begun+n.Baking
 	passed := now.Sub(begun)
-	if r.State != client.RolloutRunning || over == 0 || left == 0 || passed <= 0 {
+	if r.State != v1.RolloutRunning || over == 0 || left == 0 || passed <= 0 {
 		return ""
 	}
 	return fmt.Sprintf(", %.1f hosts/min, about %s left", float64(over)/passed.Minutes(),
@@ -196,7 +197,7 @@ func pace(r *client.Rollout, now time.Time) string {
 }
 
 // lanes returns a line with a bar for each batch around the present one.
-func lanes(r *client.Rollout) (lines []string) {
+func lanes(r *v1.Rollout) (lines []string) {
 	states := map[int]map[string]int{}
 	for _, h := range r.Hosts {
 		if states[h.Batch] == nil {
@@ -225,12 +226,12 @@ func lane(states map[string]int) string {
 	bar, seen := "", 0
 	var words []string
 	for _, s := range []struct{ state, mark, word string }{
-		{client.RolloutHostOK, "#", "ok"},
-		{client.RolloutHostFailed, "!", "failed"},
-		{client.RolloutHostSkipped, "-", "skipped"},
-		{client.RolloutHostBaking, "=", "baking"},
-		{client.RolloutHostBegun, ">", "under way"},
-		{client.RolloutHostWaiting, ".", "waiting"},
+		{v1.RolloutHostOK, "#", "ok"},
+		{v1.RolloutHostFailed, "!", "failed"},
+		{v1.RolloutHostSkipped, "-", "skipped"},
+		{v1.RolloutHostBaking, "=", "baking"},
+		{v1.RolloutHostBegun, ">", "under way"},
+		{v1.RolloutHostWaiting, ".", "waiting"},
 	} {
 		n := states[s.state]
 		seen += n
@@ -243,11 +244,11 @@ func lane(states map[string]int) string {
 }
 
 // rolloutLine is the progress of a rollout in one line.
-func rolloutLine(r *client.Rollout) string {
+func rolloutLine(r *v1.Rollout) string {
 	n := r.Counts
 	text := fmt.Sprintf("%s: %s, batch %d, %d/%d ok, %d failed, %d skipped, %d under way, %d baking, %d waiting", r.ID,
 		r.State, r.Batch+1, n.OK, n.Hosts, n.Failed, n.Skipped, n.Begun, n.Baking, n.Waiting)
-	if r.State == client.RolloutScheduled && r.At != nil {
+	if r.State == v1.RolloutScheduled && r.At != nil {
 		text += ": begins at " + r.At.Local().Format(time.RFC3339)
 	}
 	if r.Reason != "" {
@@ -257,7 +258,7 @@ func rolloutLine(r *client.Rollout) string {
 }
 
 // failureLine names a group of failed hosts.
-func failureLine(f *client.RolloutFailure) string {
+func failureLine(f *v1.RolloutFailure) string {
 	line := fmt.Sprintf("%d failed, %s: %s (%s)", len(f.Hosts), term.Printable(f.Cause), term.Printable(briefly(f.Message)),
 		FirstOf(f.Hosts, 3))
 	if len(f.Common) > 0 {
@@ -276,7 +277,7 @@ func FirstOf(names []string, most int) string {
 }
 
 // rolloutLines say how a rollout is, its failures by cause, and what else concerns its processes.
-func rolloutLines(r *client.Rollout) []string {
+func rolloutLines(r *v1.Rollout) []string {
 	lines := []string{rolloutLine(r)}
 	if r.Undoes != "" {
 		lines = append(lines, "  undoes "+r.Undoes)
@@ -311,7 +312,7 @@ func answerLines(cmd *cobra.Command, lines []string) error {
 }
 
 // printRollout prints what a command that acts on a rollout has come to, and what a person can do next.
-func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) error {
+func printRollout(cmd *cobra.Command, s *remote.Session, r *v1.Rollout) error {
 	if s.Form != term.AsTable {
 		return term.PrintValue(cmd.OutOrStdout(), s.Form, r)
 	}
@@ -323,28 +324,28 @@ func printRollout(cmd *cobra.Command, s *remote.Session, r *client.Rollout) erro
 }
 
 // sayNext says what a person can do next.
-func sayNext(cmd *cobra.Command, s *remote.Session, r *client.Rollout) {
-	if len(r.Failures) > 0 || r.State == client.RolloutHeld {
+func sayNext(cmd *cobra.Command, s *remote.Session, r *v1.Rollout) {
+	if len(r.Failures) > 0 || r.State == v1.RolloutHeld {
 		sayPage(cmd, s, "rollouts/"+r.ID)
 	}
-	if r.State == client.RolloutHeld {
+	if r.State == v1.RolloutHeld {
 		term.Say(cmd, "another person approves it: %s; end it: %s\n", s.Again("rollout approve %s", r.ID),
 			s.Again("rollout abort %s", r.ID))
 	}
 	if r.State == "paused" {
 		term.Say(cmd, "go on: %s; end it: %s\n", s.Again("rollout resume %s", r.ID), s.Again("rollout abort %s", r.ID))
 	}
-	if n := skippedAway(r); n > 0 && r.Op == client.OpApply {
+	if n := skippedAway(r); n > 0 && r.Op == v1.OpApply {
 		sayFollow(cmd)
 	} else if n > 0 {
 		term.Say(cmd, "repeat on the hosts that were away: %s\n", s.Again("rollout retry %s --away", r.ID))
 	}
-	if r.State == client.RolloutDone && r.Op == client.OpApply && meddled(r) {
+	if r.State == v1.RolloutDone && r.Op == v1.OpApply && meddled(r) {
 		term.Say(cmd, "apply the file again to bring it to the hosts that somebody has changed\n")
 	}
 	if r.Counts.Failed > 0 && r.State != "running" && r.State != "aborted" {
 		term.Say(cmd, "repeat on the failed hosts: %s\n", s.Again("rollout retry %s", r.ID))
-		if r.Op == client.OpApply {
+		if r.Op == v1.OpApply {
 			term.Say(cmd, "take it back: %s\n", s.Again("rollout undo %s", r.ID))
 		}
 	}
@@ -365,26 +366,26 @@ func newRolloutList() *cobra.Command {
 	var s remote.Session
 	var f client.RolloutFilter
 	var hosts remote.Hosts
-	cmd := remote.List[client.Rollout]{
+	cmd := remote.List[v1.Rollout]{
 		Use: "list", None: "no rollouts",
-		ID: func(r client.Rollout) string { return r.ID },
-		Columns: []term.Column[client.Rollout]{
-			{Head: "ROLLOUT", Cell: func(r client.Rollout) string { return r.ID }},
-			{Head: "STATE", Cell: func(r client.Rollout) string { return words.Result(r.State, r.Counts.Failed) }, State: true},
-			{Head: "OPERATION", Cell: func(r client.Rollout) string { return r.Op }},
-			{Head: "PROCESS", Cell: func(r client.Rollout) string { return processesOf(r.Processes) }},
-			{Head: "HOSTS", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Hosts) }},
-			{Head: "OK", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.OK) }},
-			{Head: "FAILED", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Failed) }},
-			{Head: "SKIPPED", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Skipped) }},
-			{Head: "WAITING", Cell: func(r client.Rollout) string { return strconv.Itoa(r.Counts.Waiting) }},
-			{Head: "AGE", Cell: func(r client.Rollout) string { return term.Since(&r.CreatedAt) }},
-			{Head: "BY", Cell: func(r client.Rollout) string { return term.Caller(r.App, r.User) }},
-			{Head: "SCHEDULE", Wide: true, Cell: func(r client.Rollout) string { return r.Schedule }},
-			{Head: "UNDOES", Wide: true, Cell: func(r client.Rollout) string { return r.Undoes }},
-			{Head: "REASON", Wide: true, Cell: func(r client.Rollout) string { return r.Reason }},
+		ID: func(r v1.Rollout) string { return r.ID },
+		Columns: []term.Column[v1.Rollout]{
+			{Head: "ROLLOUT", Cell: func(r v1.Rollout) string { return r.ID }},
+			{Head: "STATE", Cell: func(r v1.Rollout) string { return words.Result(r.State, r.Counts.Failed) }, State: true},
+			{Head: "OPERATION", Cell: func(r v1.Rollout) string { return r.Op }},
+			{Head: "PROCESS", Cell: func(r v1.Rollout) string { return processesOf(r.Processes) }},
+			{Head: "HOSTS", Cell: func(r v1.Rollout) string { return strconv.Itoa(r.Counts.Hosts) }},
+			{Head: "OK", Cell: func(r v1.Rollout) string { return strconv.Itoa(r.Counts.OK) }},
+			{Head: "FAILED", Cell: func(r v1.Rollout) string { return strconv.Itoa(r.Counts.Failed) }},
+			{Head: "SKIPPED", Cell: func(r v1.Rollout) string { return strconv.Itoa(r.Counts.Skipped) }},
+			{Head: "WAITING", Cell: func(r v1.Rollout) string { return strconv.Itoa(r.Counts.Waiting) }},
+			{Head: "AGE", Cell: func(r v1.Rollout) string { return term.Since(&r.CreatedAt) }},
+			{Head: "BY", Cell: func(r v1.Rollout) string { return term.Caller(r.App, r.User) }},
+			{Head: "SCHEDULE", Wide: true, Cell: func(r v1.Rollout) string { return r.Schedule }},
+			{Head: "UNDOES", Wide: true, Cell: func(r v1.Rollout) string { return r.Undoes }},
+			{Head: "REASON", Wide: true, Cell: func(r v1.Rollout) string { return r.Reason }},
 		},
-		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Rollout, error) {
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]v1.Rollout, error) {
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
 			rows, err := client.Collect(c.Rollouts(ctx, f))
 			if err == nil && len(rows) == 0 {
@@ -416,12 +417,12 @@ func processesOf(names []string) string {
 }
 
 // rolloutNamed returns the client of a session, and the rollout with that id.
-func rolloutNamed(cmd *cobra.Command, s *remote.Session, id string) (*client.Client, client.Rollout, error) {
+func rolloutNamed(cmd *cobra.Command, s *remote.Session, id string) (*client.Client, v1.Rollout, error) {
 	c, err := s.Client(cmd)
 	if err != nil {
-		return nil, client.Rollout{}, err
+		return nil, v1.Rollout{}, err
 	}
-	r, err := onRollout(cmd.Context(), c, id, func(id string) (client.Rollout, error) {
+	r, err := onRollout(cmd.Context(), c, id, func(id string) (v1.Rollout, error) {
 		return c.Rollout(cmd.Context(), id)
 	})
 	return c, r, err
@@ -441,7 +442,7 @@ func newRolloutStatus() *cobra.Command {
 				if err := answerLines(cmd, rolloutLines(&r)); err != nil {
 					return err
 				}
-				name := func(h client.RolloutHost) string { return h.Host }
+				name := func(h v1.RolloutHost) string { return h.Host }
 				if err := term.PrintList(cmd, s.Output, r.Hosts, hostColumns(), name); err != nil {
 					return err
 				}
@@ -456,14 +457,14 @@ func newRolloutStatus() *cobra.Command {
 	return cmd
 }
 
-func hostColumns() []term.Column[client.RolloutHost] {
-	return []term.Column[client.RolloutHost]{
-		{Head: "HOST", Cell: func(h client.RolloutHost) string { return h.Host }},
-		{Head: "BATCH", Cell: func(h client.RolloutHost) string { return strconv.Itoa(h.Batch + 1) }},
-		{Head: "STATE", Cell: func(h client.RolloutHost) string { return h.State }, State: true},
-		{Head: "CAUSE", Cell: func(h client.RolloutHost) string { return h.Cause }},
-		{Head: "MESSAGE", Cell: func(h client.RolloutHost) string { return h.Message }},
-		{Head: "TASK", Wide: true, Cell: func(h client.RolloutHost) string { return h.Operation }},
+func hostColumns() []term.Column[v1.RolloutHost] {
+	return []term.Column[v1.RolloutHost]{
+		{Head: "HOST", Cell: func(h v1.RolloutHost) string { return h.Host }},
+		{Head: "BATCH", Cell: func(h v1.RolloutHost) string { return strconv.Itoa(h.Batch + 1) }},
+		{Head: "STATE", Cell: func(h v1.RolloutHost) string { return h.State }, State: true},
+		{Head: "CAUSE", Cell: func(h v1.RolloutHost) string { return h.Cause }},
+		{Head: "MESSAGE", Cell: func(h v1.RolloutHost) string { return h.Message }},
+		{Head: "TASK", Wide: true, Cell: func(h v1.RolloutHost) string { return h.Operation }},
 	}
 }
 
@@ -487,7 +488,7 @@ func newRolloutWatch() *cobra.Command {
 
 // newRolloutChange returns a command that changes a rollout.
 func newRolloutChange(verb string,
-	change func(c *client.Client, ctx context.Context, id string) (client.Rollout, error),
+	change func(c *client.Client, ctx context.Context, id string) (v1.Rollout, error),
 ) *cobra.Command {
 	var s remote.Session
 	cmd := &cobra.Command{
@@ -498,7 +499,7 @@ func newRolloutChange(verb string,
 			if err != nil {
 				return err
 			}
-			r, err := onRollout(cmd.Context(), c, args[0], func(id string) (client.Rollout, error) {
+			r, err := onRollout(cmd.Context(), c, args[0], func(id string) (v1.Rollout, error) {
 				return change(c, cmd.Context(), id)
 			})
 			if err != nil {
@@ -518,7 +519,7 @@ func newRolloutChange(verb string,
 
 func newRolloutRetry() *cobra.Command {
 	var away bool
-	cmd := newRolloutChange("retry", func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
+	cmd := newRolloutChange("retry", func(c *client.Client, ctx context.Context, id string) (v1.Rollout, error) {
 		return c.RetryRollout(ctx, id, away)
 	})
 	cmd.Flags().BoolVar(&away, "away", false, "only hosts that were not connected, failed or skipped")
@@ -527,7 +528,7 @@ func newRolloutRetry() *cobra.Command {
 
 func newRolloutPace() *cobra.Command {
 	var plan RolloutFlags
-	cmd := newRolloutChange("pace", func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
+	cmd := newRolloutChange("pace", func(c *client.Client, ctx context.Context, id string) (v1.Rollout, error) {
 		return c.PaceRollout(ctx, id, plan.Fields())
 	})
 	plan.pace(cmd)
@@ -545,7 +546,7 @@ func newRolloutUndo() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if r.Op != client.OpApply {
+			if r.Op != v1.OpApply {
 				return term.Usagef("%s is a rollout of the operation %s, which nothing undoes: expected the rollout of an apply",
 					r.ID, r.Op)
 			}
@@ -559,7 +560,7 @@ func newRolloutUndo() *cobra.Command {
 			if plan.At != "" {
 				slower["at"] = plan.At
 			}
-			undo, err := Uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
+			undo, err := Uninterrupted(cmd.Context(), func(ctx context.Context) (v1.Rollout, error) {
 				return c.UndoRollout(ctx, r.ID, slower)
 			}, a.Again("rollout list"))
 			if err != nil {
@@ -577,14 +578,14 @@ func newRolloutUndo() *cobra.Command {
 }
 
 // reachedBy returns the number of hosts whose operation has begun.
-func reachedBy(r *client.Rollout) int {
+func reachedBy(r *v1.Rollout) int {
 	return r.Counts.Hosts - r.Counts.Waiting - r.Counts.Skipped
 }
 
 // completeRollouts completes the id of a rollout.
 func completeRollouts(s *remote.Session) remote.Completer {
 	return remote.First(remote.Completing(s, func(ctx context.Context, c *client.Client, _ string) []string {
-		return remote.Words(c.Rollouts(ctx, client.RolloutFilter{Limit: 50}), func(r client.Rollout) string {
+		return remote.Words(c.Rollouts(ctx, client.RolloutFilter{Limit: 50}), func(r v1.Rollout) string {
 			return r.ID + "\t" + r.Op + " " + term.Printable(processesOf(r.Processes))
 		})
 	}))

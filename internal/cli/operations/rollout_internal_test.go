@@ -9,23 +9,23 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"drover/client"
+	v1 "drover/api/v1"
 )
 
 // rolloutOf is a rollout whose hosts have states, a batch of two after another.
-func rolloutOf(states ...string) *client.Rollout {
+func rolloutOf(states ...string) *v1.Rollout {
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	r := &client.Rollout{ID: "ro-1", State: client.RolloutRunning, CreatedAt: begun, Batch: -1}
+	r := &v1.Rollout{ID: "ro-1", State: v1.RolloutRunning, CreatedAt: begun, Batch: -1}
 	count := map[string]*int{
-		client.RolloutHostWaiting: &r.Counts.Waiting, client.RolloutHostBegun: &r.Counts.Begun,
-		client.RolloutHostBaking: &r.Counts.Baking, client.RolloutHostOK: &r.Counts.OK,
-		client.RolloutHostFailed: &r.Counts.Failed, client.RolloutHostSkipped: &r.Counts.Skipped,
+		v1.RolloutHostWaiting: &r.Counts.Waiting, v1.RolloutHostBegun: &r.Counts.Begun,
+		v1.RolloutHostBaking: &r.Counts.Baking, v1.RolloutHostOK: &r.Counts.OK,
+		v1.RolloutHostFailed: &r.Counts.Failed, v1.RolloutHostSkipped: &r.Counts.Skipped,
 	}
 	for i, state := range states {
-		r.Hosts = append(r.Hosts, client.RolloutHost{Host: "h", Batch: i / 2, State: state})
+		r.Hosts = append(r.Hosts, v1.RolloutHost{Host: "h", Batch: i / 2, State: state})
 		r.Counts.Hosts++
 		*count[state]++
-		if state != client.RolloutHostWaiting {
+		if state != v1.RolloutHostWaiting {
 			r.Batch = i / 2
 		}
 	}
@@ -40,7 +40,7 @@ func TestLanes(t *testing.T) {
 	cmd.SetErr(&out)
 	v := rolloutView{cmd: cmd, rewrite: true}
 	r := rolloutOf("ok", "ok", "ok", "failed", "begun", "baking", "waiting", "waiting")
-	r.Failures = []client.RolloutFailure{{Cause: "backoff", Message: "shop/web is backoff", Hosts: []string{"a\x1b[31m"}}}
+	r.Failures = []v1.RolloutFailure{{Cause: "backoff", Message: "shop/web is backoff", Hosts: []string{"a\x1b[31m"}}}
 	v.show(r, r.CreatedAt.Add(2*time.Minute))
 	want := []string{
 		"ro-1: running, 3/8 ok, 1 failed, 2.0 hosts/min, about 2m left",
@@ -109,7 +109,7 @@ func TestPlainProgress(t *testing.T) {
 	cmd := &cobra.Command{}
 	cmd.SetErr(&out)
 	v := rolloutView{cmd: cmd}
-	for _, r := range []*client.Rollout{rolloutOf("begun", "waiting"), rolloutOf("begun", "waiting"), rolloutOf("ok", "begun")} {
+	for _, r := range []*v1.Rollout{rolloutOf("begun", "waiting"), rolloutOf("begun", "waiting"), rolloutOf("ok", "begun")} {
 		v.show(r, r.CreatedAt)
 	}
 	want := "ro-1: running, batch 1, 0/2 ok, 0 failed, 0 skipped, 1 under way, 0 baking, 1 waiting\n" +
@@ -121,15 +121,15 @@ func TestPlainProgress(t *testing.T) {
 
 // TestLastToUndo: without an id an undo takes the last apply, unless that is ambiguous or cannot be undone.
 func TestLastToUndo(t *testing.T) {
-	of := func(id, op, state, undoes, request string) client.Rollout {
-		return client.Rollout{
+	of := func(id, op, state, undoes, request string) v1.Rollout {
+		return v1.Rollout{
 			ID: id, Op: op, State: state, Undoes: undoes, RequestID: request, Processes: []string{"shop/web"},
-			Counts: client.RolloutCounts{Hosts: 2},
+			Counts: v1.RolloutCounts{Hosts: 2},
 		}
 	}
 	restart, first := of("ro-r", "restart", "done", "", "9"), of("ro-1", "apply", "done", "", "1")
 	second, part := of("ro-2", "apply", "paused", "", "2"), of("ro-3", "apply", "done", "", "2")
-	for want, list := range map[string][]client.Rollout{
+	for want, list := range map[string][]v1.Rollout{
 		"ro-2": {restart, second, first},
 		"ro-1": {restart, of("ro-u", "apply", "done", "ro-2", "3"), second, first},
 		"the last apply has made several rollouts: expected one of ro-3 (shop/web), ro-2 (shop/web), ro-1 (shop/web)": {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/selection"
@@ -41,42 +42,42 @@ func (o *oneOfFlags) flags(cmd *cobra.Command) {
 
 // NewSchedule returns 'drover schedule'.
 func NewSchedule() *cobra.Command {
-	return remote.Resource[client.OperationSchedule]{
+	return remote.Resource[v1.OperationSchedule]{
 		Use:  "schedule",
 		List: scheduleList(), Names: scheduleList().Names, Show: showSchedule,
-		Verbs: []remote.Verb[client.OperationSchedule]{
+		Verbs: []remote.Verb[v1.OperationSchedule]{
 			scheduleCreate(),
 			{
 				Use: "show NAME",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.OperationSchedule, error) {
 					return c.Schedule(ctx, args[0])
 				},
 			},
 			{
 				Use: "pause NAME",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.OperationSchedule, error) {
 					return c.PauseSchedule(ctx, args[0])
 				},
 				Already: inState("paused"),
 			},
 			{
 				Use: "resume NAME",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.OperationSchedule, error) {
 					return c.ResumeSchedule(ctx, args[0])
 				},
 				Already: inState("active"),
 			},
 			{
 				Use: "run NAME",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.OperationSchedule, error) {
 					return c.RunSchedule(ctx, args[0])
 				},
 			},
 			{
 				Use:  "remove NAME",
 				Done: "removed schedule %s",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.OperationSchedule, error) {
-					return client.OperationSchedule{}, c.RemoveSchedule(ctx, args[0])
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.OperationSchedule, error) {
+					return v1.OperationSchedule{}, c.RemoveSchedule(ctx, args[0])
 				},
 			},
 		},
@@ -93,39 +94,39 @@ func inState(state string) func(context.Context, *client.Client, []string) strin
 	}
 }
 
-func scheduleList() remote.List[client.OperationSchedule] {
-	return remote.List[client.OperationSchedule]{
+func scheduleList() remote.List[v1.OperationSchedule] {
+	return remote.List[v1.OperationSchedule]{
 		Use: "list", None: "no schedules",
-		ID: func(s client.OperationSchedule) string { return s.Name },
-		Columns: []term.Column[client.OperationSchedule]{
-			{Head: "NAME", Cell: func(s client.OperationSchedule) string { return s.Name }},
-			{Head: "STATE", State: true, Cell: func(s client.OperationSchedule) string { return s.State }},
-			{Head: "CRON", Cell: func(s client.OperationSchedule) string { return strings.TrimSpace(s.Cron + " " + s.TimeZone) }},
-			{Head: "OPERATION", Cell: func(s client.OperationSchedule) string { return requestText(&s.Request) }},
-			{Head: "NEXT", Cell: func(s client.OperationSchedule) string { return nextStamp(&s) }},
-			{Head: "LAST", Cell: func(s client.OperationSchedule) string {
+		ID: func(s v1.OperationSchedule) string { return s.Name },
+		Columns: []term.Column[v1.OperationSchedule]{
+			{Head: "NAME", Cell: func(s v1.OperationSchedule) string { return s.Name }},
+			{Head: "STATE", State: true, Cell: func(s v1.OperationSchedule) string { return s.State }},
+			{Head: "CRON", Cell: func(s v1.OperationSchedule) string { return strings.TrimSpace(s.Cron + " " + s.TimeZone) }},
+			{Head: "OPERATION", Cell: func(s v1.OperationSchedule) string { return requestText(&s.Request) }},
+			{Head: "NEXT", Cell: func(s v1.OperationSchedule) string { return nextStamp(&s) }},
+			{Head: "LAST", Cell: func(s v1.OperationSchedule) string {
 				if s.Last == nil {
 					return ""
 				}
 				return term.StampIn(&s.Last.DueAt, s.TimeZone)
 			}},
-			{Head: "RESULT", State: true, Cell: func(s client.OperationSchedule) string {
+			{Head: "RESULT", State: true, Cell: func(s v1.OperationSchedule) string {
 				if s.Last == nil {
 					return ""
 				}
 				return s.Last.State
 			}},
-			{Head: "MISSED", Cell: func(s client.OperationSchedule) string { return strconv.Itoa(s.Missed) }},
-			{Head: "BY", Cell: func(s client.OperationSchedule) string { return term.Caller(s.App, s.User) }},
-			{Head: "WHY", Wide: true, Cell: func(s client.OperationSchedule) string { return s.Message }},
+			{Head: "MISSED", Cell: func(s v1.OperationSchedule) string { return strconv.Itoa(s.Missed) }},
+			{Head: "BY", Cell: func(s v1.OperationSchedule) string { return term.Caller(s.App, s.User) }},
+			{Head: "WHY", Wide: true, Cell: func(s v1.OperationSchedule) string { return s.Message }},
 		},
-		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.OperationSchedule, error) {
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]v1.OperationSchedule, error) {
 			return c.Schedules(ctx)
 		},
 	}
 }
 
-func nextStamp(s *client.OperationSchedule) string {
+func nextStamp(s *v1.OperationSchedule) string {
 	if len(s.NextAt) == 0 {
 		return ""
 	}
@@ -133,7 +134,7 @@ func nextStamp(s *client.OperationSchedule) string {
 }
 
 // requestText is an operation as a person would write it.
-func requestText(r *client.Request) string {
+func requestText(r *v1.Request) string {
 	parts := []string{r.Op}
 	if r.Signal != "" {
 		parts = append(parts, r.Signal)
@@ -172,7 +173,7 @@ func requestText(r *client.Request) string {
 		seconds("--pause", time.Duration(p.Pause))
 		for _, size := range []struct {
 			flag string
-			n    client.HostCount
+			n    v1.HostCount
 		}{{"--max-failures", p.MaxFailures}, {"--max-unavailable", p.MaxUnavailable}} {
 			if !size.n.IsZero() {
 				value(size.flag, size.n.String())
@@ -188,7 +189,7 @@ func requestText(r *client.Request) string {
 // runsShown is how many runs a person sees.
 const runsShown = 10
 
-func showSchedule(s client.OperationSchedule) (state string, fields []term.Field) {
+func showSchedule(s v1.OperationSchedule) (state string, fields []term.Field) {
 	fields = []term.Field{
 		{"Operation", requestText(&s.Request)},
 		{"Cron", s.Cron},
@@ -205,7 +206,7 @@ func showSchedule(s client.OperationSchedule) (state string, fields []term.Field
 	return s.State, fields
 }
 
-func runText(r *client.ScheduleRun) string {
+func runText(r *v1.ScheduleRun) string {
 	text := r.State
 	if r.Times > 1 {
 		text += ", " + strconv.Itoa(r.Times) + " times"
@@ -222,11 +223,11 @@ func runText(r *client.ScheduleRun) string {
 	return text
 }
 
-func scheduleCreate() remote.Verb[client.OperationSchedule] {
-	var request client.ScheduleRequest
+func scheduleCreate() remote.Verb[v1.OperationSchedule] {
+	var request v1.ScheduleRequest
 	var create *cobra.Command
 	var told []string // the fields whose faults the command tells itself
-	return remote.Verb[client.OperationSchedule]{
+	return remote.Verb[v1.OperationSchedule]{
 		Use: "create NAME OPERATION... --cron RULE",
 		New: true,
 		Flags: func(cmd *cobra.Command) {
@@ -264,7 +265,7 @@ func scheduleCreate() remote.Verb[client.OperationSchedule] {
 			"name": "NAME", "cron": "--cron", "time_zone": "--zone", "message": "--message", "request.hosts": "--hosts",
 			"request.processes": "NAMESPACE/NAME", "request.one_of": "--one-of",
 		},
-		Call: func(ctx context.Context, c *client.Client, _ []string) (client.OperationSchedule, error) {
+		Call: func(ctx context.Context, c *client.Client, _ []string) (v1.OperationSchedule, error) {
 			made, err := c.CreateSchedule(ctx, request)
 			if err == nil {
 				sayUnmatched(ctx, create, c, &request.Request)
@@ -275,9 +276,9 @@ func scheduleCreate() remote.Verb[client.OperationSchedule] {
 }
 
 // strangers returns the names of no host, for which alone the server has refused a new schedule; otherwise nil.
-func strangers(ctx context.Context, c *client.Client, r *client.Request, err error) error {
-	refusal, ok := errors.AsType[*client.Error](err)
-	if !ok || len(refusal.Fields) == 0 || slices.ContainsFunc(refusal.Fields, func(f client.FieldError) bool {
+func strangers(ctx context.Context, c *client.Client, r *v1.Request, err error) error {
+	refusal, ok := errors.AsType[*v1.Problem](err)
+	if !ok || len(refusal.Fields) == 0 || slices.ContainsFunc(refusal.Fields, func(f v1.FieldError) bool {
 		return !strings.HasPrefix(f.Field, "request.hosts[")
 	}) {
 		return nil
@@ -288,7 +289,7 @@ func strangers(ctx context.Context, c *client.Client, r *client.Request, err err
 
 // sayUnmatched says what the request of a new schedule does not find now, because a name may be misspelt. An error of a
 // list says nothing: the schedule exists.
-func sayUnmatched(ctx context.Context, cmd *cobra.Command, c *client.Client, r *client.Request) {
+func sayUnmatched(ctx context.Context, cmd *cobra.Command, c *client.Client, r *v1.Request) {
 	var sel selection.Selection
 	sel.Names, sel.Selector, sel.ProcessSelector = r.Hosts, r.Select, r.Labels
 	unmatched := remote.UnmatchedHosts(ctx, c, sel.Names)
@@ -338,7 +339,7 @@ func misplaced(op process.OpInfo, unknown *pflag.NotExistError) (known *pflag.Fl
 	}
 	session, schedule := &cobra.Command{}, &cobra.Command{}
 	new(remote.Session).WaitingFlags(session)
-	scheduleFlags(schedule.Flags(), &client.ScheduleRequest{})
+	scheduleFlags(schedule.Flags(), &v1.ScheduleRequest{})
 	find := func(c *cobra.Command) *pflag.Flag {
 		if f := c.Flags().Lookup(given); f != nil || len(given) != 1 {
 			return f
@@ -356,14 +357,14 @@ func misplaced(op process.OpInfo, unknown *pflag.NotExistError) (known *pflag.Fl
 }
 
 // scheduleFlags adds the flags of a new schedule.
-func scheduleFlags(f *pflag.FlagSet, r *client.ScheduleRequest) {
+func scheduleFlags(f *pflag.FlagSet, r *v1.ScheduleRequest) {
 	f.StringVar(&r.Cron, "cron", "", "timetable: five fields of crontab, or @daily and so on")
 	f.StringVar(&r.TimeZone, "zone", "", "time zone of --cron, such as Europe/Berlin (default the server's)")
 	f.StringVarP(&r.Message, "message", "m", "", "reason, for other people")
 }
 
 // scheduledRequest reads the command line of an operation.
-func scheduledRequest(args []string) (r client.Request, err error) {
+func scheduledRequest(args []string) (r v1.Request, err error) {
 	var op process.OpInfo
 	var names []string
 	for _, row := range process.Ops() {
@@ -384,7 +385,7 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 	sel.LabelFlag(cmd)
 	cmd.Flags().DurationVar(&a.hostTimeout, "host-timeout", 0, "how long each host has to accept the operation")
 	if op.Argument != "" {
-		cmd.Flags().StringVar(&a.scope, "scope", client.ScopeProcess, "what gets the signal: process or tree")
+		cmd.Flags().StringVar(&a.scope, "scope", v1.ScopeProcess, "what gets the signal: process or tree")
 	}
 	if op.RollsOut {
 		a.rollout.op = op
@@ -409,7 +410,7 @@ func scheduledRequest(args []string) (r client.Request, err error) {
 		return r, err
 	}
 	plan, err := a.rollout.plan()
-	return client.Request{
+	return v1.Request{
 		Op: string(op.Op), Processes: rest, Hosts: sel.Names, Select: sel.Selector, Labels: sel.ProcessSelector,
 		Signal: a.signal, Scope: a.scope,
 		HostTimeout: int(a.hostTimeout / time.Second), Rollout: plan, OneOf: a.one.oneOf,

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/selection"
@@ -89,7 +90,7 @@ func (a *Command) bounded() error {
 
 // CarryOut asks for confirmation, submits, waits and reports the results.
 func (a *Command) CarryOut(
-	cmd *cobra.Command, c *client.Client, targets []selection.ProcessRef, spec *client.Spec,
+	cmd *cobra.Command, c *client.Client, targets []selection.ProcessRef, spec *v1.Spec,
 ) error {
 	if !a.DryRun {
 		if err := a.confirm(cmd, targets); err != nil {
@@ -100,7 +101,7 @@ func (a *Command) CarryOut(
 	if err != nil {
 		return err
 	}
-	request := client.Request{
+	request := v1.Request{
 		Op: a.Op, Targets: byProcess(targets), Spec: spec, Signal: a.signal, Scope: a.scope,
 		TakeOver: a.copies.TakeOver, Beside: a.copies.Beside, Force: a.force,
 		HostTimeout: int(a.hostTimeout / time.Second), Select: a.Selector, Rollout: plan, At: a.rollout.At,
@@ -133,7 +134,7 @@ func (a *Command) CarryOut(
 }
 
 // showPlan prints what a request would do.
-func (a *Command) showPlan(cmd *cobra.Command, c *client.Client, p client.OperationPlan) error {
+func (a *Command) showPlan(cmd *cobra.Command, c *client.Client, p v1.OperationPlan) error {
 	refusal := Refused(p.Refused, p.Reason)
 	if a.Form == term.AsJSON || a.Form == term.AsYAML {
 		return cmp.Or(term.PrintValue(cmd.OutOrStdout(), a.Form, p), refusal)
@@ -170,13 +171,13 @@ func Refused(status int, reason string) error {
 	if status == 0 {
 		return nil
 	}
-	return remote.ExitOf(&client.Error{Status: status, Detail: reason})
+	return remote.ExitOf(&v1.Problem{Status: status, Detail: reason})
 }
 
 // submit submits an operation. Ctrl-C does not interrupt it, because the caller must know whether the server accepted
 // the operation.
-func (a *Command) submit(ctx context.Context, c *client.Client, r client.Request) (client.Task, error) {
-	return Uninterrupted(ctx, func(ctx context.Context) (client.Task, error) { return c.Submit(ctx, r) },
+func (a *Command) submit(ctx context.Context, c *client.Client, r v1.Request) (v1.Task, error) {
+	return Uninterrupted(ctx, func(ctx context.Context) (v1.Task, error) { return c.Submit(ctx, r) },
 		a.Again("task list"))
 }
 
@@ -198,15 +199,15 @@ func Uninterrupted[T any](ctx context.Context, call func(context.Context) (T, er
 }
 
 // byProcess groups the targets by process.
-func byProcess(targets []selection.ProcessRef) []client.Target {
-	var all []client.Target
+func byProcess(targets []selection.ProcessRef) []v1.Target {
+	var all []v1.Target
 	place := map[string]int{}
 	for _, t := range targets {
 		i, ok := place[t.ID()]
 		if !ok {
 			i = len(all)
 			place[t.ID()] = i
-			all = append(all, client.Target{Namespace: t.Namespace, Name: t.Name})
+			all = append(all, v1.Target{Namespace: t.Namespace, Name: t.Name})
 		}
 		all[i].Hosts = append(all[i].Hosts, t.Host)
 	}
@@ -357,16 +358,16 @@ func (r *RolloutFlags) Fields() map[string]string {
 }
 
 // plan returns the plan of the flags; nil if there is none. Without a batch it also tells the faults of other flags.
-func (r *RolloutFlags) plan() (*client.RolloutPlan, error) {
+func (r *RolloutFlags) plan() (*v1.RolloutPlan, error) {
 	p, err := r.read()
 	faults := []error{err}
-	_, unread := client.ParseHostCount(r.maxUnavailable)
+	_, unread := v1.ParseHostCount(r.maxUnavailable)
 	if r.maxUnavailable != "" && unread == nil && p.MaxUnavailable.IsZero() && (r.batch != "" || !r.file) {
 		faults = append(faults, term.Usagef(
 			"--max-unavailable %s: expected 1 or more, because one process at least is down meanwhile", r.maxUnavailable))
 	}
 	for _, f := range processfile.CheckRolloutOf(r.op, &p) {
-		_, unread := client.ParseHostCount(r.batch)
+		_, unread := v1.ParseHostCount(r.batch)
 		switch {
 		case f.Path == "batch" && unread != nil: // its fault is told already, or it is not given
 		case strings.HasPrefix(f.Path, "canary_") && p.Canary == 0 && r.batch == "" && r.file: // the file may have them
@@ -381,16 +382,16 @@ func (r *RolloutFlags) plan() (*client.RolloutPlan, error) {
 }
 
 // read returns the plan of the flags, also without a batch.
-func (r *RolloutFlags) read() (client.RolloutPlan, error) {
-	p := client.RolloutPlan{
-		Canary: r.canary, Bake: client.Duration(r.bake), Pause: client.Duration(r.pause), Order: r.order,
+func (r *RolloutFlags) read() (v1.RolloutPlan, error) {
+	p := v1.RolloutPlan{
+		Canary: r.canary, Bake: v1.Duration(r.bake), Pause: v1.Duration(r.pause), Order: r.order,
 		SkipAway: r.skipAway, CanaryApproval: r.canaryApproval, CanarySelect: r.canarySelect, Spread: r.spread,
 		UndoOnFailure: r.undoOnFailure,
 	}
 	var faults []error
 	for _, size := range []struct {
 		name, text string
-		to         *client.HostCount
+		to         *v1.HostCount
 	}{
 		{"batch", r.batch, &p.Batch},
 		{"max-failures", r.maxFailures, &p.MaxFailures},
@@ -400,7 +401,7 @@ func (r *RolloutFlags) read() (client.RolloutPlan, error) {
 			continue
 		}
 		var err error
-		if *size.to, err = client.ParseHostCount(size.text); err != nil {
+		if *size.to, err = v1.ParseHostCount(size.text); err != nil {
 			faults = append(faults, term.Usagef("--%s: %w", size.name, err))
 		}
 	}
@@ -415,7 +416,7 @@ func (r *RolloutFlags) read() (client.RolloutPlan, error) {
 }
 
 // PlannedLine says how a rollout will go through its hosts.
-func PlannedLine(r *client.Rollout) string {
+func PlannedLine(r *v1.Rollout) string {
 	batches := 0
 	for _, h := range r.Hosts {
 		batches = max(batches, h.Batch+1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/events"
 	"drover/internal/cli/remote"
@@ -28,11 +29,11 @@ func newTaskList() *cobra.Command {
 	var f client.TaskFilter
 	var hosts remote.Hosts
 	since := ""
-	cmd := remote.List[client.Task]{
+	cmd := remote.List[v1.Task]{
 		Use: "list", None: "no tasks",
-		ID:      func(t client.Task) string { return t.ID },
+		ID:      func(t v1.Task) string { return t.ID },
 		Columns: taskColumns(),
-		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Task, error) {
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]v1.Task, error) {
 			f.Hosts, f.Selector = hosts.Names, hosts.Selector
 			rows, err := client.Collect(c.Tasks(ctx, f))
 			if err == nil && len(rows) == 0 {
@@ -60,24 +61,24 @@ func newTaskList() *cobra.Command {
 	return cmd
 }
 
-func taskColumns() []term.Column[client.Task] {
-	return []term.Column[client.Task]{
-		{Head: "TASK", Cell: func(t client.Task) string { return t.ID }},
-		{Head: "STATE", Cell: func(t client.Task) string { return words.Result(t.State, t.Counts.Failed) }, State: true},
-		{Head: "OPERATION", Cell: func(t client.Task) string { return t.Op }},
-		{Head: "PROCESS", Cell: func(t client.Task) string {
+func taskColumns() []term.Column[v1.Task] {
+	return []term.Column[v1.Task]{
+		{Head: "TASK", Cell: func(t v1.Task) string { return t.ID }},
+		{Head: "STATE", Cell: func(t v1.Task) string { return words.Result(t.State, t.Counts.Failed) }, State: true},
+		{Head: "OPERATION", Cell: func(t v1.Task) string { return t.Op }},
+		{Head: "PROCESS", Cell: func(t v1.Task) string {
 			if t.Requests > 1 {
 				return t.Subject + " and " + process.Count(t.Requests-1, "other", "others")
 			}
 			return t.Subject
 		}},
-		{Head: "OK", Cell: func(t client.Task) string { return strconv.Itoa(t.Counts.OK) }},
-		{Head: "FAILED", Cell: func(t client.Task) string { return strconv.Itoa(t.Counts.Failed) }},
-		{Head: "RUNNING", Cell: func(t client.Task) string { return strconv.Itoa(t.Counts.Pending) }},
-		{Head: "AGE", Cell: func(t client.Task) string { return term.Since(&t.CreatedAt) }},
-		{Head: "BY", Cell: func(t client.Task) string { return term.Caller(t.App, t.User) }},
-		{Head: "REASON", Wide: true, Cell: func(t client.Task) string { return t.Reason }},
-		{Head: "REQUEST", Wide: true, Cell: func(t client.Task) string { return t.RequestID }},
+		{Head: "OK", Cell: func(t v1.Task) string { return strconv.Itoa(t.Counts.OK) }},
+		{Head: "FAILED", Cell: func(t v1.Task) string { return strconv.Itoa(t.Counts.Failed) }},
+		{Head: "RUNNING", Cell: func(t v1.Task) string { return strconv.Itoa(t.Counts.Pending) }},
+		{Head: "AGE", Cell: func(t v1.Task) string { return term.Since(&t.CreatedAt) }},
+		{Head: "BY", Cell: func(t v1.Task) string { return term.Caller(t.App, t.User) }},
+		{Head: "REASON", Wide: true, Cell: func(t v1.Task) string { return t.Reason }},
+		{Head: "REQUEST", Wide: true, Cell: func(t v1.Task) string { return t.RequestID }},
 	}
 }
 
@@ -108,7 +109,7 @@ func newTaskGet() *cobra.Command {
 			}
 			w := Waiter{Session: &s}
 			if s.Form == term.AsTable { // all results, because the caller asked for them
-				return term.PrintList(cmd, s.Output, results, resultColumns(), func(r client.Result) string {
+				return term.PrintList(cmd, s.Output, results, resultColumns(), func(r v1.Result) string {
 					return r.Namespace + "/" + r.Name
 				})
 			}
@@ -176,23 +177,23 @@ const recentTasks = 1000
 
 // taskNamed returns the client of a session, and the task that findTask finds. instead is the verb of a rollout that
 // does what the caller wants: the id of a rollout begins the ids of the tasks of its batches, but means all of them.
-func taskNamed(cmd *cobra.Command, s *remote.Session, word, instead string) (*client.Client, client.Task, error) {
+func taskNamed(cmd *cobra.Command, s *remote.Session, word, instead string) (*client.Client, v1.Task, error) {
 	c, err := s.Client(cmd)
 	if err != nil {
-		return nil, client.Task{}, err
+		return nil, v1.Task{}, err
 	}
 	if rest, of := strings.CutPrefix(word, "ro-"); of && !strings.Contains(rest, "-") {
-		r, err := onRollout(cmd.Context(), c, word, func(id string) (client.Rollout, error) {
+		r, err := onRollout(cmd.Context(), c, word, func(id string) (v1.Rollout, error) {
 			return c.Rollout(cmd.Context(), id)
 		})
 		switch {
 		case err != nil:
-			return nil, client.Task{}, err
+			return nil, v1.Task{}, err
 		case instead == "abort" && !r.Active():
-			return nil, client.Task{}, term.Usagef("%s is a rollout, and %s already: nothing is cancelled", r.ID,
+			return nil, v1.Task{}, term.Usagef("%s is a rollout, and %s already: nothing is cancelled", r.ID,
 				r.State)
 		}
-		return nil, client.Task{}, term.Usagef("%s is a rollout: use %s; the task of its first batch is %s-0", r.ID,
+		return nil, v1.Task{}, term.Usagef("%s is a rollout: use %s; the task of its first batch is %s-0", r.ID,
 			s.Again("rollout %s %s", instead, r.ID), r.ID)
 	}
 	task, err := findTask(cmd.Context(), c, word)
@@ -207,12 +208,12 @@ const gseTask = "GSETASK:S:"
 
 // findTask returns the task with that id, or the only recent task whose id begins with it. The beginning of all ids of
 // GSE may be missing.
-func findTask(ctx context.Context, c *client.Client, word string) (client.Task, error) {
+func findTask(ctx context.Context, c *client.Client, word string) (v1.Task, error) {
 	if word != "" && word[0] >= '0' && word[0] <= '9' {
 		word = gseTask + word
 	}
-	task, err := remote.ByPrefix(word, func(id string) (client.Task, error) { return c.Task(ctx, id, 0) },
-		c.Tasks(ctx, client.TaskFilter{Limit: recentTasks}), func(t client.Task) string { return t.ID })
+	task, err := remote.ByPrefix(word, func(id string) (v1.Task, error) { return c.Task(ctx, id, 0) },
+		c.Tasks(ctx, client.TaskFilter{Limit: recentTasks}), func(t v1.Task) string { return t.ID })
 	if remote.NotFound(err) {
 		return task, term.NoSuchf("there is no task %q", word)
 	}
@@ -221,25 +222,25 @@ func findTask(ctx context.Context, c *client.Client, word string) (client.Task, 
 
 // onRollout makes a call about the rollout with an id, or about the only recent rollout whose id begins so.
 func onRollout(ctx context.Context, c *client.Client, begun string,
-	call func(id string) (client.Rollout, error),
-) (client.Rollout, error) {
+	call func(id string) (v1.Rollout, error),
+) (v1.Rollout, error) {
 	r, err := remote.ByPrefix(begun, call, c.Rollouts(ctx, client.RolloutFilter{Limit: recentTasks}),
-		func(r client.Rollout) string { return r.ID })
+		func(r v1.Rollout) string { return r.ID })
 	return r, remote.ExitOf(err)
 }
 
 // toUndo returns the named rollout, or without a name the last one.
-func toUndo(cmd *cobra.Command, s *remote.Session, args []string) (*client.Client, client.Rollout, error) {
+func toUndo(cmd *cobra.Command, s *remote.Session, args []string) (*client.Client, v1.Rollout, error) {
 	if len(args) > 0 {
 		return rolloutNamed(cmd, s, args[0])
 	}
 	c, err := s.Client(cmd)
 	if err != nil {
-		return nil, client.Rollout{}, err
+		return nil, v1.Rollout{}, err
 	}
 	recent, err := client.Collect(c.Rollouts(cmd.Context(), client.RolloutFilter{Limit: recentTasks}))
 	if err != nil {
-		return nil, client.Rollout{}, remote.ExitOf(err)
+		return nil, v1.Rollout{}, remote.ExitOf(err)
 	}
 	r, err := lastToUndo(recent)
 	if err == nil {
@@ -255,7 +256,7 @@ func toUndo(cmd *cobra.Command, s *remote.Session, args []string) (*client.Clien
 
 // isLastApply fails if another apply followed a rollout, and made no rollout. An undo may be urgent: without an answer
 // in checkTime it only says so.
-func isLastApply(cmd *cobra.Command, c *client.Client, r *client.Rollout) error {
+func isLastApply(cmd *cobra.Command, c *client.Client, r *v1.Rollout) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), checkTime)
 	defer cancel()
 	since, err := c.Changes(ctx, client.ChangesFilter{From: r.CreatedAt})
@@ -264,7 +265,7 @@ func isLastApply(cmd *cobra.Command, c *client.Client, r *client.Rollout) error 
 		return nil
 	}
 	for _, v := range since.Revisions {
-		if v.Through == client.ThroughApply && v.At.After(r.CreatedAt) && !strings.HasPrefix(v.Operation, "ro-") {
+		if v.Through == v1.ThroughApply && v.At.After(r.CreatedAt) && !strings.HasPrefix(v.Operation, "ro-") {
 			if of, err := c.Task(ctx, v.Operation, 0); err == nil && of.RequestID == r.RequestID {
 				continue // another part of the same file
 			}
@@ -277,18 +278,18 @@ func isLastApply(cmd *cobra.Command, c *client.Client, r *client.Rollout) error 
 
 // lastToUndo returns the rollout of the last apply among rollouts, newest first. It is an error if that apply has made
 // several, or if nothing can undo it: the error then names what can be undone.
-func lastToUndo(recent []client.Rollout) (last client.Rollout, err error) {
-	var open []client.Rollout
+func lastToUndo(recent []v1.Rollout) (last v1.Rollout, err error) {
+	var open []v1.Rollout
 	undone := map[string]bool{}
 	refused, undo := "", ""
 	for _, r := range recent {
 		switch {
-		case r.Op != client.OpApply:
+		case r.Op != v1.OpApply:
 		case r.Undoes != "":
 			undone[r.Undoes] = true
 			undo = cmp.Or(undo, r.ID)
 		case undone[r.ID]:
-		case r.State == client.RolloutRunning || r.State == client.RolloutScheduled || reachedBy(&r) == 0:
+		case r.State == v1.RolloutRunning || r.State == v1.RolloutScheduled || reachedBy(&r) == 0:
 			if len(open) == 0 && refused == "" {
 				refused = r.ID
 			}
@@ -320,7 +321,7 @@ const candidatesShown = 5
 // completeTasks completes the id of a task.
 func completeTasks(s *remote.Session) remote.Completer {
 	return remote.First(remote.Completing(s, func(ctx context.Context, c *client.Client, _ string) []string {
-		return remote.Words(c.Tasks(ctx, client.TaskFilter{Limit: 50}), func(o client.Task) string {
+		return remote.Words(c.Tasks(ctx, client.TaskFilter{Limit: 50}), func(o v1.Task) string {
 			return o.ID + "\t" + o.Op + " " + term.Printable(o.Subject)
 		})
 	}))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -37,7 +38,7 @@ func NewUpgrade() *cobra.Command {
 			if err := hosts.Only(cmd.Context(), c); err != nil {
 				return err
 			}
-			r := client.UpgradeRequest{
+			r := v1.UpgradeRequest{
 				Version: to, Hosts: hosts.Names, Select: hosts.Selector, At: plan.At, Rollout: &p,
 			}
 			if a.DryRun {
@@ -50,7 +51,7 @@ func NewUpgrade() *cobra.Command {
 			if err := a.confirmUpgrade(cmd, c, r); err != nil {
 				return err
 			}
-			begun, err := Uninterrupted(cmd.Context(), func(ctx context.Context) (client.Rollout, error) {
+			begun, err := Uninterrupted(cmd.Context(), func(ctx context.Context) (v1.Rollout, error) {
 				return c.UpgradeAgents(ctx, r)
 			}, s.Again("rollout list"))
 			if err != nil {
@@ -82,7 +83,7 @@ func NewUpgrade() *cobra.Command {
 }
 
 // confirmUpgrade asks for confirmation if a request is about more than one host.
-func (a *Command) confirmUpgrade(cmd *cobra.Command, c *client.Client, r client.UpgradeRequest) error {
+func (a *Command) confirmUpgrade(cmd *cobra.Command, c *client.Client, r v1.UpgradeRequest) error {
 	if a.Yes {
 		return nil
 	}

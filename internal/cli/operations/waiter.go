@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -50,7 +51,7 @@ const (
 
 // Finish waits until the operation is done, prints the result of each target and a summary, and returns the exit code
 // as an error.
-func (w *Waiter) Finish(cmd *cobra.Command, c *client.Client, o client.Task) error {
+func (w *Waiter) Finish(cmd *cobra.Command, c *client.Client, o v1.Task) error {
 	ctx := cmd.Context()
 	w.shown = map[target]bool{}
 	w.table = term.TableOf(w.Session.Output, cmd.OutOrStdout(), resultColumns())
@@ -71,8 +72,8 @@ func (w *Waiter) Finish(cmd *cobra.Command, c *client.Client, o client.Task) err
 
 // Await blocks until the operation is done or ctx ends. It survives a restart of the server.
 func (w *Waiter) Await(ctx context.Context, cmd *cobra.Command, c *client.Client,
-	o client.Task,
-) (client.Task, error) {
+	o v1.Task,
+) (v1.Task, error) {
 	line := progress{cmd: cmd, rewrite: term.Rewritable(cmd.ErrOrStderr()), total: o.Counts.Targets}
 	defer line.clear()
 	look := lookSlow
@@ -115,7 +116,7 @@ func (w *Waiter) prints(cmd *cobra.Command, results int) bool {
 
 // meanwhile prints the known results while it waits for others: an unreachable host does not delay the other results.
 // Of many targets it tells each new kind of failure.
-func (w *Waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Task,
+func (w *Waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Client, o v1.Task,
 	line *progress,
 ) error {
 	if !w.prints(cmd, o.Counts.Targets) {
@@ -129,7 +130,7 @@ func (w *Waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Cl
 	if err != nil {
 		return err
 	}
-	results = slices.DeleteFunc(results, func(r client.Result) bool { return r.Outcome == "pending" })
+	results = slices.DeleteFunc(results, func(r v1.Result) bool { return r.Outcome == "pending" })
 	return w.rows(cmd, results)
 }
 
@@ -137,7 +138,7 @@ func (w *Waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Cl
 const mostKinds = 10
 
 // failing tells the kinds of failures that have come since the last look.
-func (w *Waiter) failing(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Task,
+func (w *Waiter) failing(ctx context.Context, cmd *cobra.Command, c *client.Client, o v1.Task,
 	line *progress,
 ) error {
 	if o.Counts.Failed <= w.failed || len(w.kinds) >= mostKinds {
@@ -165,7 +166,7 @@ func (w *Waiter) failing(ctx context.Context, cmd *cobra.Command, c *client.Clie
 }
 
 // rows prints results in a table that continues, each result once.
-func (w *Waiter) rows(cmd *cobra.Command, results []client.Result) error {
+func (w *Waiter) rows(cmd *cobra.Command, results []v1.Result) error {
 	columns := resultColumns()
 	if !w.Session.NoHeaders && len(w.shown) == 0 && len(results) > 0 {
 		w.table.Add(w.table.Heads()...)
@@ -219,7 +220,7 @@ type progress struct {
 	told time.Time
 }
 
-func (p *progress) show(o client.Task) {
+func (p *progress) show(o v1.Task) {
 	n := o.Counts
 	text := fmt.Sprintf("%d/%d ok, %d failed, %d running", n.OK, n.Targets, n.Failed, n.Pending)
 	if over := n.OK + n.Failed; p.rewrite && over > 0 && n.Pending > 0 {
@@ -248,11 +249,11 @@ const fewResults = 50
 
 // print prints the result of each target. For many targets the summary is enough, unless the caller asked for the
 // results.
-func (w *Waiter) print(cmd *cobra.Command, o client.Task, results []client.Result) error {
+func (w *Waiter) print(cmd *cobra.Command, o v1.Task, results []v1.Result) error {
 	if w.Session.Form == term.AsJSON || w.Session.Form == term.AsYAML {
 		return term.PrintValue(cmd.OutOrStdout(), w.Session.Form, struct {
-			client.Task
-			Results []client.Result `json:"results"`
+			v1.Task
+			Results []v1.Result `json:"results"`
 		}{o, results})
 	}
 	if len(results) > fewResults && !cmd.Flags().Changed("output") {
@@ -261,17 +262,17 @@ func (w *Waiter) print(cmd *cobra.Command, o client.Task, results []client.Resul
 	if w.Session.Form == term.AsTable {
 		return w.rows(cmd, results)
 	}
-	return term.PrintList(cmd, w.Session.Output, results, resultColumns(), func(r client.Result) string {
+	return term.PrintList(cmd, w.Session.Output, results, resultColumns(), func(r v1.Result) string {
 		return r.Namespace + "/" + r.Name
 	})
 }
 
-func resultColumns() []term.Column[client.Result] {
-	return []term.Column[client.Result]{
-		{Head: "NAME", Cell: func(r client.Result) string { return r.Namespace + "/" + r.Name }},
-		{Head: "HOST", Cell: func(r client.Result) string { return r.Host }},
-		{Head: "OUTCOME", Cell: func(r client.Result) string { return r.Outcome }, State: true},
-		{Head: "MESSAGE", Cell: func(r client.Result) string { return withoutMiddle(r.Message) }},
+func resultColumns() []term.Column[v1.Result] {
+	return []term.Column[v1.Result]{
+		{Head: "NAME", Cell: func(r v1.Result) string { return r.Namespace + "/" + r.Name }},
+		{Head: "HOST", Cell: func(r v1.Result) string { return r.Host }},
+		{Head: "OUTCOME", Cell: func(r v1.Result) string { return r.Outcome }, State: true},
+		{Head: "MESSAGE", Cell: func(r v1.Result) string { return withoutMiddle(r.Message) }},
 	}
 }
 
@@ -292,7 +293,7 @@ func withoutMiddle(message string) string {
 
 // Summarise counts the results of an operation, groups failures with equal messages, and prints the command that
 // retries them.
-func (w *Waiter) Summarise(cmd *cobra.Command, o client.Task, results []client.Result) {
+func (w *Waiter) Summarise(cmd *cobra.Command, o v1.Task, results []v1.Result) {
 	n := o.Counts
 	term.Say(cmd, "%s: %d ok%s, %d failed, %d running (%s)\n", cmp.Or(w.Called, o.Op), n.OK, already(results), n.Failed,
 		n.Pending, o.ID)
@@ -341,7 +342,7 @@ func sayPage(cmd *cobra.Command, s *remote.Session, path string) {
 }
 
 // already says how many processes were already in the wanted state.
-func already(results []client.Result) string {
+func already(results []v1.Result) string {
 	n, message := 0, ""
 	for _, r := range results {
 		if r.Already {
@@ -359,12 +360,12 @@ var numbers = regexp.MustCompile(`[0-9]+`)
 
 // alike returns the same text for messages that differ only in their host and in numbers. Messages that name different
 // processes differ.
-func alike(r client.Result) string {
+func alike(r v1.Result) string {
 	return numbers.ReplaceAllString(strings.ReplaceAll(r.Message, r.Host, "HOST"), "N")
 }
 
 // isAway reports whether the host of a result was away.
-func isAway(r client.Result) bool { return r.Outcome == "agent-unavailable" }
+func isAway(r v1.Result) bool { return r.Outcome == "agent-unavailable" }
 
 // sayFollow says what becomes of an apply on hosts that are away.
 func sayFollow(cmd *cobra.Command) {
@@ -372,7 +373,7 @@ func sayFollow(cmd *cobra.Command) {
 }
 
 // Verdict is the exit code of a finished operation, as an error.
-func Verdict(results []client.Result) error {
+func Verdict(results []v1.Result) error {
 	failed, away := 0, 0
 	for _, r := range results {
 		if r.Failed() {
@@ -395,12 +396,12 @@ func Verdict(results []client.Result) error {
 }
 
 // rolloutVerdict is the exit code of a rollout that does not run, as an error.
-func rolloutVerdict(r *client.Rollout) error {
+func rolloutVerdict(r *v1.Rollout) error {
 	n := r.Counts
 	switch {
 	case r.State == "done" && n.OK+n.Skipped == n.Hosts && n.OK > 0 && !meddled(r):
 		return nil
-	case r.State == client.RolloutPaused || r.State == client.RolloutHeld || n.OK > 0:
+	case r.State == v1.RolloutPaused || r.State == v1.RolloutHeld || n.OK > 0:
 		return &command.ExitError{Code: command.Partial}
 	default:
 		return &command.ExitError{Code: command.Failed}
@@ -408,9 +409,9 @@ func rolloutVerdict(r *client.Rollout) error {
 }
 
 // leftAlone returns the hosts that keep what somebody has placed there since the plan.
-func leftAlone(r *client.Rollout) (list []client.RolloutHost) {
+func leftAlone(r *v1.Rollout) (list []v1.RolloutHost) {
 	for _, h := range r.Hosts {
-		if h.Cause == client.RolloutCauseChanged {
+		if h.Cause == v1.RolloutCauseChanged {
 			list = append(list, h)
 		}
 	}
@@ -419,23 +420,23 @@ func leftAlone(r *client.Rollout) (list []client.RolloutHost) {
 
 // meddled reports whether hosts did not get what an apply has for them, because somebody has changed or removed it
 // there since the plan.
-func meddled(r *client.Rollout) bool {
-	removed := func(h client.RolloutHost) bool {
-		return h.State == client.RolloutHostSkipped && h.Cause == client.RolloutCauseCancelled
+func meddled(r *v1.Rollout) bool {
+	removed := func(h v1.RolloutHost) bool {
+		return h.State == v1.RolloutHostSkipped && h.Cause == v1.RolloutCauseCancelled
 	}
-	return len(leftAlone(r)) > 0 || r.Op == client.OpApply && slices.ContainsFunc(r.Hosts, removed)
+	return len(leftAlone(r)) > 0 || r.Op == v1.OpApply && slices.ContainsFunc(r.Hosts, removed)
 }
 
 // skippedLines name the hosts that a rollout has skipped, by cause. Hosts of later batches are no news after an abort,
 // nor are those that were not needed.
-func skippedLines(r *client.Rollout) (lines []string) {
-	if r.State != client.RolloutDone && r.State != client.RolloutPaused {
+func skippedLines(r *v1.Rollout) (lines []string) {
+	if r.State != v1.RolloutDone && r.State != v1.RolloutPaused {
 		return nil
 	}
 	hosts := map[string][]string{}
 	var whys []string
 	for _, h := range r.Hosts {
-		if h.State != client.RolloutHostSkipped || h.Cause == client.RolloutCauseChanged ||
+		if h.State != v1.RolloutHostSkipped || h.Cause == v1.RolloutCauseChanged ||
 			r.OneOf && r.Counts.OK > 0 {
 			continue
 		}
@@ -452,12 +453,12 @@ func skippedLines(r *client.Rollout) (lines []string) {
 }
 
 // skippedAway counts the hosts that a rollout at rest has skipped because they were away.
-func skippedAway(r *client.Rollout) (n int) {
-	if r.State != client.RolloutDone && r.State != client.RolloutPaused {
+func skippedAway(r *v1.Rollout) (n int) {
+	if r.State != v1.RolloutDone && r.State != v1.RolloutPaused {
 		return 0
 	}
 	for _, h := range r.Hosts {
-		if h.State == client.RolloutHostSkipped && h.Cause == client.RolloutCauseAway {
+		if h.State == v1.RolloutHostSkipped && h.Cause == v1.RolloutCauseAway {
 			n++
 		}
 	}

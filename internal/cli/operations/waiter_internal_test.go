@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -45,7 +46,7 @@ func TestFailuresOfMany(t *testing.T) {
 	look := func() string {
 		t.Helper()
 		said.Reset()
-		o := client.Task{ID: "op-1", Op: "restart", Counts: client.Counts{Targets: 213, Failed: len(failed)}}
+		o := v1.Task{ID: "op-1", Op: "restart", Counts: v1.Counts{Targets: 213, Failed: len(failed)}}
 		if err := w.meanwhile(t.Context(), cmd, c, o, &progress{cmd: cmd}); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +90,7 @@ func TestProgressInAPipe(t *testing.T) {
 		cmd := &cobra.Command{}
 		cmd.SetErr(&said)
 		line := progress{cmd: cmd}
-		o := client.Task{Op: "restart", Counts: client.Counts{Targets: 30, Pending: 30}}
+		o := v1.Task{Op: "restart", Counts: v1.Counts{Targets: 30, Pending: 30}}
 		for second := range 35 {
 			if second < 12 {
 				o.Counts.OK, o.Counts.Pending = second, 30-second
@@ -114,14 +115,14 @@ func TestOutputOfResults(t *testing.T) {
 	cmd.SetErr(&said)
 	w := Waiter{Session: &remote.Session{Output: term.Output{Form: term.AsTable}}, shown: map[target]bool{}}
 	w.table = term.TableOf(w.Session.Output, &out, resultColumns())
-	failed := client.Result{
+	failed := v1.Result{
 		Namespace: "shop", Name: "web", Host: "a", Outcome: "check-failed",
 		Message: "restart process (web) failed, for post-check status not alive: pid 3817 exit status 127; " +
 			"run: \"pyton3\" was not found; output: [one\ntwo]",
 	}
 	again := failed
 	again.Host = "b"
-	if err := w.rows(cmd, []client.Result{failed, again}); err != nil {
+	if err := w.rows(cmd, []v1.Result{failed, again}); err != nil {
 		t.Fatal(err)
 	}
 	const text = `restart failed: run: "pyton3" was not found; pid 3817 exit status 127`

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -14,22 +15,22 @@ import (
 
 // NewBreaker returns the commands about breakers.
 func NewBreaker() *cobra.Command {
-	return remote.Resource[client.Breaker]{
+	return remote.Resource[v1.Breaker]{
 		Use:  "breaker",
 		List: breakerList(), Names: breakerList().Names, Show: showBreaker,
-		Verbs: []remote.Verb[client.Breaker]{
+		Verbs: []remote.Verb[v1.Breaker]{
 			{
 				Use: "reset PROCESS",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.Breaker, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.Breaker, error) {
 					namespace, name, err := term.SplitID(args[0])
 					if err != nil {
-						return client.Breaker{}, err
+						return v1.Breaker{}, err
 					}
 					return c.ResetBreaker(ctx, namespace, name)
 				},
 				Already: func(ctx context.Context, c *client.Client, args []string) string {
 					list, err := c.Breakers(ctx, true)
-					at := slices.IndexFunc(list, func(b client.Breaker) bool { return breakerID(b) == args[0] })
+					at := slices.IndexFunc(list, func(b v1.Breaker) bool { return breakerID(b) == args[0] })
 					if err != nil || at < 0 || list[at].ClosedAt == nil {
 						return "" // the call knows
 					}
@@ -40,37 +41,37 @@ func NewBreaker() *cobra.Command {
 	}.Command()
 }
 
-func breakerList() remote.List[client.Breaker] {
-	return remote.List[client.Breaker]{
+func breakerList() remote.List[v1.Breaker] {
+	return remote.List[v1.Breaker]{
 		Use: "list", None: "no open breakers",
 		ID: breakerID,
-		Columns: []term.Column[client.Breaker]{
+		Columns: []term.Column[v1.Breaker]{
 			{Head: "PROCESS", Cell: breakerID},
 			{Head: "STATE", State: true, Cell: breakerState},
 			{Head: "FAILED", Cell: failedOf},
-			{Head: "CAUSE", Cell: func(b client.Breaker) string { return b.Cause }},
-			{Head: "REVISION", Cell: func(b client.Breaker) string { return fmt.Sprint(b.Revision) }},
-			{Head: "OPENED", Cell: func(b client.Breaker) string { return term.Stamp(&b.OpenedAt) }},
-			{Head: "UNTIL", Cell: func(b client.Breaker) string { return term.Stamp(&b.UntilAt) }},
+			{Head: "CAUSE", Cell: func(b v1.Breaker) string { return b.Cause }},
+			{Head: "REVISION", Cell: func(b v1.Breaker) string { return fmt.Sprint(b.Revision) }},
+			{Head: "OPENED", Cell: func(b v1.Breaker) string { return term.Stamp(&b.OpenedAt) }},
+			{Head: "UNTIL", Cell: func(b v1.Breaker) string { return term.Stamp(&b.UntilAt) }},
 		},
-		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Breaker, error) {
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]v1.Breaker, error) {
 			return c.Breakers(ctx, false)
 		},
 	}
 }
 
-func breakerID(b client.Breaker) string { return b.Namespace + "/" + b.Name }
+func breakerID(b v1.Breaker) string { return b.Namespace + "/" + b.Name }
 
-func breakerState(b client.Breaker) string {
+func breakerState(b v1.Breaker) string {
 	if b.ClosedAt != nil {
 		return "closed"
 	}
 	return "open"
 }
 
-func failedOf(b client.Breaker) string { return fmt.Sprintf("%d of %d hosts", b.Failed, b.Hosts) }
+func failedOf(b v1.Breaker) string { return fmt.Sprintf("%d of %d hosts", b.Failed, b.Hosts) }
 
-func showBreaker(b client.Breaker) (state string, fields []term.Field) {
+func showBreaker(b v1.Breaker) (state string, fields []term.Field) {
 	fields = []term.Field{
 		{"Failed", failedOf(b)},
 		{"Cause", b.Cause},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -19,28 +20,28 @@ import (
 
 // NewReceiver returns the commands about receivers.
 func NewReceiver() *cobra.Command {
-	cmd := remote.Resource[client.Receiver]{
+	cmd := remote.Resource[v1.Receiver]{
 		Use:  "receiver",
 		List: receiverList(), Names: receiverList().Names, Show: showReceiver, Once: receiverSecret,
-		Verbs: []remote.Verb[client.Receiver]{
+		Verbs: []remote.Verb[v1.Receiver]{
 			receiverCreate(),
 			receiverChange(),
 			{
 				Use: "show NAME",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.Receiver, error) {
 					return c.Receiver(ctx, args[0])
 				},
 			},
 			{
 				Use: "rotate-secret NAME",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.Receiver, error) {
 					return c.RotateReceiver(ctx, args[0], "")
 				},
 			},
 			{
 				Use: "delete NAME",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
-					return client.Receiver{}, c.DeleteReceiver(ctx, args[0])
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.Receiver, error) {
+					return v1.Receiver{}, c.DeleteReceiver(ctx, args[0])
 				},
 				Done: "receiver %s was deleted",
 			},
@@ -50,30 +51,30 @@ func NewReceiver() *cobra.Command {
 	return cmd
 }
 
-func receiverList() remote.List[client.Receiver] {
-	return remote.List[client.Receiver]{
+func receiverList() remote.List[v1.Receiver] {
+	return remote.List[v1.Receiver]{
 		Use: "list", None: "no receivers",
-		ID: func(w client.Receiver) string { return w.Name },
-		Columns: []term.Column[client.Receiver]{
-			{Head: "NAME", Cell: func(w client.Receiver) string { return w.Name }},
+		ID: func(w v1.Receiver) string { return w.Name },
+		Columns: []term.Column[v1.Receiver]{
+			{Head: "NAME", Cell: func(w v1.Receiver) string { return w.Name }},
 			{Head: "STATE", State: true, Cell: deliveryState},
-			{Head: "BEHIND", Cell: func(w client.Receiver) string { return fmt.Sprint(w.Delivery.Lag) }},
-			{Head: "DELIVERED", Cell: func(w client.Receiver) string { return term.Since(w.Delivery.DeliveredAt) }},
-			{Head: "FAILING", Cell: func(w client.Receiver) string { return term.Since(w.Delivery.FailingSince) }},
-			{Head: "KIND", Cell: func(w client.Receiver) string { return w.Kind }},
+			{Head: "BEHIND", Cell: func(w v1.Receiver) string { return fmt.Sprint(w.Delivery.Lag) }},
+			{Head: "DELIVERED", Cell: func(w v1.Receiver) string { return term.Since(w.Delivery.DeliveredAt) }},
+			{Head: "FAILING", Cell: func(w v1.Receiver) string { return term.Since(w.Delivery.FailingSince) }},
+			{Head: "KIND", Cell: func(w v1.Receiver) string { return w.Kind }},
 			{Head: "NAMESPACES", Cell: wantedText},
-			{Head: "URL", Cell: func(w client.Receiver) string { return w.URL }},
-			{Head: "ERROR", Wide: true, Cell: func(w client.Receiver) string { return w.Delivery.Error }},
-			{Head: "NOTE", Wide: true, Cell: func(w client.Receiver) string { return w.Note }},
+			{Head: "URL", Cell: func(w v1.Receiver) string { return w.URL }},
+			{Head: "ERROR", Wide: true, Cell: func(w v1.Receiver) string { return w.Delivery.Error }},
+			{Head: "NOTE", Wide: true, Cell: func(w v1.Receiver) string { return w.Note }},
 		},
-		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Receiver, error) {
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]v1.Receiver, error) {
 			return c.Receivers(ctx)
 		},
 	}
 }
 
 // deliveryState is the state of a receiver's deliveries, in a word. A test delivery does not change it.
-func deliveryState(w client.Receiver) string {
+func deliveryState(w v1.Receiver) string {
 	switch {
 	case w.Delivery.Failures > 0:
 		return "failing"
@@ -84,14 +85,14 @@ func deliveryState(w client.Receiver) string {
 }
 
 // wantedText is the namespaces whose alarms a receiver gets.
-func wantedText(w client.Receiver) string {
+func wantedText(w v1.Receiver) string {
 	if len(w.Namespaces) == 0 {
 		return "all"
 	}
 	return strings.Join(w.Namespaces, ",")
 }
 
-func showReceiver(w client.Receiver) (state string, fields []term.Field) {
+func showReceiver(w v1.Receiver) (state string, fields []term.Field) {
 	d := w.Delivery
 	fields = []term.Field{
 		{"Kind", w.Kind},
@@ -120,7 +121,7 @@ func showReceiver(w client.Receiver) (state string, fields []term.Field) {
 		term.Field{"Changed", term.Stamp(&w.ChangedAt)})
 }
 
-func receiverSecret(w client.Receiver) (text, note string) {
+func receiverSecret(w v1.Receiver) (text, note string) {
 	if w.Secret == "" {
 		return "", ""
 	}
@@ -134,7 +135,7 @@ type receiverFlags struct {
 	namespaces           []string
 	selector, labels     string
 	severities, kinds    []string
-	mail                 client.Mail
+	mail                 v1.Mail
 	subject              string
 	bodyFile, secretFile string
 	local                bool
@@ -148,10 +149,10 @@ func (f *receiverFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "url", "", "address of the receiver: http or https, or smtp or smtps for mail")
 	if cmd.Name() == "create" {
-		flags.StringVar(&f.kind, "kind", client.ReceiverWebhook, "the form of the alarms: webhook, alertmanager or email")
+		flags.StringVar(&f.kind, "kind", v1.ReceiverWebhook, "the form of the alarms: webhook, alertmanager or email")
 		flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret of a webhook, the bearer token of an "+
 			"alertmanager, or the password of a mail server")
-		term.Complete(cmd, "kind", client.ReceiverWebhook, client.ReceiverAlertmanager, client.ReceiverEmail)
+		term.Complete(cmd, "kind", v1.ReceiverWebhook, v1.ReceiverAlertmanager, v1.ReceiverEmail)
 	}
 	flags.StringArrayVar(&f.namespaces, "namespace", nil,
 		"pattern of namespaces whose alarms to deliver; may be repeated (default all)")
@@ -208,7 +209,7 @@ func mailFlags() []string {
 func (f *receiverFlags) givesMail() bool { return slices.ContainsFunc(mailFlags(), f.given) }
 
 // letter applies the flags about mails to settings.
-func (f *receiverFlags) letter(m client.Mail) *client.Mail {
+func (f *receiverFlags) letter(m v1.Mail) *v1.Mail {
 	for flag, set := range map[string]func(){
 		"mail-from": func() { m.From = f.mail.From }, "mail-to": func() { m.To = f.mail.To },
 		"mail-user": func() { m.User = f.mail.User },
@@ -233,8 +234,8 @@ func readFile(name string) (string, error) {
 }
 
 // change copies the given flags.
-func (f *receiverFlags) change() client.ReceiverChange {
-	change := client.ReceiverChange{
+func (f *receiverFlags) change() v1.ReceiverChange {
+	change := v1.ReceiverChange{
 		Labels: given(f, "process-label", &f.labels), Severities: given(f, "severity", &f.severities),
 		Kinds: given(f, "alarm", &f.kinds), URL: given(f, "url", &f.url),
 		Namespaces: given(f, "namespace", &f.namespaces), Select: given(f, "selector", &f.selector),
@@ -254,9 +255,9 @@ func given[T any](f *receiverFlags, flag string, value *T) *T {
 	return value
 }
 
-func receiverCreate() remote.Verb[client.Receiver] {
+func receiverCreate() remote.Verb[v1.Receiver] {
 	var f receiverFlags
-	return remote.Verb[client.Receiver]{
+	return remote.Verb[v1.Receiver]{
 		Use:   "create NAME --url URL",
 		New:   true,
 		Flags: f.flags,
@@ -271,18 +272,18 @@ func receiverCreate() remote.Verb[client.Receiver] {
 			return f.request(args[0]), told
 		},
 		Fields: receiverFields(),
-		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+		Call: func(ctx context.Context, c *client.Client, args []string) (v1.Receiver, error) {
 			return c.CreateReceiver(ctx, f.request(args[0]))
 		},
 	}
 }
 
 // request returns the request for a new receiver.
-func (f *receiverFlags) request(name string) client.ReceiverChange {
+func (f *receiverFlags) request(name string) v1.ReceiverChange {
 	change := f.change()
 	change.Name, change.Kind = name, f.kind
-	if f.givesMail() || f.kind == client.ReceiverEmail {
-		change.Mail = f.letter(client.Mail{})
+	if f.givesMail() || f.kind == v1.ReceiverEmail {
+		change.Mail = f.letter(v1.Mail{})
 	}
 	if f.secretFile != "" {
 		change.Secret = new(strings.TrimSpace(f.secret))
@@ -290,10 +291,10 @@ func (f *receiverFlags) request(name string) client.ReceiverChange {
 	return change
 }
 
-func receiverChange() remote.Verb[client.Receiver] {
+func receiverChange() remote.Verb[v1.Receiver] {
 	var f receiverFlags
 	var all, everywhere bool
-	return remote.Verb[client.Receiver]{
+	return remote.Verb[v1.Receiver]{
 		Use: "change NAME",
 		Flags: func(cmd *cobra.Command) {
 			f.flags(cmd)
@@ -311,7 +312,7 @@ func receiverChange() remote.Verb[client.Receiver] {
 			})
 		},
 		Fields: receiverFields(),
-		Call: func(ctx context.Context, c *client.Client, args []string) (client.Receiver, error) {
+		Call: func(ctx context.Context, c *client.Client, args []string) (v1.Receiver, error) {
 			change := f.change()
 			if all {
 				change.Namespaces = &[]string{}
@@ -322,15 +323,15 @@ func receiverChange() remote.Verb[client.Receiver] {
 			if f.givesMail() {
 				present, err := c.Receiver(ctx, args[0])
 				if err != nil {
-					return client.Receiver{}, err
+					return v1.Receiver{}, err
 				}
 				if present.Mail == nil {
-					present.Mail = &client.Mail{}
+					present.Mail = &v1.Mail{}
 				}
 				change.Mail = f.letter(*present.Mail)
 			}
-			if change == (client.ReceiverChange{}) {
-				return client.Receiver{}, term.Usagef(
+			if change == (v1.ReceiverChange{}) {
+				return v1.Receiver{}, term.Usagef(
 					"nothing to change: 'drover receiver change --help' lists the flags")
 			}
 			return c.ChangeReceiver(ctx, args[0], change)
@@ -343,9 +344,9 @@ func newReceiverTest() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "test NAME",
 		Args: term.Args,
-		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) (client.ReceiverTest, error) {
+		RunE: remote.Query(&s, func(ctx context.Context, c *client.Client, args []string) (v1.ReceiverTest, error) {
 			return c.TestReceiver(ctx, args[0])
-		}, func(cmd *cobra.Command, args []string, t client.ReceiverTest) error {
+		}, func(cmd *cobra.Command, args []string, t v1.ReceiverTest) error {
 			if s.Form != term.AsText {
 				if err := term.PrintValue(cmd.OutOrStdout(), s.Form, t); err != nil {
 					return err

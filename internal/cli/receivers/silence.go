@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -17,19 +18,19 @@ import (
 
 // NewSilence returns the command that withholds alarms, with the commands about silences.
 func NewSilence() *cobra.Command {
-	resource := remote.Resource[client.Silence]{
+	resource := remote.Resource[v1.Silence]{
 		List: silenceList(), Names: silenceList().Names, Show: showSilence, Prefixes: true,
-		Verbs: []remote.Verb[client.Silence]{
+		Verbs: []remote.Verb[v1.Silence]{
 			silenceCreate(),
 			{
 				Use: "show ID",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.Silence, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.Silence, error) {
 					return c.Silence(ctx, args[0])
 				},
 			},
 			{
 				Use: "remove ID",
-				Call: func(ctx context.Context, c *client.Client, args []string) (client.Silence, error) {
+				Call: func(ctx context.Context, c *client.Client, args []string) (v1.Silence, error) {
 					return c.RemoveSilence(ctx, args[0])
 				},
 				Already: func(ctx context.Context, c *client.Client, args []string) string {
@@ -54,29 +55,29 @@ func NewSilence() *cobra.Command {
 	return silence
 }
 
-func silenceList() remote.List[client.Silence] {
-	return remote.List[client.Silence]{
+func silenceList() remote.List[v1.Silence] {
+	return remote.List[v1.Silence]{
 		Use: "list", None: "no silences",
-		ID: func(s client.Silence) string { return s.ID },
-		Columns: []term.Column[client.Silence]{
-			{Head: "ID", Cell: func(s client.Silence) string { return s.ID }},
-			{Head: "STATE", State: true, Cell: func(s client.Silence) string { return s.State }},
-			{Head: "FROM", Cell: func(s client.Silence) string { return term.Stamp(windowFrom(&s)) }},
-			{Head: "UNTIL", Cell: func(s client.Silence) string { return term.Stamp(windowUntil(&s)) }},
-			{Head: "CRON", Cell: func(s client.Silence) string { return strings.TrimSpace(s.Cron + " " + s.TimeZone) }},
-			{Head: "ALARMS WITHHELD", Cell: func(s client.Silence) string { return fmt.Sprint(s.Withheld) }},
+		ID: func(s v1.Silence) string { return s.ID },
+		Columns: []term.Column[v1.Silence]{
+			{Head: "ID", Cell: func(s v1.Silence) string { return s.ID }},
+			{Head: "STATE", State: true, Cell: func(s v1.Silence) string { return s.State }},
+			{Head: "FROM", Cell: func(s v1.Silence) string { return term.Stamp(windowFrom(&s)) }},
+			{Head: "UNTIL", Cell: func(s v1.Silence) string { return term.Stamp(windowUntil(&s)) }},
+			{Head: "CRON", Cell: func(s v1.Silence) string { return strings.TrimSpace(s.Cron + " " + s.TimeZone) }},
+			{Head: "ALARMS WITHHELD", Cell: func(s v1.Silence) string { return fmt.Sprint(s.Withheld) }},
 			{Head: "COVERS", Cell: covered},
-			{Head: "BY", Cell: func(s client.Silence) string { return term.Caller(s.App, s.User) }},
-			{Head: "WHY", Cell: func(s client.Silence) string { return s.Message }},
+			{Head: "BY", Cell: func(s v1.Silence) string { return term.Caller(s.App, s.User) }},
+			{Head: "WHY", Cell: func(s v1.Silence) string { return s.Message }},
 		},
-		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]client.Silence, error) {
+		Rows: func(ctx context.Context, c *client.Client, _ []string) ([]v1.Silence, error) {
 			return c.Silences(ctx, false)
 		},
 	}
 }
 
 // windowFrom returns the beginning of the present window, or of the next one.
-func windowFrom(s *client.Silence) *time.Time {
+func windowFrom(s *v1.Silence) *time.Time {
 	if s.WindowFrom != nil {
 		return s.WindowFrom
 	}
@@ -84,7 +85,7 @@ func windowFrom(s *client.Silence) *time.Time {
 }
 
 // windowUntil returns the end of that window.
-func windowUntil(s *client.Silence) *time.Time {
+func windowUntil(s *v1.Silence) *time.Time {
 	if s.WindowUntil != nil {
 		return s.WindowUntil
 	}
@@ -100,7 +101,7 @@ func unlessZero(t *time.Time) *time.Time {
 }
 
 // covered describes what a silence covers.
-func covered(s client.Silence) string {
+func covered(s v1.Silence) string {
 	parts := append([]string{}, s.Processes...)
 	for _, host := range s.Hosts {
 		parts = append(parts, "hosts:"+host)
@@ -114,7 +115,7 @@ func covered(s client.Silence) string {
 	return strings.Join(parts, " ")
 }
 
-func showSilence(s client.Silence) (state string, fields []term.Field) {
+func showSilence(s v1.Silence) (state string, fields []term.Field) {
 	fields = []term.Field{
 		{"Processes", strings.Join(s.Processes, ",")},
 		{"Hosts", strings.TrimSpace(strings.Join(s.Hosts, ",") + " " + s.Select)},
@@ -143,13 +144,13 @@ func showSilence(s client.Silence) (state string, fields []term.Field) {
 		term.Field{"Created", term.Stamp(&s.CreatedAt)})
 }
 
-func silenceCreate() remote.Verb[client.Silence] {
-	var request client.SilenceRequest
+func silenceCreate() remote.Verb[v1.Silence] {
+	var request v1.SilenceRequest
 	var hosts remote.Hosts
 	var length time.Duration
 	var from, until string
 	var silence *cobra.Command
-	return remote.Verb[client.Silence]{
+	return remote.Verb[v1.Silence]{
 		Use: "silence [PROCESS...] --for DURATION",
 		New: true, Hosts: &hosts, HostsHelp: "only on these hosts",
 		Flags: func(cmd *cobra.Command) {
@@ -177,7 +178,7 @@ func silenceCreate() remote.Verb[client.Silence] {
 			"from": "--from", "until": "--until", "seconds": "--for", "cron": "--cron", "time_zone": "--zone",
 			"message": "--message",
 		},
-		Call: func(ctx context.Context, c *client.Client, _ []string) (client.Silence, error) {
+		Call: func(ctx context.Context, c *client.Client, _ []string) (v1.Silence, error) {
 			made, err := c.CreateSilence(ctx, request)
 			if err == nil {
 				sayUncovered(ctx, silence, c, made)
@@ -188,7 +189,7 @@ func silenceCreate() remote.Verb[client.Silence] {
 }
 
 // checkSilence tells the faults of the flags and the arguments.
-func checkSilence(cmd *cobra.Command, r *client.SilenceRequest, length time.Duration, until string) error {
+func checkSilence(cmd *cobra.Command, r *v1.SilenceRequest, length time.Duration, until string) error {
 	faults := []error{remote.CheckSelector(cmd, "process-label", r.Labels)}
 	fault := func(format string, args ...any) { faults = append(faults, term.Usagef(format, args...)) }
 	repeats := cmd.Flags().Changed("cron")
@@ -217,7 +218,7 @@ func checkSilence(cmd *cobra.Command, r *client.SilenceRequest, length time.Dura
 }
 
 // toldOfSilence returns the fields whose faults checkSilence and the flags tell.
-func toldOfSilence(r *client.SilenceRequest, ends bool) []string {
+func toldOfSilence(r *v1.SilenceRequest, ends bool) []string {
 	told := []string{"select", "labels"}
 	if r.Until == nil {
 		told = append(told, "until")
@@ -241,7 +242,7 @@ func toldOfSilence(r *client.SilenceRequest, ends bool) []string {
 
 // sayUncovered says which parts of a silence cover nothing now, because a name may be misspelt. An error of a list says
 // nothing: the silence exists.
-func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s client.Silence) {
+func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s v1.Silence) {
 	part := s
 	noHost := func(f client.HostFilter, text string) bool {
 		found, err := client.Collect(c.Hosts(ctx, f))
@@ -261,7 +262,7 @@ func sayUncovered(ctx context.Context, cmd *cobra.Command, c *client.Client, s c
 	}
 	f := client.ProcessFilter{Hosts: part.Hosts, Selector: part.Select, Limit: 1}
 	f.ProcessSelector = s.Labels
-	sayUnless := func(part client.Silence) {
+	sayUnless := func(part v1.Silence) {
 		if found, err := client.Collect(c.Processes(ctx, f)); err == nil && len(found) == 0 {
 			term.Say(cmd, "no process matches %s now; the silence covers processes that come later\n", covered(part))
 		}

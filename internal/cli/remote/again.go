@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"drover/client"
+	v1 "drover/api/v1"
 )
 
 // quotedCommand is a command in a text of a server.
@@ -55,7 +55,7 @@ func refusalsIn(err error) (details []string) {
 	for len(next) > 0 {
 		err, next = next[0], next[1:]
 		switch e := err.(type) { //nolint:errorlint // it walks the tree itself
-		case *client.Error:
+		case *v1.Problem:
 			if e.Detail != "" && !seen[e.Detail] {
 				seen[e.Detail] = true
 				details = append(details, e.Detail)

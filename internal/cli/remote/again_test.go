@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/remote"
 	"drover/internal/command"
 	"drover/internal/words"
@@ -26,12 +26,12 @@ func TestRefusalsNameCommandsOfTheSameServer(t *testing.T) {
 		err  error
 		want string
 	}{
-		"a refusal": {&client.Error{Status: 409, Detail: running}, again},
+		"a refusal": {&v1.Problem{Status: 409, Detail: running}, again},
 		"beside another": {
-			errors.Join(own, remote.ExitOf(&client.Error{Status: 409, Detail: running})), own.Error() + "\n" + again,
+			errors.Join(own, remote.ExitOf(&v1.Problem{Status: 409, Detail: running})), own.Error() + "\n" + again,
 		},
-		"no server":       {&client.Error{Detail: elsewhere}, elsewhere},
-		"no such command": {&client.Error{Detail: "try 'drover dance'"}, "try 'drover dance'"},
+		"no server":       {&v1.Problem{Detail: elsewhere}, elsewhere},
+		"no such command": {&v1.Problem{Detail: "try 'drover dance'"}, "try 'drover dance'"},
 		"its own text":    {own, own.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,8 +39,8 @@ func TestRefusalsNameCommandsOfTheSameServer(t *testing.T) {
 			if err.Error() != c.want {
 				t.Errorf("%q, expected %q", err, c.want)
 			}
-			if _, ok := errors.AsType[*client.Error](c.err); ok {
-				if _, still := errors.AsType[*client.Error](err); !still {
+			if _, ok := errors.AsType[*v1.Problem](c.err); ok {
+				if _, still := errors.AsType[*v1.Problem](err); !still {
 					t.Error("the refusal is lost")
 				}
 			}

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"slices"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/words"
 )
 
 // AskedFor is what a call asked for, as ids of actions.
-func AskedFor(r client.AuditRow) string {
+func AskedFor(r v1.AuditRow) string {
 	var detail struct {
 		Ops map[string]int `json:"ops"`
 	}
@@ -21,7 +21,7 @@ func AskedFor(r client.AuditRow) string {
 }
 
 // AuditOutcome is how a call ended: "ok", "failed" or "denied".
-func AuditOutcome(r client.AuditRow) string {
+func AuditOutcome(r v1.AuditRow) string {
 	switch {
 	case !r.Allowed:
 		return "denied"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -60,10 +61,10 @@ func HostIDs(ctx context.Context, c *client.Client, begun string) []string {
 	return Words(c.Hosts(ctx, client.HostFilter{Hosts: []string{begun + "*"}, Limit: CompleteMost}), agentID)
 }
 
-func agentID(a client.JoinedHost) string { return a.ID }
+func agentID(a v1.JoinedHost) string { return a.ID }
 
 // Address returns CLOUD:IP of a host.
-func Address(h client.Host) string { return fmt.Sprintf("%d:%s", h.Cloud, h.IP) }
+func Address(h v1.Host) string { return fmt.Sprintf("%d:%s", h.Cloud, h.IP) }
 
 // CompleteFlag completes the value of a flag.
 func CompleteFlag(cmd *cobra.Command, flag string, with Completer) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/term"
 	"drover/internal/server/api"
@@ -39,9 +40,9 @@ func tellRequest(first check, request func(args []string) (body any, told []stri
 
 // inFlag returns a fault with the flag or argument of its field, if it has one. Flags of names in quotes also replace
 // these names in the text.
-func inFlag(flags map[string]string, f client.FieldError) client.FieldError {
+func inFlag(flags map[string]string, f v1.FieldError) v1.FieldError {
 	whole, _, _ := strings.Cut(f.Field, "[")
-	told := client.FieldError{Field: cmp.Or(flags[whole], f.Field), Detail: f.Detail}
+	told := v1.FieldError{Field: cmp.Or(flags[whole], f.Field), Detail: f.Detail}
 	for name, flag := range flags {
 		if strings.HasPrefix(name, `"`) {
 			told.Detail = strings.ReplaceAll(told.Detail, name, flag)
@@ -55,7 +56,7 @@ func inFlags[T any](flags map[string]string, call func(context.Context, *client.
 ) func(context.Context, *client.Client, []string) (T, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (T, error) {
 		answer, err := call(ctx, c, args)
-		refusal, ok := errors.AsType[*client.Error](err)
+		refusal, ok := errors.AsType[*v1.Problem](err)
 		if !ok {
 			return answer, err
 		}

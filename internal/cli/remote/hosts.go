@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/term"
 	"drover/internal/process"
@@ -104,7 +105,7 @@ func (h *Hosts) Resolve(ctx context.Context, c *client.Client) error {
 }
 
 // Among chooses the hosts of results, in the place of --failed-of. If hosts are named beside it, only these remain.
-func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results []client.Result) error {
+func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results []v1.Result) error {
 	var failed []string
 	for _, r := range results {
 		if !slices.Contains(failed, r.Host) {
@@ -122,7 +123,7 @@ func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results 
 		return err
 	}
 	h.Names = slices.DeleteFunc(failed, func(host string) bool {
-		return !slices.ContainsFunc(chosen, func(a client.JoinedHost) bool {
+		return !slices.ContainsFunc(chosen, func(a v1.JoinedHost) bool {
 			return a.ID == host || Address(a.Host) == host
 		})
 	})
@@ -134,7 +135,7 @@ func (h *Hosts) Among(ctx context.Context, c *client.Client, of string, results 
 
 // FailedOf returns the results that failed in a task. Of a rollout it returns those of the hosts that failed. If a host
 // failed after its operations succeeded, these are all of its results. It leaves out removed hosts, and says so.
-func FailedOf(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) ([]client.Result, error) {
+func FailedOf(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) ([]v1.Result, error) {
 	failed, err := resultsOf(ctx, c, id, client.ResultFilter{Outcome: "failed"}, failedIn)
 	if err != nil {
 		return nil, err
@@ -150,12 +151,12 @@ func FailedOf(ctx context.Context, cmd *cobra.Command, c *client.Client, id stri
 
 // StoppedBy returns the results of a task, or of a rollout, that has ended processes which ran. It leaves out removed
 // hosts, and says so.
-func StoppedBy(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) ([]client.Result, error) {
-	results, err := resultsOf(ctx, c, id, client.ResultFilter{Outcome: client.OutcomeOK}, succeededIn)
+func StoppedBy(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) ([]v1.Result, error) {
+	results, err := resultsOf(ctx, c, id, client.ResultFilter{Outcome: v1.OutcomeOK}, succeededIn)
 	if err != nil {
 		return nil, err
 	}
-	stopped := slices.DeleteFunc(results, func(r client.Result) bool {
+	stopped := slices.DeleteFunc(results, func(r v1.Result) bool {
 		return r.Already || r.Op != string(process.Stop) && r.Op != string(process.Kill)
 	})
 	if len(stopped) == 0 {
@@ -169,8 +170,8 @@ func StoppedBy(ctx context.Context, cmd *cobra.Command, c *client.Client, id str
 
 // resultsOf returns results of a task, or those that a function finds in the rollout with the id.
 func resultsOf(ctx context.Context, c *client.Client, id string, f client.ResultFilter,
-	in func(context.Context, *client.Client, *client.Rollout) ([]client.Result, error),
-) ([]client.Result, error) {
+	in func(context.Context, *client.Client, *v1.Rollout) ([]v1.Result, error),
+) ([]v1.Result, error) {
 	found, err := client.Collect(c.Results(ctx, id, f))
 	if NotFound(err) {
 		if r, other := c.Rollout(ctx, id); other == nil {
@@ -186,7 +187,7 @@ func resultsOf(ctx context.Context, c *client.Client, id string, f client.Result
 }
 
 // onPresentHosts leaves out the results of removed hosts, and says so.
-func onPresentHosts(ctx context.Context, cmd *cobra.Command, c *client.Client, all []client.Result) []client.Result {
+func onPresentHosts(ctx context.Context, cmd *cobra.Command, c *client.Client, all []v1.Result) []v1.Result {
 	hosts := make([]string, len(all))
 	for i, r := range all {
 		hosts[i] = r.Host
@@ -195,7 +196,7 @@ func onPresentHosts(ctx context.Context, cmd *cobra.Command, c *client.Client, a
 	if err != nil {
 		return all // the caller may not see hosts
 	}
-	present := slices.DeleteFunc(slices.Clone(all), func(r client.Result) bool { return slices.Contains(gone, r.Host) })
+	present := slices.DeleteFunc(slices.Clone(all), func(r v1.Result) bool { return slices.Contains(gone, r.Host) })
 	if left := len(all) - len(present); left > 0 && len(present) > 0 {
 		term.Say(cmd, "left out: %s on hosts that were removed, or that you may not see\n",
 			process.Count(left, "target", "targets"))
@@ -205,10 +206,10 @@ func onPresentHosts(ctx context.Context, cmd *cobra.Command, c *client.Client, a
 
 // succeededIn returns the results without a failure of all batches of a rollout. A host that was retried has results in
 // several batches.
-func succeededIn(ctx context.Context, c *client.Client, r *client.Rollout) (ok []client.Result, err error) {
+func succeededIn(ctx context.Context, c *client.Client, r *v1.Rollout) (ok []v1.Result, err error) {
 	for batch := range r.Batch + 1 {
 		task := r.ID + "-" + strconv.Itoa(batch)
-		results, err := client.Collect(c.Results(ctx, task, client.ResultFilter{Outcome: client.OutcomeOK}))
+		results, err := client.Collect(c.Results(ctx, task, client.ResultFilter{Outcome: v1.OutcomeOK}))
 		if err != nil && !NotFound(err) { // a batch may have had no host left
 			return nil, err
 		}
@@ -217,10 +218,10 @@ func succeededIn(ctx context.Context, c *client.Client, r *client.Rollout) (ok [
 	return ok, nil
 }
 
-func failedIn(ctx context.Context, c *client.Client, r *client.Rollout) (failed []client.Result, err error) {
+func failedIn(ctx context.Context, c *client.Client, r *v1.Rollout) (failed []v1.Result, err error) {
 	hosts := map[string][]string{} // of each task
 	for i := range r.Hosts {
-		if h := &r.Hosts[i]; h.State == client.RolloutHostFailed {
+		if h := &r.Hosts[i]; h.State == v1.RolloutHostFailed {
 			hosts[h.Operation] = append(hosts[h.Operation], h.Host)
 		}
 	}
@@ -229,13 +230,13 @@ func failedIn(ctx context.Context, c *client.Client, r *client.Rollout) (failed 
 		if err != nil {
 			return nil, err
 		}
-		byHost := map[string][]client.Result{}
+		byHost := map[string][]v1.Result{}
 		for _, x := range results {
 			byHost[x.Host] = append(byHost[x.Host], x)
 		}
 		for _, host := range hosts[task] {
 			all := byHost[host]
-			bad := slices.DeleteFunc(slices.Clone(all), func(x client.Result) bool { return !x.Failed() })
+			bad := slices.DeleteFunc(slices.Clone(all), func(x v1.Result) bool { return !x.Failed() })
 			if len(bad) == 0 {
 				bad = all
 			}
@@ -269,7 +270,7 @@ func (h *Hosts) IDs(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 // agents is IDs for whole hosts.
-func (h *Hosts) agents(ctx context.Context, c *client.Client) (all []client.JoinedHost, err error) {
+func (h *Hosts) agents(ctx context.Context, c *client.Client) (all []v1.JoinedHost, err error) {
 	if err := h.Resolve(ctx, c); err != nil {
 		return nil, err
 	}
@@ -284,10 +285,10 @@ func (h *Hosts) agents(ctx context.Context, c *client.Client) (all []client.Join
 	if err != nil {
 		return nil, ExitOf(err)
 	}
-	slices.SortStableFunc(all, func(a, b client.JoinedHost) int {
+	slices.SortStableFunc(all, func(a, b v1.JoinedHost) int {
 		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), process.CompareNatural(a.ID, b.ID))
 	})
-	all = slices.CompactFunc(all, func(a, b client.JoinedHost) bool { return a.ID == b.ID })
+	all = slices.CompactFunc(all, func(a, b v1.JoinedHost) bool { return a.ID == b.ID })
 	if h.Limit > 0 {
 		all = all[:min(len(all), h.Limit)]
 	}
@@ -295,7 +296,7 @@ func (h *Hosts) agents(ctx context.Context, c *client.Client) (all []client.Join
 }
 
 // named returns the hosts of the names that the expression matches. The error names all names without one.
-func (h *Hosts) named(ctx context.Context, c *client.Client) ([]client.JoinedHost, error) {
+func (h *Hosts) named(ctx context.Context, c *client.Client) ([]v1.JoinedHost, error) {
 	all, missing, err := lookup(ctx, c, h.Names, client.HostFilter{Selector: h.Selector})
 	if err != nil || len(missing) == 0 {
 		return all, err
@@ -317,7 +318,7 @@ func (h *Hosts) named(ctx context.Context, c *client.Client) ([]client.JoinedHos
 // lookup returns the hosts of a filter that names choose, and the names without one. The limit of the filter is for
 // each pattern; a name that is no pattern has one host at most.
 func lookup(ctx context.Context, c *client.Client, names []string, f client.HostFilter) (
-	all []client.JoinedHost, missing []string, err error,
+	all []v1.JoinedHost, missing []string, err error,
 ) {
 	whole := slices.DeleteFunc(slices.Clone(names), wildcard.IsPattern)
 	with := map[string]bool{}
@@ -439,7 +440,7 @@ func (h *Hosts) exist(ctx context.Context, c *client.Client, past bool) error {
 // UnmatchedAfter is Unmatched if a server has found fault with a request. The server has no status of its own for a
 // host that does not exist.
 func (h *Hosts) UnmatchedAfter(ctx context.Context, c *client.Client, err error) error {
-	refusal, ok := errors.AsType[*client.Error](err)
+	refusal, ok := errors.AsType[*v1.Problem](err)
 	if !ok || refusal.Status != http.StatusUnprocessableEntity {
 		return nil
 	}

@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"strings"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/term"
 )
 
 // NotFound reports whether the server does not know a thing.
 func NotFound(err error) bool {
-	refusal, ok := errors.AsType[*client.Error](err)
+	refusal, ok := errors.AsType[*v1.Problem](err)
 	return ok && refusal.Status == http.StatusNotFound
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/term"
 	"drover/internal/process"
@@ -62,7 +63,7 @@ func (s *Choice) Filter(hosts []string) client.ProcessFilter {
 }
 
 // Limited keeps the processes of the first hosts, at most --limit, in the order of their areas and ids.
-func (s *Choice) Limited(all []client.Process) []client.Process {
+func (s *Choice) Limited(all []v1.Process) []v1.Process {
 	if s.Limit == 0 {
 		return all
 	}
@@ -70,10 +71,10 @@ func (s *Choice) Limited(all []client.Process) []client.Process {
 	for _, id := range s.firstHosts(all) {
 		chosen[id] = true
 	}
-	return slices.DeleteFunc(all, func(p client.Process) bool { return !chosen[p.Host.ID] })
+	return slices.DeleteFunc(all, func(p v1.Process) bool { return !chosen[p.Host.ID] })
 }
 
-func (s *Choice) firstHosts(all []client.Process) []string {
+func (s *Choice) firstHosts(all []v1.Process) []string {
 	areas := map[string]int{}
 	for _, p := range all {
 		areas[p.Host.ID] = p.Host.Cloud
@@ -173,7 +174,7 @@ func NoProcess(ctx context.Context, c *client.Client, args []string, where strin
 }
 
 // ProcessNames returns the names of processes, each once, at most most names.
-func ProcessNames(processes []client.Process, most int) []string {
+func ProcessNames(processes []v1.Process, most int) []string {
 	var all []string
 	for _, p := range processes {
 		if n := p.Namespace + "/" + p.Name; len(all) < most && !slices.Contains(all, n) {
@@ -185,9 +186,9 @@ func ProcessNames(processes []client.Process, most int) []string {
 
 // Used is what a running process uses with its whole tree. Before the host has measured the tree, it is what the main
 // process uses.
-func Used(p *client.Process) (u client.Usage) {
+func Used(p *v1.Process) (u v1.Usage) {
 	if p.Instance != nil {
-		u = client.Usage{CPU: p.Instance.CPU, Mem: p.Instance.Mem, RSS: p.Instance.RSS}
+		u = v1.Usage{CPU: p.Instance.CPU, Mem: p.Instance.Mem, RSS: p.Instance.RSS}
 	}
 	if p.Usage != nil {
 		rss := u.RSS

@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"iter"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/term"
 )
 
 // StoppedRollouts lists the paused and the held rollouts, of all hosts or of the chosen ones.
 func StoppedRollouts(ctx context.Context, c *client.Client, hosts []string, selector string,
-) iter.Seq2[client.Rollout, error] {
-	return func(yield func(client.Rollout, error) bool) {
-		for _, state := range []string{client.RolloutPaused, client.RolloutHeld} {
+) iter.Seq2[v1.Rollout, error] {
+	return func(yield func(v1.Rollout, error) bool) {
+		for _, state := range []string{v1.RolloutPaused, v1.RolloutHeld} {
 			for r, err := range c.Rollouts(ctx, client.RolloutFilter{State: state, Hosts: hosts, Selector: selector}) {
 				if !yield(r, err) || err != nil {
 					return
@@ -24,9 +25,9 @@ func StoppedRollouts(ctx context.Context, c *client.Client, hosts []string, sele
 }
 
 // StoppedText says why a paused or held rollout waits, and which command shows its failures and all ways on.
-func StoppedText(r *client.Rollout) (text, command string) {
+func StoppedText(r *v1.Rollout) (text, command string) {
 	state := "paused"
-	if r.State == client.RolloutHeld {
+	if r.State == v1.RolloutHeld {
 		state = "held"
 	}
 	over := "no process"

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/term"
 	"drover/internal/command"
@@ -307,7 +308,7 @@ func ExitOf(err error) error {
 	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
 		return &command.ExitError{Code: command.Unreachable, Err: err}
 	}
-	if refusal, ok := errors.AsType[*client.Error](err); ok {
+	if refusal, ok := errors.AsType[*v1.Problem](err); ok {
 		code := command.Failed
 		switch refusal.Status {
 		case http.StatusUnauthorized, http.StatusForbidden:

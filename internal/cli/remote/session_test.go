@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/command"
@@ -12,13 +13,13 @@ import (
 
 // TestExitOf: no answer, and an answer that says that the server cannot answer now, end a command in one way.
 func TestExitOf(t *testing.T) {
-	away := &client.UnreachableError{Server: "s", Err: &client.Error{Status: 503}}
+	away := &client.UnreachableError{Server: "s", Err: &v1.Problem{Status: 503}}
 	for want, errs := range map[int][]error{
 		command.Unreachable: {away, fmt.Errorf("cannot start: %w", away), &client.UnreachableError{Server: "s", Err: errors.New("refused")}},
-		command.Failed:      {&client.Error{Status: 500}, &client.Error{Status: 507}},
-		command.Denied:      {&client.Error{Status: 401}, &client.Error{Status: 403}},
-		command.NoSuch:      {&client.Error{Status: 404}},
-		command.Usage:       {&client.Error{Status: 400}, &client.Error{Status: 422}},
+		command.Failed:      {&v1.Problem{Status: 500}, &v1.Problem{Status: 507}},
+		command.Denied:      {&v1.Problem{Status: 401}, &v1.Problem{Status: 403}},
+		command.NoSuch:      {&v1.Problem{Status: 404}},
+		command.Usage:       {&v1.Problem{Status: 400}, &v1.Problem{Status: 422}},
 	} {
 		for _, err := range errs {
 			exit, ok := errors.AsType[*command.ExitError](remote.ExitOf(err))

@@ -3,12 +3,12 @@ package remote
 import (
 	"math"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/term"
 )
 
 // Sparkline draws a figure of a history as term.Sparkline. A restart is its mark.
-func Sparkline(h *client.UsageHistory, of func(*client.UsageStep) float64, width int) string {
+func Sparkline(h *v1.UsageHistory, of func(*v1.UsageStep) float64, width int) string {
 	steps := h.Window()
 	values := make([]float64, len(steps))
 	for i, s := range steps {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -49,7 +50,7 @@ func (s *Selection) ProcessFlags(cmd *cobra.Command, session *remote.Session) {
 
 // List lists the processes of a filter, with one call for each group of named hosts.
 func (s *Selection) List(ctx context.Context, c *client.Client, f client.ProcessFilter) (
-	all []client.Process, err error,
+	all []v1.Process, err error,
 ) {
 	names := s.Names
 	for first := true; first || len(names) > 0; first = false {
@@ -68,7 +69,7 @@ func (s *Selection) List(ctx context.Context, c *client.Client, f client.Process
 }
 
 // Matching returns the processes of the hosts that one argument names. The session must have resolved its hosts.
-func (s *Selection) Matching(ctx context.Context, c *client.Client, arg string, spec bool) ([]client.Process, error) {
+func (s *Selection) Matching(ctx context.Context, c *client.Client, arg string, spec bool) ([]v1.Process, error) {
 	namespace, name, err := term.SplitID(arg)
 	if err != nil {
 		return nil, SuggestNamespace(ctx, c, arg, err)
@@ -79,13 +80,13 @@ func (s *Selection) Matching(ctx context.Context, c *client.Client, arg string, 
 // Choose returns the processes that the arguments name and the flags choose, each once, in order. An argument without a
 // match is an error, and so is a named host without any of them. The error tells of all. With the error about a host
 // come the processes of the others.
-func (s *Selection) Choose(ctx context.Context, c *client.Client, args []string, spec bool) ([]client.Process, error) {
+func (s *Selection) Choose(ctx context.Context, c *client.Client, args []string, spec bool) ([]v1.Process, error) {
 	if err := s.Resolve(ctx, c); err != nil {
 		return nil, err
 	}
 	type key struct{ namespace, name, host string }
 	seen := map[key]bool{}
-	var all []client.Process
+	var all []v1.Process
 	var malformed []error
 	var missing []string
 	for _, arg := range args {
@@ -121,7 +122,7 @@ func (s *Selection) Choose(ctx context.Context, c *client.Client, args []string,
 }
 
 // unused returns an error about the named hosts that have none of the processes that the arguments name.
-func (s *Selection) unused(ctx context.Context, c *client.Client, args []string, all []client.Process) error {
+func (s *Selection) unused(ctx context.Context, c *client.Client, args []string, all []v1.Process) error {
 	if s.Narrow() {
 		return nil // the host may have processes that the other flags leave out
 	}
@@ -141,7 +142,7 @@ func (s *Selection) unused(ctx context.Context, c *client.Client, args []string,
 }
 
 // OfResults returns the targets of some results of a task or a rollout, as far as the flags choose them.
-func (s *Selection) OfResults(cmd *cobra.Command, c *client.Client, of string, results []client.Result) (
+func (s *Selection) OfResults(cmd *cobra.Command, c *client.Client, of string, results []v1.Result) (
 	targets []ProcessRef, err error,
 ) {
 	ctx := cmd.Context()
@@ -161,14 +162,14 @@ func (s *Selection) OfResults(cmd *cobra.Command, c *client.Client, of string, r
 			names = append(names, id)
 		}
 	}
-	var all []client.Process
+	var all []v1.Process
 	for _, name := range names {
 		found, err := s.Matching(ctx, c, name, false)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, slices.DeleteFunc(found, func(p client.Process) bool {
-			return !slices.ContainsFunc(results, func(r client.Result) bool {
+		all = append(all, slices.DeleteFunc(found, func(p v1.Process) bool {
+			return !slices.ContainsFunc(results, func(r v1.Result) bool {
 				return r.Namespace == p.Namespace && r.Name == p.Name && isHost(p.Host, r.Host)
 			})
 		})...)
@@ -185,8 +186,8 @@ func (s *Selection) OfResults(cmd *cobra.Command, c *client.Client, of string, r
 }
 
 // SortProcesses sorts by namespace, name and host.
-func SortProcesses(all []client.Process) {
-	slices.SortStableFunc(all, func(a, b client.Process) int {
+func SortProcesses(all []v1.Process) {
+	slices.SortStableFunc(all, func(a, b v1.Process) int {
 		return cmp.Or(
 			cmp.Compare(a.Namespace, b.Namespace), process.CompareNatural(a.Name, b.Name),
 			cmp.Compare(a.Host.Cloud, b.Host.Cloud), process.CompareNatural(a.Host.ID, b.Host.ID),
@@ -212,7 +213,7 @@ func SuggestNamespace(ctx context.Context, c *client.Client, arg string, refusal
 }
 
 // isHost reports whether name is the id or the address of a host.
-func isHost(h client.Host, name string) bool { return h.ID == name || remote.Address(h) == name }
+func isHost(h v1.Host, name string) bool { return h.ID == name || remote.Address(h) == name }
 
 // CompleteProcesses completes NAMESPACE/NAME.
 func CompleteProcesses(s *remote.Session) remote.Completer {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/client"
+	v1 "drover/api/v1"
 )
 
 // TestUnknownPathsAreErrors: a path that no value can have is an error with the names that there are; a field that this
@@ -23,12 +23,12 @@ func TestUnknownPathsAreErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = p.check(reflect.TypeFor[[]client.Process]())
+		err = p.check(reflect.TypeFor[[]v1.Process]())
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if err := printPath(io.Discard, "[*].nam", []client.Process{}); err == nil {
+	if err := printPath(io.Discard, "[*].nam", []v1.Process{}); err == nil {
 		t.Error("a misspelt field of an empty list is accepted")
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/words"
 )
 
@@ -52,7 +52,7 @@ func TestBatches(t *testing.T) {
 	if p == nil || p.Batch.String() != "50%" || p.Canary != 1 || p.Bake.String() != "1m" || p.MaxFailures.String() != "2" {
 		t.Fatalf("the plan is %+v", p)
 	}
-	r.send(Submitted{Op: "restart", Rollout: client.Rollout{ID: "ro-1", LeftOut: 2}}).sees("Left out: 2")
+	r.send(Submitted{Op: "restart", Rollout: v1.Rollout{ID: "ro-1", LeftOut: 2}}).sees("Left out: 2")
 	if at := asked[Ask](r).place; at.kind != rollout || at.of.id != "ro-1" || len(r.state.marked) > 0 {
 		t.Errorf("afterwards at %+v, marked %v", at, r.state.marked)
 	}
@@ -72,7 +72,7 @@ func TestFaultOfAPromptStays(t *testing.T) {
 func TestManyHostsGoInBatches(t *testing.T) {
 	for n, want := range map[int]string{200: "On all 200 hosts at once", 201: "In batches, as a rollout  " + careful} {
 		r := begin(t, 110, 30, State{}).answer(many(3)...).press("*", "r")
-		r.send(Chosen{Op: "restart", all: asked[Choose](r).all, Selection: client.Selection{Targets: n, Hosts: n}}).sees(want)
+		r.send(Chosen{Op: "restart", all: asked[Choose](r).all, Selection: v1.Selection{Targets: n, Hosts: n}}).sees(want)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestTasks(t *testing.T) {
 	if choose.Op != "restart" || choose.failedOf != doneTask().ID || r.state.dialog != nil {
 		t.Fatalf("the server shall hold %+v", choose)
 	}
-	held := client.Selection{ID: "sel-1", Targets: 2, Hosts: 2, Sample: []client.SelectedProcess{
+	held := v1.Selection{ID: "sel-1", Targets: 2, Hosts: 2, Sample: []v1.SelectedProcess{
 		{Namespace: "shop", Name: "api", Host: "0:10.0.0.7"}, {Namespace: "shop", Name: "api", Host: "0:10.0.0.8"},
 	}}
 	r.send(Chosen{Op: "restart", failedOf: "op-other", Selection: held})
@@ -97,7 +97,7 @@ func TestTasks(t *testing.T) {
 	}
 
 	running := doneTask()
-	running.State, running.Counts = "running", client.Counts{Targets: 3, OK: 1, Pending: 2}
+	running.State, running.Counts = "running", v1.Counts{Targets: 3, OK: 1, Pending: 2}
 	r = begin(t, 110, 24, State{}).press("t").answer(running).press("R").sees("does not apply: the task is running.")
 	r.press("K").sees("Cancel what has not begun of task op-x7k2m9q4w1zd?", "drover task cancel op-x7k2m9q4w1zd").press("enter")
 	for _, d := range r.done {
@@ -109,7 +109,7 @@ func TestTasks(t *testing.T) {
 	if asked[Cancel](r).ID != running.ID {
 		t.Errorf("cancels %+v", asked[Cancel](r))
 	}
-	r.send(Cancelled{ID: running.ID, Answer: client.Cancellation{Cancelled: 1, Asked: 1}}).sees("2 cancelled, 0 had begun and go on")
+	r.send(Cancelled{ID: running.ID, Answer: v1.Cancellation{Cancelled: 1, Asked: 1}}).sees("2 cancelled, 0 had begun and go on")
 	r.press("ctrl+c")
 	asked[Leave](r) // it waits for no answer
 	r = begin(t, 110, 24, State{readOnly: true}).press("t").answer(running).press("K")
@@ -120,7 +120,7 @@ func TestTasks(t *testing.T) {
 
 // TestOnlyFailedResults: Ctrl-z in the results of a task leaves those that have failed.
 func TestOnlyFailedResults(t *testing.T) {
-	r := begin(t, 110, 24, State{}).press("t").answer(doneTask()).press("enter").answer(client.Result{Host: "h"}).press("ctrl+z")
+	r := begin(t, 110, 24, State{}).press("t").answer(doneTask()).press("enter").answer(v1.Result{Host: "h"}).press("ctrl+z")
 	if p := asked[Ask](r).place; p.kind != results || !p.wrong || p.of.id != doneTask().ID {
 		t.Errorf("it asks for %+v", p)
 	}
@@ -128,8 +128,8 @@ func TestOnlyFailedResults(t *testing.T) {
 
 // TestOperatingFromTheCause: what 'w' explains can be operated on there.
 func TestOperatingFromTheCause(t *testing.T) {
-	p := fleet()[0].(client.Process)
-	r := begin(t, 110, 24, State{}).answer(fleet()...).press("w").answer(client.Why{Findings: []client.Finding{{
+	p := fleet()[0].(v1.Process)
+	r := begin(t, 110, 24, State{}).answer(fleet()...).press("w").answer(v1.Why{Findings: []v1.Finding{{
 		Namespace: "shop", Name: "api", Host: p.Host, Wrong: true, State: "given-up", Cause: *p.Cause,
 	}}})
 	r.press("R").sees("Retry shop/api on 0:10.0.0.7?", "given up").press("y")

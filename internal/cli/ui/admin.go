@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
@@ -86,13 +87,13 @@ func tokenOf(text string, lang words.Lang) (t client.NewJoinToken, err error) {
 }
 
 // rightOf reads the name of a person and a right.
-func rightOf(text string, lang words.Lang) (name string, right client.Grant, err error) {
+func rightOf(text string, lang words.Lang) (name string, right v1.Grant, err error) {
 	name, grant, _ := strings.Cut(strings.TrimSpace(text), " ")
 	g, err := access.ParseGrant(grant)
 	if err != nil {
 		err = errors.New(words.Screen.NoRight.In(lang))
 	}
-	return name, client.Grant(g), err
+	return name, v1.Grant(g), err
 }
 
 // added shows what the server has made.
@@ -116,7 +117,7 @@ func (c *caller) add(d Add) Added {
 }
 
 // joinLines are what a person runs on each host. The screen knows the address of a server that it reaches by URL.
-func (c *caller) joinLines(t client.JoinToken) []string {
+func (c *caller) joinLines(t v1.JoinToken) []string {
 	lines := []string{words.Admin.TokenMade.In(c.lang, "n", t.Uses), words.Admin.Once.In(c.lang), ""}
 	lines = append(lines, words.Admin.Paste.In(c.lang), "")
 	origin := c.client.Address()
@@ -127,18 +128,18 @@ func (c *caller) joinLines(t client.JoinToken) []string {
 }
 
 // give gives a person a right. A person that is not there is made.
-func (c *caller) give(name string, right client.Grant) error {
+func (c *caller) give(name string, right v1.Grant) error {
 	u, err := c.client.User(c.life, name)
-	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Status == http.StatusNotFound {
-		u, err = c.client.CreateUser(c.life, client.UserChange{Name: name})
+	if refusal, ok := errors.AsType[*v1.Problem](err); ok && refusal.Status == http.StatusNotFound {
+		u, err = c.client.CreateUser(c.life, v1.UserChange{Name: name})
 	}
 	text := access.Grant(right).String()
-	has := func(g client.Grant) bool { return access.Grant(g).String() == text }
+	has := func(g v1.Grant) bool { return access.Grant(g).String() == text }
 	if err != nil || slices.ContainsFunc(u.Grants, has) {
 		return err
 	}
 	grants := append(slices.Clip(u.Grants), right)
-	_, err = c.client.ChangeUser(c.life, name, client.UserChange{Grants: &grants})
+	_, err = c.client.ChangeUser(c.life, name, v1.UserChange{Grants: &grants})
 	return err
 }
 
@@ -168,14 +169,14 @@ func (c *caller) fillAdmin(ctx context.Context, answer *Listed, p place, f filte
 
 func peopleColumns() []column {
 	return []column{
-		col(words.Head.User, 0, func(_ *State, u client.User) string { return u.Name }),
+		col(words.Head.User, 0, func(_ *State, u v1.User) string { return u.Name }),
 		stateCol(words.Head.State, stateOfUser),
-		col(words.Head.Created, 2, func(s *State, u client.User) string { return s.age(&u.CreatedAt) }),
-		col(words.Admin.Rights, 1, func(s *State, u client.User) string { return strings.Join(s.rights(u), "; ") }),
+		col(words.Head.Created, 2, func(s *State, u v1.User) string { return s.age(&u.CreatedAt) }),
+		col(words.Admin.Rights, 1, func(s *State, u v1.User) string { return strings.Join(s.rights(u), "; ") }),
 	}
 }
 
-func stateOfUser(u client.User) string {
+func stateOfUser(u v1.User) string {
 	if u.Disabled {
 		return "disabled"
 	}
@@ -183,8 +184,8 @@ func stateOfUser(u client.User) string {
 }
 
 // rights are those of a person, with the groups of the identity provider that give some.
-func (s *State) rights(u client.User) (texts []string) {
-	of := func(admin bool, grants []client.Grant, by string) {
+func (s *State) rights(u v1.User) (texts []string) {
+	of := func(admin bool, grants []v1.Grant, by string) {
 		if admin {
 			texts = append(texts, words.Admin.Everything.In(s.lang)+by)
 		}
@@ -208,7 +209,7 @@ func (s *State) rights(u client.User) (texts []string) {
 }
 
 // personText are the lines about a person.
-func (s *State) personText(u client.User) []string {
+func (s *State) personText(u v1.User) []string {
 	lines := without(u.Name, field(words.Head.State.In(s.lang), s.state(stateOfUser(u))),
 		field(words.Head.Created.In(s.lang), term.Stamp(&u.CreatedAt)),
 		field(words.Admin.Note.In(s.lang), words.Note(u.Note, s.lang)))
@@ -222,17 +223,17 @@ func (s *State) personText(u client.User) []string {
 
 func auditColumns() []column {
 	return []column{
-		col(words.Head.At, 0, func(_ *State, r client.AuditRow) string {
+		col(words.Head.At, 0, func(_ *State, r v1.AuditRow) string {
 			return r.At.Local().Format("01-02 15:04:05")
 		}),
-		col(words.Head.User, 0, func(_ *State, r client.AuditRow) string { return who(r.App, r.User) }),
-		col(words.Head.Address, 4, func(_ *State, r client.AuditRow) string { return r.Remote }),
-		col(words.Audit.Action, 0, func(s *State, r client.AuditRow) string {
+		col(words.Head.User, 0, func(_ *State, r v1.AuditRow) string { return who(r.App, r.User) }),
+		col(words.Head.Address, 4, func(_ *State, r v1.AuditRow) string { return r.Remote }),
+		col(words.Audit.Action, 0, func(s *State, r v1.AuditRow) string {
 			return words.Did(remote.AskedFor(r), s.lang)
 		}),
 		stateCol(words.Head.Outcome, remote.AuditOutcome),
-		col(words.Head.Subject, 1, func(_ *State, r client.AuditRow) string { return r.Target }),
-		col(words.Head.Reason, 2, func(s *State, r client.AuditRow) string {
+		col(words.Head.Subject, 1, func(_ *State, r v1.AuditRow) string { return r.Target }),
+		col(words.Head.Reason, 2, func(s *State, r v1.AuditRow) string {
 			if r.Reason == "" {
 				return s.said(r.Message)
 			}

@@ -15,6 +15,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/term"
 	"drover/internal/process"
@@ -85,7 +86,7 @@ func (c *caller) problem(err error) string {
 
 // isAway reports whether an error may go away by itself: there was no answer, or that of a server in trouble.
 func isAway(err error) bool {
-	refusal, refused := errors.AsType[*client.Error](err)
+	refusal, refused := errors.AsType[*v1.Problem](err)
 	_, unreachable := errors.AsType[*client.UnreachableError](err)
 	return unreachable || refused && refusal.Status >= http.StatusInternalServerError
 }
@@ -116,29 +117,29 @@ func (c *caller) fill(answer *Listed, a Ask) (err error) {
 	case processes:
 		return c.fillProcesses(answer, a, f)
 	case hosts:
-		err = put[client.JoinedHost](answer)(c.client.HostPage(c.life, client.HostFilter{
+		err = put[v1.JoinedHost](answer)(c.client.HostPage(c.life, client.HostFilter{
 			Hosts: f.hosts, Selector: f.selector, Search: f.search, State: f.state(), Limit: Page,
 		}, at))
 	case tasks:
-		err = put[client.Task](answer)(c.client.TaskPage(c.life, client.TaskFilter{
+		err = put[v1.Task](answer)(c.client.TaskPage(c.life, client.TaskFilter{
 			State: f.state(), App: f.app, Limit: Page,
 		}, at))
 	case rollouts:
-		err = put[client.Rollout](answer)(c.client.RolloutPage(c.life, client.RolloutFilter{
+		err = put[v1.Rollout](answer)(c.client.RolloutPage(c.life, client.RolloutFilter{
 			State: f.state(), Limit: Page,
 		}, at))
 	case events:
 		filter := f.ofEvents()
 		filter.Limit = Page
-		err = put[client.Event](answer)(c.client.EventPage(c.life, filter, at))
+		err = put[v1.Event](answer)(c.client.EventPage(c.life, filter, at))
 	case results:
 		return c.fillResults(answer, p)
 	case rollout:
-		var r client.Rollout
+		var r v1.Rollout
 		r, err = c.client.Rollout(c.life, p.of.id)
 		answer.Items = []any{r}
 	case why:
-		var w client.Why
+		var w v1.Why
 		w, err = c.client.Why(c.life, client.WhyFilter{
 			Namespace: p.of.namespace, Name: p.of.name, Hosts: []string{p.of.host}, All: true, Limit: Page,
 		})
@@ -185,7 +186,7 @@ func (c *caller) fillResults(answer *Listed, p place) error {
 	if p.wrong {
 		f.Outcome = "failed"
 	}
-	return put[client.Result](answer)(c.client.ResultPage(c.life, p.of.id, f, p.cursor()))
+	return put[v1.Result](answer)(c.client.ResultPage(c.life, p.of.id, f, p.cursor()))
 }
 
 func (c *caller) fillProcesses(answer *Listed, a Ask, f filter) error {
@@ -212,7 +213,7 @@ func (c *caller) fillProcesses(answer *Listed, a Ask, f filter) error {
 }
 
 // wrong lists the processes that are not as they should be, worst first, as 'drover why' does.
-func (c *caller) wrong(f filter, limit int) (found []client.Process, total int, err error) {
+func (c *caller) wrong(f filter, limit int) (found []v1.Process, total int, err error) {
 	answer, err := c.client.Why(c.life, client.WhyFilter{
 		Namespace: f.namespace, Name: f.name, Hosts: f.hosts, Selector: f.selector, Limit: limit,
 	})
@@ -223,11 +224,11 @@ func (c *caller) wrong(f filter, limit int) (found []client.Process, total int, 
 }
 
 // processOf is the process that a finding is about.
-func processOf(f *client.Finding) client.Process {
-	return client.Process{
+func processOf(f *v1.Finding) v1.Process {
+	return v1.Process{
 		Namespace: f.Namespace, Name: f.Name, Host: f.Host, State: cmp.Or(f.State, process.StateUnknown),
 		Stale:         !f.Host.Online,
-		ProcessDetail: client.ProcessDetail{Cause: &f.Cause, Further: f.Further},
+		ProcessDetail: v1.ProcessDetail{Cause: &f.Cause, Further: f.Further},
 	}
 }
 
@@ -267,7 +268,7 @@ func (c *caller) choose(d Choose) Chosen {
 	if d.failedOf != "" {
 		targets, err := c.failed(d)
 		if err == nil {
-			answer.Selection, err = c.client.Select(c.life, client.ProcessFilter{}, client.SelectionRequest{
+			answer.Selection, err = c.client.Select(c.life, client.ProcessFilter{}, v1.SelectionRequest{
 				Op: d.Op, Targets: targets,
 			})
 		}
@@ -275,10 +276,10 @@ func (c *caller) choose(d Choose) Chosen {
 		return answer
 	}
 	f, err := parse(place{kind: processes, filter: d.all.filter, wrong: d.all.wrong}, c.lang)
-	r := client.SelectionRequest{Op: d.Op, Except: byProcess(slices.Collect(maps.Values(d.all.except)))}
+	r := v1.SelectionRequest{Op: d.Op, Except: byProcess(slices.Collect(maps.Values(d.all.except)))}
 	which := f.ofProcesses()
 	if err == nil && d.all.wrong {
-		var found []client.Process
+		var found []v1.Process
 		found, _, err = c.wrong(f, 0)
 		r.Targets, which = byProcess(found), client.ProcessFilter{}
 	}
@@ -290,8 +291,8 @@ func (c *caller) choose(d Choose) Chosen {
 }
 
 // failed are the processes on which a task has failed.
-func (c *caller) failed(d Choose) ([]client.Target, error) {
-	targets := []client.Process{}
+func (c *caller) failed(d Choose) ([]v1.Target, error) {
+	targets := []v1.Process{}
 	for r, err := range c.client.Results(c.life, d.failedOf, client.ResultFilter{Outcome: "failed"}) {
 		switch {
 		case err != nil:
@@ -299,16 +300,16 @@ func (c *caller) failed(d Choose) ([]client.Target, error) {
 		case r.Op != d.Op:
 			return nil, errors.New(words.Screen.ManyOps.In(c.lang))
 		}
-		targets = append(targets, client.Process{Namespace: r.Namespace, Name: r.Name, Host: client.Host{ID: r.Host}})
+		targets = append(targets, v1.Process{Namespace: r.Namespace, Name: r.Name, Host: v1.Host{ID: r.Host}})
 	}
-	return append([]client.Target{}, byProcess(targets)...), nil
+	return append([]v1.Target{}, byProcess(targets)...), nil
 }
 
 // submit begins an operation. The end of the screen does not interrupt it, because a person must know whether the
 // server has accepted it.
 func (c *caller) submit(d Submit) Submitted {
 	ctx, answer := context.WithoutCancel(c.life), Submitted{Op: d.Op, Rows: d.Rows}
-	r := client.Request{Op: d.Op, Targets: byProcess(d.Targets), Selection: d.Selection, Rollout: d.plan}
+	r := v1.Request{Op: d.Op, Targets: byProcess(d.Targets), Selection: d.Selection, Rollout: d.plan}
 	var err error
 	if d.plan != nil {
 		answer.Rollout, err = c.client.RollOut(ctx, r)
@@ -440,7 +441,7 @@ func gather(lines <-chan LogLine) (batch []LogLine, more bool) {
 	return batch, true
 }
 
-func (c *caller) logLine(l client.LogLine, err error) string {
+func (c *caller) logLine(l v1.LogLine, err error) string {
 	switch {
 	case err != nil:
 		return c.problem(err)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/term"
 	"drover/internal/words"
 )
@@ -15,11 +15,11 @@ import (
 // task.
 type dialog struct {
 	op      string
-	targets []client.Process
-	held    *client.Selection
+	targets []v1.Process
+	held    *v1.Selection
 	all     *everything
-	rollout *client.Rollout
-	task    *client.Task
+	rollout *v1.Rollout
+	task    *v1.Task
 	// batches are how the operation goes through its hosts, as flags of drover restart; empty means all at once.
 	batches string
 	// confirm tells that the focus is on the operation, not on Cancel. typed is the number that a person has typed.
@@ -121,14 +121,14 @@ func (s State) act(op string) (State, []Do) {
 
 // targets are what an operation is for: the process that is described or explained, else in a list of processes the
 // marked ones, else the selected one.
-func (s State) targets() (all []client.Process) {
+func (s State) targets() (all []v1.Process) {
 	if (s.here.kind == describe || s.here.kind == why) && len(s.items) > 0 {
 		switch v := s.items[0].(type) {
-		case client.Process:
-			return []client.Process{v}
-		case client.Why:
+		case v1.Process:
+			return []v1.Process{v}
+		case v1.Why:
 			if len(v.Findings) == 1 {
-				return []client.Process{processOf(&v.Findings[0])}
+				return []v1.Process{processOf(&v.Findings[0])}
 			}
 		}
 	}
@@ -136,14 +136,14 @@ func (s State) targets() (all []client.Process) {
 		return nil
 	}
 	all = s.markedOnes()
-	if p, ok := s.selected().(client.Process); ok && len(all) == 0 {
-		return []client.Process{p}
+	if p, ok := s.selected().(v1.Process); ok && len(all) == 0 {
+		return []v1.Process{p}
 	}
 	return all
 }
 
 // markedOnes are the processes that are marked one by one.
-func (s *State) markedOnes() (all []client.Process) {
+func (s *State) markedOnes() (all []v1.Process) {
 	for _, key := range slices.Sorted(maps.Keys(s.marked)) {
 		all = append(all, s.marked[key])
 	}
@@ -156,7 +156,7 @@ func (s *State) allMarked() bool {
 }
 
 // isMarked reports whether a process is marked.
-func (s *State) isMarked(p client.Process) bool {
+func (s *State) isMarked(p v1.Process) bool {
 	if s.allMarked() {
 		_, left := s.all.except[keyOf(p)]
 		return !left
@@ -180,7 +180,7 @@ func (s *State) marks() int {
 
 // mark marks the selected process, or takes its mark off, and goes a row down.
 func (s State) mark() (State, []Do) {
-	p, ok := s.selected().(client.Process)
+	p, ok := s.selected().(v1.Process)
 	if !ok {
 		s.note = words.Screen.NotHere.In(s.lang)
 		return s, nil
@@ -199,10 +199,10 @@ func (s State) mark() (State, []Do) {
 }
 
 // toggled returns a set with a process, or without it if the set had it.
-func toggled(set map[string]client.Process, p client.Process) map[string]client.Process {
+func toggled(set map[string]v1.Process, p v1.Process) map[string]v1.Process {
 	next := maps.Clone(set)
 	if next == nil {
-		next = map[string]client.Process{}
+		next = map[string]v1.Process{}
 	}
 	if _, was := next[keyOf(p)]; was {
 		delete(next, keyOf(p))
@@ -307,7 +307,7 @@ func (s State) submit(d *dialog) (State, []Do) {
 	case d.held != nil:
 		one.Selection = d.held.ID
 		for _, item := range s.items {
-			if p, ok := item.(client.Process); ok && d.all != nil && s.isMarked(p) {
+			if p, ok := item.(v1.Process); ok && d.all != nil && s.isMarked(p) {
 				one.Rows = append(one.Rows, keyOf(p))
 			}
 		}
@@ -319,7 +319,7 @@ func (s State) submit(d *dialog) (State, []Do) {
 }
 
 // byProcess are the targets of a request.
-func byProcess(all []client.Process) (targets []client.Target) {
+func byProcess(all []v1.Process) (targets []v1.Target) {
 	place := map[string]int{}
 	for _, p := range all {
 		id := p.Namespace + "/" + p.Name
@@ -327,7 +327,7 @@ func byProcess(all []client.Process) (targets []client.Target) {
 		if !ok {
 			i = len(targets)
 			place[id] = i
-			targets = append(targets, client.Target{Namespace: p.Namespace, Name: p.Name})
+			targets = append(targets, v1.Target{Namespace: p.Namespace, Name: p.Name})
 		}
 		targets[i].Hosts = append(targets[i].Hosts, p.Host.ID)
 	}

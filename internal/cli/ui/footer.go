@@ -7,7 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/words"
 )
 
@@ -165,11 +165,11 @@ func (s *State) workKeys() (keys []footerKey) {
 }
 
 // onTask is the task that a key is about; nil elsewhere than in a list of tasks or in the results of one.
-func (s *State) onTask() *client.Task {
+func (s *State) onTask() *v1.Task {
 	if s.here.kind == results {
 		return s.task
 	}
-	if t, ok := s.selected().(client.Task); ok {
+	if t, ok := s.selected().(v1.Task); ok {
 		return &t
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/words"
 )
 
@@ -38,21 +38,21 @@ func before(d time.Duration) *time.Time {
 // fleet is a process in some states, each on a host of its own.
 func fleet() (all []any) {
 	for i, state := range []string{"given-up", "running", "running", "stopped", "running"} {
-		p := client.Process{
+		p := v1.Process{
 			Namespace: "shop", Name: "api", State: state, Hosted: true,
-			Host: client.Host{ID: fmt.Sprintf("0:10.0.0.%d", i+7), IP: fmt.Sprintf("10.0.0.%d", i+7), Online: true},
+			Host: v1.Host{ID: fmt.Sprintf("0:10.0.0.%d", i+7), IP: fmt.Sprintf("10.0.0.%d", i+7), Online: true},
 		}
 		switch {
 		case state == "given-up":
 			p.Restarts = 5
-			p.Cause = &client.Cause{ID: "out-of-memory", Text: "out of memory, 512 MiB of 512 MiB", Since: before(12 * time.Minute)}
+			p.Cause = &v1.Cause{ID: "out-of-memory", Text: "out of memory, 512 MiB of 512 MiB", Since: before(12 * time.Minute)}
 		case i == 2:
 			p.Name = "网关"
 		case i == 4:
 			p.Stale, p.Host.Online, p.Host.LastSeen = true, false, before(4*time.Minute)
 		}
 		if state == "running" {
-			p.Instance = &client.Instance{PID: 8812 + i, CPU: 3, RSS: 211 << 20, StartedAt: before(4 * time.Hour)}
+			p.Instance = &v1.Instance{PID: 8812 + i, CPU: 3, RSS: 211 << 20, StartedAt: before(4 * time.Hour)}
 		}
 		all = append(all, p)
 	}
@@ -62,9 +62,9 @@ func fleet() (all []any) {
 // many are running processes on hosts of their own.
 func many(n int) (all []any) {
 	for i := range n {
-		all = append(all, client.Process{
+		all = append(all, v1.Process{
 			Namespace: "shop", Name: "web", State: "running",
-			Host: client.Host{ID: fmt.Sprintf("0:10.1.0.%d", i+1), Online: true},
+			Host: v1.Host{ID: fmt.Sprintf("0:10.1.0.%d", i+1), Online: true},
 		})
 	}
 	return all
@@ -179,7 +179,7 @@ func asked[T any](r *rig) T {
 // answer answers the last question with items.
 func (r *rig) answer(items ...any) *rig {
 	r.t.Helper()
-	counts := &client.ProcessCounts{States: map[string]int{"given-up": 1, "running": 2, "stopped": 1}, Stale: 1, Total: 5}
+	counts := &v1.ProcessCounts{States: map[string]int{"given-up": 1, "running": 2, "stopped": 1}, Stale: 1, Total: 5}
 	if asked[Ask](r).place.kind != processes {
 		counts = nil
 	}
@@ -215,91 +215,91 @@ func frames() map[string]func(t *testing.T) *rig {
 		},
 		"jump": func(t *testing.T) *rig { return wide(t, State{}).press(":").typing("hos") },
 		"hosts": func(t *testing.T) *rig {
-			return wide(t, State{}).press(":").typing("hosts").press("enter").answer(client.JoinedHost{
-				Host: client.Host{ID: "0:10.0.0.7", IP: "10.0.0.7", Online: true, LastSeen: before(time.Second)}, Name: "web-7",
+			return wide(t, State{}).press(":").typing("hosts").press("enter").answer(v1.JoinedHost{
+				Host: v1.Host{ID: "0:10.0.0.7", IP: "10.0.0.7", Online: true, LastSeen: before(time.Second)}, Name: "web-7",
 				Build: "1.2.0", Labels: map[string]string{"role": "web", "env": "prod"}, Notes: []string{"the clock is 3 s off"},
 			})
 		},
 		"tasks": func(t *testing.T) *rig {
-			return wide(t, State{}).press("t").answer(client.Task{
+			return wide(t, State{}).press("t").answer(v1.Task{
 				ID: "op-x7k2m9q4w1zd", Op: "restart", Subject: "shop/api", Requests: 3, State: "running", User: "anna",
-				CreatedAt: *before(time.Minute), Counts: client.Counts{Targets: 213, OK: 157, Failed: 2, Pending: 54},
+				CreatedAt: *before(time.Minute), Counts: v1.Counts{Targets: 213, OK: 157, Failed: 2, Pending: 54},
 			})
 		},
 		"rollout": func(t *testing.T) *rig {
-			r := client.Rollout{
+			r := v1.Rollout{
 				ID: "r-81", Op: "restart", Processes: []string{"shop/api"}, State: "paused", Reason: "3 failures of 3", Batch: 1,
-				Counts: client.RolloutCounts{Hosts: 3, OK: 1, Failed: 1, Waiting: 1}, CreatedAt: noon,
+				Counts: v1.RolloutCounts{Hosts: 3, OK: 1, Failed: 1, Waiting: 1}, CreatedAt: noon,
 			}
 			whole := r
-			whole.Hosts = []client.RolloutHost{{Host: "0:10.0.0.7", State: "ok"}, {Host: "0:10.0.0.8", Batch: 1, State: "failed", Message: "no answer on 8080"}}
+			whole.Hosts = []v1.RolloutHost{{Host: "0:10.0.0.7", State: "ok"}, {Host: "0:10.0.0.8", Batch: 1, State: "failed", Message: "no answer on 8080"}}
 			return wide(t, State{}).press(":").typing("rollouts").press("enter").answer(r).press("enter").answer(whole)
 		},
 		"event": func(t *testing.T) *rig {
-			e := client.Event{
-				Cursor: 7, At: noon, Host: client.Host{ID: "0:10.0.0.7"}, Namespace: "shop", Name: "api", Kind: "exited",
-				From: "running", To: "backoff", Cause: &client.Cause{ID: "exit-status", Text: "exit status 3"},
-				EventDetail: client.EventDetail{PID: 8812, Exit: &client.Exit{Known: true, Code: 3}, RunSeconds: 251, Output: "panic: no\nbye"},
+			e := v1.Event{
+				Cursor: 7, At: noon, Host: v1.Host{ID: "0:10.0.0.7"}, Namespace: "shop", Name: "api", Kind: "exited",
+				From: "running", To: "backoff", Cause: &v1.Cause{ID: "exit-status", Text: "exit status 3"},
+				EventDetail: v1.EventDetail{PID: 8812, Exit: &v1.Exit{Known: true, Code: 3}, RunSeconds: 251, Output: "panic: no\nbye"},
 			}
 			return wide(t, State{}).press("e").answer(e).press("enter")
 		},
 		// Who did it stays on a narrow screen, whatever else happened.
 		"events-80": func(t *testing.T) *rig {
-			one := client.Event{
-				Cursor: 7, At: noon, Host: client.Host{ID: "0:10.0.0.7"}, Namespace: "shop", Name: "api", Kind: "exited",
-				From: "running", To: "backoff", Cause: &client.Cause{ID: "exit-status", Text: "exit status 3"},
+			one := v1.Event{
+				Cursor: 7, At: noon, Host: v1.Host{ID: "0:10.0.0.7"}, Namespace: "shop", Name: "api", Kind: "exited",
+				From: "running", To: "backoff", Cause: &v1.Cause{ID: "exit-status", Text: "exit status 3"},
 			}
 			other := one
 			other.Cursor, other.Kind, other.From, other.To = 8, "leftovers-ended", "running", "running"
-			other.Actor = client.Actor{Kind: "operation", User: "anna", Reason: "undo of rollout ro-abcdefghijklm"}
+			other.Actor = v1.Actor{Kind: "operation", User: "anna", Reason: "undo of rollout ro-abcdefghijklm"}
 			return begin(t, 80, 16, State{}).press("e").answer(other, one)
 		},
 		"event-zh": func(t *testing.T) *rig {
-			e := client.Event{
-				Cursor: 7, At: noon, Host: client.Host{ID: "0:10.0.0.7"}, Namespace: "shop", Name: "api", Kind: "exited",
+			e := v1.Event{
+				Cursor: 7, At: noon, Host: v1.Host{ID: "0:10.0.0.7"}, Namespace: "shop", Name: "api", Kind: "exited",
 				From: "running", To: "backoff",
-				Cause:       &client.Cause{ID: "exit-status", Text: "pid 8812 exit status 3 at 2026-11-21T10:02:00Z"},
-				EventDetail: client.EventDetail{PID: 8812, Exit: &client.Exit{Known: true, Code: 3}},
+				Cause:       &v1.Cause{ID: "exit-status", Text: "pid 8812 exit status 3 at 2026-11-21T10:02:00Z"},
+				EventDetail: v1.EventDetail{PID: 8812, Exit: &v1.Exit{Known: true, Code: 3}},
 			}
 			return begin(t, 80, 16, State{lang: words.Chinese}).press("e").answer(e).press("enter")
 		},
 		"rollout-zh": func(t *testing.T) *rig {
-			r := client.Rollout{
+			r := v1.Rollout{
 				ID: "r-81", Op: "restart", Processes: []string{"shop/api"}, State: "paused", CreatedAt: noon,
-				Counts: client.RolloutCounts{Hosts: 1, Failed: 1},
+				Counts: v1.RolloutCounts{Hosts: 1, Failed: 1},
 			}
 			whole := r
-			whole.Failures = []client.RolloutFailure{{
+			whole.Failures = []v1.RolloutFailure{{
 				Cause: "check-failed", Hosts: []string{"0:10.0.0.7"},
 				Message: "restart process (api) failed, for post-check status not alive",
 			}}
 			return begin(t, 80, 16, State{lang: words.Chinese}).press(":").typing("rollouts").press("enter").answer(r).press("enter").answer(whole)
 		},
 		"why-zh": func(t *testing.T) *rig {
-			p := fleet()[0].(client.Process)
+			p := fleet()[0].(v1.Process)
 			const died = "pid 7 killed by signal 9 by the kernel, out of memory, at 10:02"
-			cause := client.Cause{ID: "out-of-memory", Text: died, Evidence: []string{"its memory had grown to 512 MiB at most"}}
-			return begin(t, 80, 20, State{lang: words.Chinese}).answer(fleet()...).press("w").answer(client.Why{
-				Findings: []client.Finding{{
+			cause := v1.Cause{ID: "out-of-memory", Text: died, Evidence: []string{"its memory had grown to 512 MiB at most"}}
+			return begin(t, 80, 20, State{lang: words.Chinese}).answer(fleet()...).press("w").answer(v1.Why{
+				Findings: []v1.Finding{{
 					Namespace: "shop", Name: "api", Host: p.Host, Wrong: true, Severity: "critical", Cause: cause,
 					Impact: "it is down until somebody starts or retries it",
 				}},
-				Causes: []client.CauseCount{{ID: cause.ID, Remedy: "Raise the limit."}},
+				Causes: []v1.CauseCount{{ID: cause.ID, Remedy: "Raise the limit."}},
 			})
 		},
 		"describe": func(t *testing.T) *rig {
 			return begin(t, 80, 24, State{}).answer(fleet()...).press("down", "d").answer(fleet()[1], history())
 		},
 		"why": func(t *testing.T) *rig {
-			p := fleet()[0].(client.Process)
+			p := fleet()[0].(v1.Process)
 			cause := *p.Cause
 			cause.Evidence = []string{"last words:\npanic: cannot allocate"}
-			return begin(t, 60, 20, State{}).answer(fleet()...).press("w").answer(client.Why{
-				Findings: []client.Finding{{
+			return begin(t, 60, 20, State{}).answer(fleet()...).press("w").answer(v1.Why{
+				Findings: []v1.Finding{{
 					Namespace: "shop", Name: "api", Host: p.Host, Wrong: true, Severity: "critical", Cause: cause,
 					Impact: "it stays down until somebody starts it",
 				}},
-				Causes: []client.CauseCount{{ID: cause.ID, Remedy: "Raise the limit with `drover edit`, or find out what takes the memory."}},
+				Causes: []v1.CauseCount{{ID: cause.ID, Remedy: "Raise the limit with `drover edit`, or find out what takes the memory."}},
 			})
 		},
 		"log": func(t *testing.T) *rig {
@@ -321,9 +321,9 @@ func frames() map[string]func(t *testing.T) *rig {
 		"dialog-all": func(t *testing.T) *rig {
 			r := wide(t, State{}).answer(fleet()...).press("/").typing("shop/* --state running").press("enter")
 			r.answer(fleet()...).press("*", "r")
-			return r.send(Chosen{Op: "restart", all: asked[Choose](r).all, Selection: client.Selection{
+			return r.send(Chosen{Op: "restart", all: asked[Choose](r).all, Selection: v1.Selection{
 				Targets: 213, Hosts: 200, Away: 4,
-				Sample: []client.SelectedProcess{{Namespace: "shop", Name: "api", Host: "0:10.0.0.8"}},
+				Sample: []v1.SelectedProcess{{Namespace: "shop", Name: "api", Host: "0:10.0.0.8"}},
 			}})
 		},
 		"dialog-batches": func(t *testing.T) *rig {
@@ -332,15 +332,15 @@ func frames() map[string]func(t *testing.T) *rig {
 		},
 		"dialog-undo-zh": func(t *testing.T) *rig {
 			r := begin(t, 60, 20, State{lang: words.Chinese}).press(":").typing("rollouts").press("enter")
-			return r.answer(client.Rollout{
+			return r.answer(v1.Rollout{
 				ID: "r-82", Op: "apply", Processes: []string{"shop/api"}, State: "paused", Reason: "3 failures of 3",
-				Counts: client.RolloutCounts{Hosts: 40, OK: 2, Failed: 3, Waiting: 35},
+				Counts: v1.RolloutCounts{Hosts: 40, OK: 2, Failed: 3, Waiting: 35},
 			}).press("u")
 		},
 		"results": func(t *testing.T) *rig {
 			r := begin(t, 80, 16, State{}).press("t").answer(doneTask()).press("enter")
 			task := doneTask()
-			return r.send(Listed{Number: asked[Ask](r).Number, At: noon, Task: &task, Items: []any{client.Result{
+			return r.send(Listed{Number: asked[Ask](r).Number, At: noon, Task: &task, Items: []any{v1.Result{
 				Namespace: "shop", Name: "api", Host: "0:10.0.0.7", Op: "restart", Outcome: "failed", Message: "no answer on 8080",
 			}}})
 		},
@@ -357,17 +357,17 @@ func frames() map[string]func(t *testing.T) *rig {
 		},
 		"audit": func(t *testing.T) *rig {
 			return wide(t, State{lang: words.Chinese}).press(":").typing("audit").press("enter").answer(
-				client.AuditRow{
+				v1.AuditRow{
 					At: noon, User: "anna", App: "drover-console", Remote: "10.0.0.2", RequestID: "1", Action: "tasks.create",
 					Target: "shop/api", Allowed: true, Detail: []byte(`{"ops":{"stop":1}}`), Reason: "memory test",
 				},
-				client.AuditRow{At: noon, User: "bo", Remote: "10.0.0.3", RequestID: "2", Action: "users.list", Message: "not allowed"},
+				v1.AuditRow{At: noon, User: "bo", Remote: "10.0.0.3", RequestID: "2", Action: "users.list", Message: "not allowed"},
 			)
 		},
 		"dialog-rollout": func(t *testing.T) *rig {
-			return wide(t, State{lang: words.Chinese}).press(":").typing("rollouts").press("enter").answer(client.Rollout{
+			return wide(t, State{lang: words.Chinese}).press(":").typing("rollouts").press("enter").answer(v1.Rollout{
 				ID: "r-81", Op: "restart", Processes: []string{"shop/api"}, State: "paused", Reason: "3 failures of 3",
-				Counts: client.RolloutCounts{Hosts: 213, OK: 20, Failed: 3, Waiting: 190},
+				Counts: v1.RolloutCounts{Hosts: 213, OK: 20, Failed: 3, Waiting: 190},
 			}).press("r", "1")
 		},
 		"logs": func(t *testing.T) *rig {
@@ -382,8 +382,8 @@ func frames() map[string]func(t *testing.T) *rig {
 		"sent": func(t *testing.T) *rig {
 			r := wide(t, State{}).answer(fleet()...).press("S", "tab", "enter")
 			sent := asked[Submit](r)
-			r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: client.Task{
-				ID: "op-x7k2m9q4w1zd", State: "running", Counts: client.Counts{Targets: 1, Pending: 1},
+			r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: v1.Task{
+				ID: "op-x7k2m9q4w1zd", State: "running", Counts: v1.Counts{Targets: 1, Pending: 1},
 			}})
 			return r.answer(fleet()...)
 		},
@@ -450,30 +450,30 @@ func TestHostsSteerNoTerminal(t *testing.T) {
 		"\x1b[2J", "\x1b]52;c;aGk=\x07", "\x9b31m", "a\rb", "a\nb\tc", "\u202egnirts", "\u200b\u200d\ufeff", "\x00\x7f", "\xff\xfe",
 		strings.Repeat("网", 300), strings.Repeat("e\u0301\u0302", 90), "👩‍👩‍👧‍👦🏳️‍🌈", "\u2028\u2029", strings.Repeat("\u0300", 50),
 	} {
-		cause := client.Cause{ID: text, Text: text, Evidence: []string{text}}
-		p := client.Process{
-			Namespace: text, Name: text, State: text, Message: text, Host: client.Host{ID: text, IP: text},
-			Instance:      &client.Instance{Cmdline: text, Version: text, Health: text},
-			ProcessDetail: client.ProcessDetail{Cause: &cause, Further: []client.Cause{cause}},
+		cause := v1.Cause{ID: text, Text: text, Evidence: []string{text}}
+		p := v1.Process{
+			Namespace: text, Name: text, State: text, Message: text, Host: v1.Host{ID: text, IP: text},
+			Instance:      &v1.Instance{Cmdline: text, Version: text, Health: text},
+			ProcessDetail: v1.ProcessDetail{Cause: &cause, Further: []v1.Cause{cause}},
 		}
 		r := begin(t, 80, 24, State{coloured: true}).answer(p).press("l")
 		r.send(LogRead{Number: asked[ReadLog](r).Number, Lines: []LogLine{{0, text}}})
-		r.press("r", "esc", "K", "esc", "c", "C", "d").answer(p).press("q").answer(p).press("w").answer(client.Why{
-			Findings: []client.Finding{{Namespace: text, Name: text, Host: p.Host, Cause: cause, Impact: text, Severity: text}},
+		r.press("r", "esc", "K", "esc", "c", "C", "d").answer(p).press("q").answer(p).press("w").answer(v1.Why{
+			Findings: []v1.Finding{{Namespace: text, Name: text, Host: p.Host, Cause: cause, Impact: text, Severity: text}},
 		})
-		r.press("e").answer(client.Event{
-			Namespace: text, Name: text, Kind: text, Host: p.Host, Cause: &cause, Actor: client.Actor{User: text, App: text},
-			EventDetail: client.EventDetail{Output: text, Fields: []string{text}},
+		r.press("e").answer(v1.Event{
+			Namespace: text, Name: text, Kind: text, Host: p.Host, Cause: &cause, Actor: v1.Actor{User: text, App: text},
+			EventDetail: v1.EventDetail{Output: text, Fields: []string{text}},
 		}).press("enter")
-		r.press("t").answer(client.Task{ID: text, Op: text, Subject: text, User: text}).press("enter")
-		r.answer(client.Result{Namespace: text, Name: text, Host: text, Outcome: text, Message: text})
+		r.press("t").answer(v1.Task{ID: text, Op: text, Subject: text, User: text}).press("enter")
+		r.answer(v1.Result{Namespace: text, Name: text, Host: text, Outcome: text, Message: text})
 		r.press(":").send(tea.PasteMsg{Content: text}).press("enter").send(Notice(text))
-		r.press(":", "ctrl+u").typing("hosts").press("enter").answer(client.JoinedHost{
+		r.press(":", "ctrl+u").typing("hosts").press("enter").answer(v1.JoinedHost{
 			Host: p.Host, Name: text, Build: text, Labels: map[string]string{text: text}, Notes: []string{text},
 		})
-		r.press(":", "ctrl+u").typing("people").press("enter").answer(client.User{Name: text, Note: text}).press("enter")
-		r.answer(client.User{Name: text, Note: text, Grants: []client.Grant{{Operations: []string{text}, Namespaces: []string{text}}}})
-		r.press(":", "ctrl+u").typing("audit").press("enter").answer(client.AuditRow{
+		r.press(":", "ctrl+u").typing("people").press("enter").answer(v1.User{Name: text, Note: text}).press("enter")
+		r.answer(v1.User{Name: text, Note: text, Grants: []v1.Grant{{Operations: []string{text}, Namespaces: []string{text}}}})
+		r.press(":", "ctrl+u").typing("audit").press("enter").answer(v1.AuditRow{
 			User: text, App: text, Remote: text, Action: text, Target: text, Message: text, Reason: text,
 		})
 		for _, d := range r.done {
@@ -485,20 +485,20 @@ func TestHostsSteerNoTerminal(t *testing.T) {
 }
 
 // doneTask is a task of which two targets have failed.
-func doneTask() client.Task {
-	return client.Task{
+func doneTask() v1.Task {
+	return v1.Task{
 		ID: "op-x7k2m9q4w1zd", Op: "restart", Subject: "shop/api", Requests: 1, State: "done", User: "anna",
-		CreatedAt: *before(time.Minute), Counts: client.Counts{Targets: 213, OK: 211, Failed: 2},
+		CreatedAt: *before(time.Minute), Counts: v1.Counts{Targets: 213, OK: 211, Failed: 2},
 	}
 }
 
 func colleagues() []any {
 	return []any{
-		client.User{Name: "anna", Admin: true, CreatedAt: *before(48 * time.Hour)},
-		client.User{
+		v1.User{Name: "anna", Admin: true, CreatedAt: *before(48 * time.Hour)},
+		v1.User{
 			Name: "bea", CreatedAt: *before(time.Hour), Disabled: true,
-			Grants: []client.Grant{{Operations: []string{"viewer"}, Namespaces: []string{"web"}}},
-			Provider: &client.ProviderRights{Groups: []string{"ops"}, Grants: []client.Grant{
+			Grants: []v1.Grant{{Operations: []string{"viewer"}, Namespaces: []string{"web"}}},
+			Provider: &v1.ProviderRights{Groups: []string{"ops"}, Grants: []v1.Grant{
 				{Operations: []string{"operator"}, Namespaces: []string{"shop*"}},
 			}},
 		},
@@ -506,12 +506,12 @@ func colleagues() []any {
 }
 
 // history is what a process has used within ten minutes: it grows, is restarted, and nobody measures it for a minute.
-func history() client.UsageHistory {
+func history() v1.UsageHistory {
 	start := noon.Add(-10 * time.Minute)
-	h := client.UsageHistory{Step: 30, Start: &start, End: &noon}
+	h := v1.UsageHistory{Step: 30, Start: &start, End: &noon}
 	for n := range 20 {
 		if n != 14 && n != 15 {
-			h.Steps = append(h.Steps, client.UsageStep{
+			h.Steps = append(h.Steps, v1.UsageStep{
 				At: start.Add(time.Duration(n+1) * 30 * time.Second), CPU: float64(n % 3), Memory: int64(n%12) << 20,
 				Restarted: n == 12,
 			})

@@ -6,7 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/term"
 	"drover/internal/words"
 )
@@ -233,17 +233,17 @@ func (s State) enter() (State, []Do) {
 	item := s.selected()
 	of := subjectOf(item)
 	switch v := item.(type) {
-	case client.Process, client.Result:
+	case v1.Process, v1.Result:
 		return s.open(place{kind: describe, of: of})
-	case client.JoinedHost:
+	case v1.JoinedHost:
 		return s.open(place{kind: processes, filter: quoted("--hosts", of.host)})
-	case client.Task:
+	case v1.Task:
 		return s.open(place{kind: results, of: of})
-	case client.Rollout:
+	case v1.Rollout:
 		return s.open(place{kind: rollout, of: of})
-	case client.Event:
+	case v1.Event:
 		return s.open(place{kind: event, of: of, event: v})
-	case client.User:
+	case v1.User:
 		return s.open(place{kind: person, of: of})
 	}
 	return s, nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 	causes "drover/internal/why"
@@ -56,10 +56,10 @@ func columnsOf(k kind) []column {
 		return auditColumns()
 	case results:
 		return []column{
-			col(words.Head.Process, 0, func(_ *State, r client.Result) string { return r.Namespace + "/" + r.Name }),
-			col(words.Head.Host, 0, func(_ *State, r client.Result) string { return r.Host }),
-			stateCol(words.Head.Outcome, func(r client.Result) string { return r.Outcome }),
-			col(words.Head.Message, 1, func(s *State, r client.Result) string { return s.said(r.Message) }),
+			col(words.Head.Process, 0, func(_ *State, r v1.Result) string { return r.Namespace + "/" + r.Name }),
+			col(words.Head.Host, 0, func(_ *State, r v1.Result) string { return r.Host }),
+			stateCol(words.Head.Outcome, func(r v1.Result) string { return r.Outcome }),
+			col(words.Head.Message, 1, func(s *State, r v1.Result) string { return s.said(r.Message) }),
 		}
 	default:
 		return nil
@@ -70,8 +70,8 @@ func columnsOf(k kind) []column {
 const stale = "stale"
 
 // uses is a cell about what a running process uses with its whole tree.
-func uses(cell func(client.Usage) string) func(*State, client.Process) string {
-	return func(_ *State, p client.Process) string {
+func uses(cell func(v1.Usage) string) func(*State, v1.Process) string {
+	return func(_ *State, p v1.Process) string {
 		if p.Instance == nil || p.Stale {
 			return "–"
 		}
@@ -80,44 +80,44 @@ func uses(cell func(client.Usage) string) func(*State, client.Process) string {
 }
 
 func processColumns() []column {
-	instance := func(cell func(s *State, i *client.Instance) string) func(*State, client.Process) string {
-		return func(s *State, p client.Process) string {
+	instance := func(cell func(s *State, i *v1.Instance) string) func(*State, v1.Process) string {
+		return func(s *State, p v1.Process) string {
 			if p.Instance == nil || p.Stale {
 				return "–"
 			}
 			return cell(s, p.Instance)
 		}
 	}
-	state := stateCol(words.Head.State, func(p client.Process) string {
+	state := stateCol(words.Head.State, func(p v1.Process) string {
 		if p.Stale {
 			return stale
 		}
 		return p.State
 	})
 	state.cell = func(s *State, item any) string {
-		p, _ := item.(client.Process)
+		p, _ := item.(v1.Process)
 		return s.stateOf(&p)
 	}
 	return []column{
-		col(words.Head.Process, 0, func(s *State, p client.Process) string {
+		col(words.Head.Process, 0, func(s *State, p v1.Process) string {
 			if s.isMarked(p) {
 				return "*" + p.Namespace + "/" + p.Name
 			}
 			return " " + p.Namespace + "/" + p.Name
 		}),
-		col(words.Head.Host, 0, func(_ *State, p client.Process) string { return p.Host.ID }),
+		col(words.Head.Host, 0, func(_ *State, p v1.Process) string { return p.Host.ID }),
 		state,
-		col(words.Head.Since, 3, func(s *State, p client.Process) string { return s.age(since(p)) }),
-		col(words.Head.PID, 6, instance(func(_ *State, i *client.Instance) string { return strconv.Itoa(i.PID) })),
-		col(words.Head.CPUOfHost, 5, uses(func(u client.Usage) string { return term.Percent(u.CPU) })),
-		col(words.Head.Memory, 4, uses(func(u client.Usage) string { return term.Size(u.RSS) })),
-		col(words.Head.Restarts, 2, func(_ *State, p client.Process) string {
+		col(words.Head.Since, 3, func(s *State, p v1.Process) string { return s.age(since(p)) }),
+		col(words.Head.PID, 6, instance(func(_ *State, i *v1.Instance) string { return strconv.Itoa(i.PID) })),
+		col(words.Head.CPUOfHost, 5, uses(func(u v1.Usage) string { return term.Percent(u.CPU) })),
+		col(words.Head.Memory, 4, uses(func(u v1.Usage) string { return term.Size(u.RSS) })),
+		col(words.Head.Restarts, 2, func(_ *State, p v1.Process) string {
 			if p.Restarts == 0 {
 				return ""
 			}
 			return strconv.Itoa(p.Restarts)
 		}),
-		col(words.Head.Why, 1, func(s *State, p client.Process) string {
+		col(words.Head.Why, 1, func(s *State, p v1.Process) string {
 			if r, ok := s.sent[s.on[keyOf(p)]]; ok {
 				done := r.task.Counts.OK + r.task.Counts.Failed
 				return fmt.Sprintf("▶ %s %s %d/%d", s.op(r.op), r.task.ID, done, r.task.Counts.Targets)
@@ -131,7 +131,7 @@ func processColumns() []column {
 }
 
 // since is when the present state of a process began, as far as its report tells.
-func since(p client.Process) *time.Time {
+func since(p v1.Process) *time.Time {
 	switch {
 	case p.Stale:
 		return p.Host.LastSeen
@@ -145,19 +145,19 @@ func since(p client.Process) *time.Time {
 
 func hostColumns() []column {
 	return []column{
-		col(words.Head.Host, 0, func(_ *State, a client.JoinedHost) string { return a.ID }),
-		stateCol(words.Head.State, func(a client.JoinedHost) string {
+		col(words.Head.Host, 0, func(_ *State, a v1.JoinedHost) string { return a.ID }),
+		stateCol(words.Head.State, func(a v1.JoinedHost) string {
 			if a.Online {
 				return "online"
 			}
 			return "away"
 		}),
-		col(words.Head.Name, 2, func(_ *State, a client.JoinedHost) string { return a.Name }),
-		col(words.Head.Address, 5, func(_ *State, a client.JoinedHost) string { return remote.Address(a.Host) }),
-		col(words.Head.Build, 4, func(_ *State, a client.JoinedHost) string { return a.Build }),
-		col(words.Head.LastSeen, 3, func(s *State, a client.JoinedHost) string { return s.age(a.LastSeen) }),
-		col(words.Head.Labels, 6, func(_ *State, a client.JoinedHost) string { return labelsOf(a.Labels) }),
-		col(words.Head.Notes, 1, func(s *State, a client.JoinedHost) string {
+		col(words.Head.Name, 2, func(_ *State, a v1.JoinedHost) string { return a.Name }),
+		col(words.Head.Address, 5, func(_ *State, a v1.JoinedHost) string { return remote.Address(a.Host) }),
+		col(words.Head.Build, 4, func(_ *State, a v1.JoinedHost) string { return a.Build }),
+		col(words.Head.LastSeen, 3, func(s *State, a v1.JoinedHost) string { return s.age(a.LastSeen) }),
+		col(words.Head.Labels, 6, func(_ *State, a v1.JoinedHost) string { return labelsOf(a.Labels) }),
+		col(words.Head.Notes, 1, func(s *State, a v1.JoinedHost) string {
 			return s.said(strings.Join(a.Notes, "; "))
 		}),
 	}
@@ -165,10 +165,10 @@ func hostColumns() []column {
 
 func taskColumns() []column {
 	return []column{
-		col(words.Head.Task, 0, func(_ *State, t client.Task) string { return t.ID }),
-		stateCol(words.Head.State, func(t client.Task) string { return words.Result(t.State, t.Counts.Failed) }),
-		col(words.Head.Operation, 0, func(s *State, t client.Task) string { return s.op(t.Op) }),
-		col(words.Head.Progress, 1, func(s *State, t client.Task) string {
+		col(words.Head.Task, 0, func(_ *State, t v1.Task) string { return t.ID }),
+		stateCol(words.Head.State, func(t v1.Task) string { return words.Result(t.State, t.Counts.Failed) }),
+		col(words.Head.Operation, 0, func(s *State, t v1.Task) string { return s.op(t.Op) }),
+		col(words.Head.Progress, 1, func(s *State, t v1.Task) string {
 			n := t.Counts
 			text := fmt.Sprintf("%d/%d", n.OK+n.Failed, n.Targets)
 			if n.Failed > 0 {
@@ -176,9 +176,9 @@ func taskColumns() []column {
 			}
 			return text
 		}),
-		col(words.Head.Created, 2, func(s *State, t client.Task) string { return s.age(&t.CreatedAt) }),
-		col(words.Head.User, 4, func(_ *State, t client.Task) string { return term.Caller(t.App, t.User) }),
-		col(words.Head.Subject, 3, func(s *State, t client.Task) string {
+		col(words.Head.Created, 2, func(s *State, t v1.Task) string { return s.age(&t.CreatedAt) }),
+		col(words.Head.User, 4, func(_ *State, t v1.Task) string { return term.Caller(t.App, t.User) }),
+		col(words.Head.Subject, 3, func(s *State, t v1.Task) string {
 			if t.Requests > 1 {
 				return t.Subject + " " + words.Screen.And.In(s.lang, "n", t.Requests-1)
 			}
@@ -189,34 +189,34 @@ func taskColumns() []column {
 
 func rolloutColumns() []column {
 	return []column{
-		col(words.Page.Rollouts, 0, func(_ *State, r client.Rollout) string { return r.ID }),
-		stateCol(words.Head.State, func(r client.Rollout) string { return words.Result(r.State, r.Counts.Failed) }),
-		col(words.Head.Operation, 0, func(s *State, r client.Rollout) string { return s.op(r.Op) }),
-		col(words.Head.Subject, 1, func(_ *State, r client.Rollout) string { return strings.Join(r.Processes, " ") }),
-		col(words.Head.Progress, 2, func(_ *State, r client.Rollout) string {
+		col(words.Page.Rollouts, 0, func(_ *State, r v1.Rollout) string { return r.ID }),
+		stateCol(words.Head.State, func(r v1.Rollout) string { return words.Result(r.State, r.Counts.Failed) }),
+		col(words.Head.Operation, 0, func(s *State, r v1.Rollout) string { return s.op(r.Op) }),
+		col(words.Head.Subject, 1, func(_ *State, r v1.Rollout) string { return strings.Join(r.Processes, " ") }),
+		col(words.Head.Progress, 2, func(_ *State, r v1.Rollout) string {
 			return fmt.Sprintf("%d/%d", r.Counts.OK+r.Counts.Failed+r.Counts.Skipped, r.Counts.Hosts)
 		}),
-		col(words.Head.Failures, 3, func(_ *State, r client.Rollout) string { return strconv.Itoa(r.Counts.Failed) }),
-		col(words.Head.Batch, 6, func(_ *State, r client.Rollout) string { return strconv.Itoa(r.Batch + 1) }),
-		col(words.Head.Created, 5, func(s *State, r client.Rollout) string { return s.age(&r.CreatedAt) }),
-		col(words.Head.Reason, 4, func(s *State, r client.Rollout) string { return s.said(r.Reason) }),
+		col(words.Head.Failures, 3, func(_ *State, r v1.Rollout) string { return strconv.Itoa(r.Counts.Failed) }),
+		col(words.Head.Batch, 6, func(_ *State, r v1.Rollout) string { return strconv.Itoa(r.Batch + 1) }),
+		col(words.Head.Created, 5, func(s *State, r v1.Rollout) string { return s.age(&r.CreatedAt) }),
+		col(words.Head.Reason, 4, func(s *State, r v1.Rollout) string { return s.said(r.Reason) }),
 	}
 }
 
 func eventColumns() []column {
 	return []column{
-		col(words.Head.At, 0, func(_ *State, e client.Event) string { return e.At.Local().Format("01-02 15:04:05") }),
-		col(words.Head.Process, 0, func(_ *State, e client.Event) string {
+		col(words.Head.At, 0, func(_ *State, e v1.Event) string { return e.At.Local().Format("01-02 15:04:05") }),
+		col(words.Head.Process, 0, func(_ *State, e v1.Event) string {
 			if e.Namespace == "" {
 				return ""
 			}
 			return e.Namespace + "/" + e.Name
 		}),
-		col(words.Head.Host, 3, func(_ *State, e client.Event) string { return e.Host.ID }),
-		col(words.Head.Event, 0, func(s *State, e client.Event) string { return words.Kind(e.Kind).In(s.lang) }),
-		stateCol(words.Head.State, func(e client.Event) string { return words.EventState(e.Kind, e.To) }),
-		col(words.Head.User, 0, func(s *State, e client.Event) string { return s.actor(e.Actor) }),
-		col(words.Head.Cause, 2, func(s *State, e client.Event) string {
+		col(words.Head.Host, 3, func(_ *State, e v1.Event) string { return e.Host.ID }),
+		col(words.Head.Event, 0, func(s *State, e v1.Event) string { return words.Kind(e.Kind).In(s.lang) }),
+		stateCol(words.Head.State, func(e v1.Event) string { return words.EventState(e.Kind, e.To) }),
+		col(words.Head.User, 0, func(s *State, e v1.Event) string { return s.actor(e.Actor) }),
+		col(words.Head.Cause, 2, func(s *State, e v1.Event) string {
 			if e.Cause == nil {
 				return ""
 			}
@@ -225,7 +225,7 @@ func eventColumns() []column {
 	}
 }
 
-func (s *State) actor(a client.Actor) string {
+func (s *State) actor(a v1.Actor) string {
 	if a.User+a.App == "" {
 		return words.Actor(a.Kind).In(s.lang)
 	}
@@ -236,21 +236,21 @@ func (s *State) actor(a client.Actor) string {
 // keyOf names an item among the items of its list.
 func keyOf(item any) string {
 	switch v := item.(type) {
-	case client.Process:
+	case v1.Process:
 		return fmt.Sprintf("%s/%s@%s", v.Namespace, v.Name, v.Host.ID)
-	case client.Result:
+	case v1.Result:
 		return fmt.Sprintf("%s/%s@%s", v.Namespace, v.Name, v.Host)
-	case client.JoinedHost:
+	case v1.JoinedHost:
 		return v.ID
-	case client.Task:
+	case v1.Task:
 		return v.ID
-	case client.Rollout:
+	case v1.Rollout:
 		return v.ID
-	case client.Event:
+	case v1.Event:
 		return strconv.FormatInt(v.Cursor, 10)
-	case client.User:
+	case v1.User:
 		return v.Name
-	case client.AuditRow:
+	case v1.AuditRow:
 		return v.RequestID
 	}
 	return ""
@@ -259,21 +259,21 @@ func keyOf(item any) string {
 // subjectOf is what an item is about.
 func subjectOf(item any) subject {
 	switch v := item.(type) {
-	case client.Process:
+	case v1.Process:
 		return subject{v.Namespace, v.Name, v.Host.ID, ""}
-	case client.Result:
+	case v1.Result:
 		return subject{v.Namespace, v.Name, v.Host, ""}
-	case client.JoinedHost:
+	case v1.JoinedHost:
 		return subject{host: v.ID}
-	case client.Task:
+	case v1.Task:
 		return subject{id: v.ID}
-	case client.Rollout:
+	case v1.Rollout:
 		return subject{id: v.ID}
-	case client.Event:
+	case v1.Event:
 		return subject{v.Namespace, v.Name, v.Host.ID, strconv.FormatInt(v.Cursor, 10)}
-	case client.User:
+	case v1.User:
 		return subject{id: v.Name}
-	case client.AuditRow:
+	case v1.AuditRow:
 		return subject{id: v.RequestID}
 	}
 	return subject{}
@@ -296,7 +296,7 @@ func (s *State) state(id string) string {
 }
 
 // stateOf is the state of a process, with the state of its last report if its host is away.
-func (s *State) stateOf(p *client.Process) string {
+func (s *State) stateOf(p *v1.Process) string {
 	if p.Stale {
 		return words.Screen.AsOf.In(s.lang, "stale", s.state(stale), "state", words.State(p.State).In(s.lang))
 	}
@@ -312,6 +312,6 @@ func (s *State) said(english string) string {
 }
 
 // cause is the sentence of a cause in the language and in the time zone of the screen.
-func (s *State) cause(c *client.Cause) string {
+func (s *State) cause(c *v1.Cause) string {
 	return term.Local(words.CauseSentence(c.ID, c.Text, s.lang))
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/term"
 	"drover/internal/words"
 )
@@ -55,7 +55,7 @@ func (s State) toggleLog() (State, []Do) {
 func (s State) logsOfMarked() (State, []Do) {
 	var of []subject
 	for _, item := range s.items {
-		if p, ok := item.(client.Process); ok && s.isMarked(p) {
+		if p, ok := item.(v1.Process); ok && s.isMarked(p) {
 			of = append(of, subjectOf(p))
 		}
 	}

@@ -3,6 +3,7 @@ package ui
 import (
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 )
 
@@ -30,10 +31,10 @@ type (
 	// are the rows that show its task. With a plan it is a rollout.
 	Submit struct {
 		Op        string
-		Targets   []client.Process
+		Targets   []v1.Process
 		Selection string
 		Rows      []string
-		plan      *client.RolloutPlan
+		plan      *v1.RolloutPlan
 	}
 	// Watch asks for a task: the answer is Watched.
 	Watch struct{ ID string }
@@ -46,7 +47,7 @@ type (
 		kind  kind
 		token client.NewJoinToken
 		name  string
-		right client.Grant
+		right v1.Grant
 	}
 	// Link makes a link that signs a person in: the answer is Added.
 	Link struct{ User string }
@@ -79,8 +80,8 @@ type (
 		Items   []any
 		Next    string
 		Lines   []string
-		Task    *client.Task
-		Counts  *client.ProcessCounts
+		Task    *v1.Task
+		Counts  *v1.ProcessCounts
 		Wrong   int
 		Away    error
 		Refused string
@@ -95,21 +96,21 @@ type (
 		Op        string
 		all       *everything
 		failedOf  string
-		Selection client.Selection
+		Selection v1.Selection
 		Err       string
 	}
 	// Submitted tells what became of Submit.
 	Submitted struct {
 		Op      string
 		Rows    []string
-		Task    client.Task
-		Rollout client.Rollout
+		Task    v1.Task
+		Rollout v1.Rollout
 		Err     string
 	}
 	// Watched is the progress of a task. Away is set if there was no answer.
 	Watched struct {
 		ID   string
-		Task client.Task
+		Task v1.Task
 		Away bool
 		Err  string
 	}
@@ -118,7 +119,7 @@ type (
 	// Cancelled tells what became of Cancel.
 	Cancelled struct {
 		ID     string
-		Answer client.Cancellation
+		Answer v1.Cancellation
 		Err    string
 	}
 	// Added is what the server has made, and the place that shows it.

@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/words"
 )
@@ -12,28 +13,28 @@ type step struct {
 	key, verb string
 	word      words.Text
 	// hosts counts the hosts on which the step begins an operation, or ends the chance of one.
-	hosts func(n client.RolloutCounts) int
-	do    func(c *client.Client, ctx context.Context, id string) (client.Rollout, error)
+	hosts func(n v1.RolloutCounts) int
+	do    func(c *client.Client, ctx context.Context, id string) (v1.Rollout, error)
 }
 
 // steps are the actions on rollouts.
 func steps() []step {
-	waiting := func(n client.RolloutCounts) int { return n.Waiting }
-	begun := func(n client.RolloutCounts) int { return n.Hosts - n.Waiting }
+	waiting := func(n v1.RolloutCounts) int { return n.Waiting }
+	begun := func(n v1.RolloutCounts) int { return n.Hosts - n.Waiting }
 	return []step{
-		{"p", "pause", words.Act.Pause, func(client.RolloutCounts) int { return 0 }, (*client.Client).PauseRollout},
+		{"p", "pause", words.Act.Pause, func(v1.RolloutCounts) int { return 0 }, (*client.Client).PauseRollout},
 		{"r", "resume", words.Act.Resume, waiting, (*client.Client).ResumeRollout},
 		{"a", "approve", words.Act.Approve, waiting, (*client.Client).ApproveRollout},
 		{"K", "abort", words.Act.Abort, waiting, (*client.Client).AbortRollout},
 		{
 			"u", "undo", words.Act.Undo, begun,
-			func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
+			func(c *client.Client, ctx context.Context, id string) (v1.Rollout, error) {
 				return c.UndoRollout(ctx, id, nil)
 			},
 		},
 		{
-			"R", "retry", words.Act.Retry, func(n client.RolloutCounts) int { return n.Failed },
-			func(c *client.Client, ctx context.Context, id string) (client.Rollout, error) {
+			"R", "retry", words.Act.Retry, func(n v1.RolloutCounts) int { return n.Failed },
+			func(c *client.Client, ctx context.Context, id string) (v1.Rollout, error) {
 				return c.RetryRollout(ctx, id, false)
 			},
 		},
@@ -51,7 +52,7 @@ func stepBy(keyOrVerb string) *step {
 }
 
 // allows reports whether the state of a rollout allows a step.
-func allows(r *client.Rollout, verb string) bool {
+func allows(r *v1.Rollout, verb string) bool {
 	switch verb {
 	case "pause":
 		return r.State == "running"
@@ -64,19 +65,19 @@ func allows(r *client.Rollout, verb string) bool {
 	case "retry":
 		return r.Counts.Failed > 0 && (r.State == "paused" || !r.Active())
 	case "undo":
-		return r.Op == client.OpApply && r.Undoes == "" && (r.State == "paused" || !r.Active())
+		return r.Op == v1.OpApply && r.Undoes == "" && (r.State == "paused" || !r.Active())
 	}
 	return false
 }
 
 // onRollout is the rollout that a key is about; nil elsewhere than in a list of rollouts or in the text about one.
-func (s State) onRollout() *client.Rollout {
+func (s State) onRollout() *v1.Rollout {
 	items := s.items
 	if s.here.kind == rollouts {
 		items = []any{s.selected()}
 	}
 	if (s.here.kind == rollouts || s.here.kind == rollout) && len(items) > 0 {
-		if r, ok := items[0].(client.Rollout); ok {
+		if r, ok := items[0].(v1.Rollout); ok {
 			return &r
 		}
 	}
@@ -84,7 +85,7 @@ func (s State) onRollout() *client.Rollout {
 }
 
 // step opens the dialog of an action on a rollout.
-func (s State) step(one *step, r *client.Rollout) (State, []Do) {
+func (s State) step(one *step, r *v1.Rollout) (State, []Do) {
 	switch {
 	case s.readOnly:
 		s.note = words.Screen.ReadOnly.In(s.lang)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/term"
 	"drover/internal/words"
 )
@@ -66,7 +66,7 @@ func (s State) spread(text string) State {
 }
 
 // planOf reads batches as flags of drover restart; nil if there are none.
-func planOf(text string, lang words.Lang) (*client.RolloutPlan, error) {
+func planOf(text string, lang words.Lang) (*v1.RolloutPlan, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no batches is a choice
 	}
@@ -80,7 +80,7 @@ func planOf(text string, lang words.Lang) (*client.RolloutPlan, error) {
 	if given["batch"] == "" {
 		return nil, errors.New(words.Screen.NoValue.In(lang, "word", "--batch"))
 	}
-	var p client.RolloutPlan
+	var p v1.RolloutPlan
 	for flag, value := range given {
 		if err := readPlan(&p, flag, value); err != nil {
 			return nil, errors.New(words.Screen.BadValue.In(lang, "flag", "--"+flag, "value", value))
@@ -89,18 +89,18 @@ func planOf(text string, lang words.Lang) (*client.RolloutPlan, error) {
 	return &p, nil
 }
 
-func readPlan(p *client.RolloutPlan, flag, value string) (err error) {
+func readPlan(p *v1.RolloutPlan, flag, value string) (err error) {
 	switch flag {
 	case "batch":
-		p.Batch, err = client.ParseHostCount(value)
+		p.Batch, err = v1.ParseHostCount(value)
 	case "max-failures":
-		p.MaxFailures, err = client.ParseHostCount(value)
+		p.MaxFailures, err = v1.ParseHostCount(value)
 	case "canary":
 		p.Canary, err = strconv.Atoi(value)
 	case "bake":
 		var d time.Duration
 		d, err = term.ParseLength(value)
-		p.Bake = client.Duration(d)
+		p.Bake = v1.Duration(d)
 		if d < 0 || d%time.Second != 0 {
 			err = strconv.ErrRange
 		}

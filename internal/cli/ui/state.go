@@ -9,7 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/words"
 )
 
@@ -79,7 +79,7 @@ type place struct {
 	// of is the subject of a text or of the results of a task.
 	of subject
 	// event is the event of a text about one.
-	event client.Event
+	event v1.Event
 	// text is a text that is shown once.
 	text []string
 	// row is the selected row of a list, or the first line of a text that is shown. key names the row.
@@ -102,7 +102,7 @@ func (p place) cursor() string {
 // running is an operation that the screen has sent. keys are the rows that show it.
 type running struct {
 	op   string
-	task client.Task
+	task v1.Task
 	keys []string
 }
 
@@ -110,7 +110,7 @@ type running struct {
 type everything struct {
 	filter string
 	wrong  bool
-	except map[string]client.Process
+	except map[string]v1.Process
 }
 
 // State is all that the screen knows. A function that changes it returns a copy, and leaves the maps and lists of the
@@ -129,11 +129,11 @@ type State struct {
 	items []any
 	next  string
 	// counts are those of all processes that the filter matches; wrongOf is the number of wrong ones.
-	counts  *client.ProcessCounts
+	counts  *v1.ProcessCounts
 	wrongOf int
 	lines   []string
 	// task is the task whose results are listed.
-	task   *client.Task
+	task   *v1.Task
 	loaded bool
 
 	// asked numbers the questions; an answer to another one is old.
@@ -154,7 +154,7 @@ type State struct {
 	passesAt time.Time
 
 	// marked are single processes; all is set if all that match a filter are marked.
-	marked map[string]client.Process
+	marked map[string]v1.Process
 	all    *everything
 	// sent are operations by the ids of their tasks; on names the task of a row.
 	sent    map[string]running

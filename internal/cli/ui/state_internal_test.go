@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/cli/remote"
 	"drover/internal/words"
@@ -65,7 +66,7 @@ func TestOperationIsForWhatWasListed(t *testing.T) {
 		keyOf(sent.Targets[1]) != "shop/网关@0:10.0.0.9" {
 		t.Errorf("sent %+v", sent)
 	}
-	want := client.Target{Namespace: "shop", Name: "api", Hosts: []string{"0:10.0.0.8"}}
+	want := v1.Target{Namespace: "shop", Name: "api", Hosts: []string{"0:10.0.0.8"}}
 	if got := byProcess(sent.Targets); len(got) != 2 || got[0].Name != want.Name || got[0].Hosts[0] != want.Hosts[0] {
 		t.Errorf("targets %+v", got)
 	}
@@ -108,7 +109,7 @@ func TestLeavingWaitsForAnOperation(t *testing.T) {
 func TestTaskOfARow(t *testing.T) {
 	r := begin(t, 110, 24, State{}).answer(fleet()...).press("r", "y")
 	sent := asked[Submit](r)
-	task := client.Task{ID: "op-1", State: "running", Counts: client.Counts{Targets: 1, Pending: 1}}
+	task := v1.Task{ID: "op-1", State: "running", Counts: v1.Counts{Targets: 1, Pending: 1}}
 	r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: task}).answer(fleet()...)
 	if !strings.Contains(View(r.state), "▶ restart op-1 0/1") {
 		t.Errorf("no task:\n%s", View(r.state))
@@ -116,7 +117,7 @@ func TestTaskOfARow(t *testing.T) {
 	if got := asked[Watch](r).ID; got != "op-1" {
 		t.Errorf("it watches %q", got)
 	}
-	task.State, task.Counts = "done", client.Counts{Targets: 1, Failed: 1}
+	task.State, task.Counts = "done", v1.Counts{Targets: 1, Failed: 1}
 	r.send(Watched{ID: "op-1", Task: task})
 	if frame := View(r.state); strings.Contains(frame, "▶") || !strings.Contains(frame, "op-1: 0 ok, 1 failed") ||
 		!strings.Contains(frame, "out of memory") {
@@ -132,7 +133,7 @@ func TestOldAnswersAreDropped(t *testing.T) {
 	if len(r.state.items) != 0 {
 		t.Error("the hosts are processes")
 	}
-	r.answer(client.JoinedHost{Host: client.Host{ID: "h"}})
+	r.answer(v1.JoinedHost{Host: v1.Host{ID: "h"}})
 	if len(r.state.items) != 1 {
 		t.Error("the answer is missing")
 	}
@@ -240,7 +241,7 @@ func TestQuestionsComeInTurn(t *testing.T) {
 func TestEndOfATask(t *testing.T) {
 	r := begin(t, 80, 24, State{}).answer(fleet()...).press("r", "y")
 	sent := asked[Submit](r)
-	task := client.Task{ID: "op-1", State: "running", Counts: client.Counts{Targets: 1, Pending: 1}}
+	task := v1.Task{ID: "op-1", State: "running", Counts: v1.Counts{Targets: 1, Pending: 1}}
 	r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: task}).press("?")
 	r.done = nil
 	if r.send(Tick(noon.Add(2 * time.Second))); len(r.done) != 0 {
@@ -264,10 +265,10 @@ func TestEndOfATask(t *testing.T) {
 func TestNotesOnTheirOwnPass(t *testing.T) {
 	r := begin(t, 80, 24, State{}).answer(fleet()...).press("r", "y")
 	sent := asked[Submit](r)
-	task := client.Task{ID: "op-1", State: "running", Counts: client.Counts{Targets: 1, Pending: 1}}
+	task := v1.Task{ID: "op-1", State: "running", Counts: v1.Counts{Targets: 1, Pending: 1}}
 	r.send(Submitted{Op: sent.Op, Rows: sent.Rows, Task: task})
 	r.send(Tick(noon.Add(time.Minute))).sees("task op-1")
-	task.State, task.Counts = "done", client.Counts{Targets: 1, OK: 1}
+	task.State, task.Counts = "done", v1.Counts{Targets: 1, OK: 1}
 	r.send(Watched{ID: "op-1", Task: task})
 	r.send(Tick(noon.Add(time.Minute + 4*time.Second))).sees("task op-1: 1 ok, 0 failed")
 	r.send(Tick(noon.Add(time.Minute+5*time.Second))).sees("<?>", "<w>")
@@ -275,13 +276,13 @@ func TestNotesOnTheirOwnPass(t *testing.T) {
 
 // TestRolloutSteps: each state of a rollout allows its own steps, with the confirmation that their hosts need.
 func TestRolloutSteps(t *testing.T) {
-	rolloutIn := func(state string, waiting, failed int) client.Rollout {
-		return client.Rollout{ID: "r-81", Op: "restart", State: state, Counts: client.RolloutCounts{
+	rolloutIn := func(state string, waiting, failed int) v1.Rollout {
+		return v1.Rollout{ID: "r-81", Op: "restart", State: state, Counts: v1.RolloutCounts{
 			Hosts: 40, Waiting: waiting, Failed: failed, OK: 40 - waiting - failed,
 		}}
 	}
 	for _, row := range []struct {
-		r    client.Rollout
+		r    v1.Rollout
 		keys []string
 		want string
 	}{
@@ -416,7 +417,7 @@ func TestMarkingAll(t *testing.T) {
 	if choose.Op != "stop" || len(choose.all.except) != 1 || choose.all.filter != "" || r.state.dialog != nil {
 		t.Fatalf("the server shall hold %+v", choose)
 	}
-	held := client.Selection{ID: "sel-1", Targets: 213, Hosts: 200, Away: 4, Sample: []client.SelectedProcess{
+	held := v1.Selection{ID: "sel-1", Targets: 213, Hosts: 200, Away: 4, Sample: []v1.SelectedProcess{
 		{Namespace: "shop", Name: "api", Host: "0:10.0.0.7"},
 	}}
 	r.send(Chosen{Op: "stop", all: choose.all, Selection: held})
@@ -430,7 +431,7 @@ func TestMarkingAll(t *testing.T) {
 	if r.submits() != 1 || sent.Selection != "sel-1" || len(sent.Targets) != 0 || len(sent.Rows) != 4 {
 		t.Errorf("sent %+v", sent)
 	}
-	r.send(Submitted{Op: "stop", Rows: sent.Rows, Task: client.Task{ID: "op-1", LeftOut: 3}})
+	r.send(Submitted{Op: "stop", Rows: sent.Rows, Task: v1.Task{ID: "op-1", LeftOut: 3}})
 	if frame := View(r.state); !strings.Contains(frame, "Left out: 3") || strings.Contains(frame, "marked") {
 		t.Errorf("after the answer:\n%s", frame)
 	}
@@ -438,7 +439,7 @@ func TestMarkingAll(t *testing.T) {
 
 // TestMarksOfAllAreThoseThatWereShown: an answer of the server is about the marks that it was asked for.
 func TestMarksOfAllAreThoseThatWereShown(t *testing.T) {
-	held := client.Selection{ID: "sel-1", Targets: 5}
+	held := v1.Selection{ID: "sel-1", Targets: 5}
 	r := begin(t, 80, 24, State{}).answer(fleet()...).press("*", "r")
 	all := asked[Choose](r).all
 	r.press("space") // one is left out after the question
@@ -457,7 +458,7 @@ func TestMarksOfAllAreThoseThatWereShown(t *testing.T) {
 		t.Error("the marks stay")
 	}
 	r.press("*", "r")
-	held.DeniedCount, held.Denied = 1, []client.SelectedProcess{{Namespace: "shop", Name: "db", Host: "h"}}
+	held.DeniedCount, held.Denied = 1, []v1.SelectedProcess{{Namespace: "shop", Name: "db", Host: "h"}}
 	r.send(Chosen{Op: "restart", all: asked[Choose](r).all, Selection: held}).press("y", "tab", "enter")
 	if r.submits() != 0 || !strings.Contains(View(r.state), "You may not do this with 1 of them") {
 		t.Errorf("it sent what the server refuses:\n%s", View(r.state))
@@ -538,14 +539,14 @@ func errorText(err error) string {
 // TestDoneWithFailures: what is done on some targets only looks so, as on the pages of the console.
 func TestDoneWithFailures(t *testing.T) {
 	s := State{lang: words.English}
-	counts := client.Counts{Targets: 2, OK: 1, Failed: 1}
-	task := client.Task{ID: "op-1", State: "done", Counts: counts}
-	rollout := client.Rollout{ID: "ro-1", State: "done", Counts: client.RolloutCounts{Hosts: 2, OK: 1, Failed: 1}}
+	counts := v1.Counts{Targets: 2, OK: 1, Failed: 1}
+	task := v1.Task{ID: "op-1", State: "done", Counts: counts}
+	rollout := v1.Rollout{ID: "ro-1", State: "done", Counts: v1.RolloutCounts{Hosts: 2, OK: 1, Failed: 1}}
 	for got, want := range map[string]string{
-		taskColumns()[1].cell(&s, task):                       "✖ done with failures",
-		rolloutColumns()[1].cell(&s, rollout):                 "✖ done with failures",
-		string(words.ClassOf(taskColumns()[1].state(task))):   string(words.Bad),
-		taskColumns()[1].cell(&s, client.Task{State: "done"}): "● done",
+		taskColumns()[1].cell(&s, task):                     "✖ done with failures",
+		rolloutColumns()[1].cell(&s, rollout):               "✖ done with failures",
+		string(words.ClassOf(taskColumns()[1].state(task))): string(words.Bad),
+		taskColumns()[1].cell(&s, v1.Task{State: "done"}):   "● done",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -1,12 +1,12 @@
 package ui
 
 import (
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/words"
 )
 
 // taskAllows reports whether a task can be done again for what has failed (R), or has something to cancel (K).
-func taskAllows(t *client.Task, key string) bool {
+func taskAllows(t *v1.Task, key string) bool {
 	switch key {
 	case "R":
 		return t.Done() && t.Counts.Failed > 0 && isOp(t.Op)
@@ -28,7 +28,7 @@ func taskWord(key string) words.Text {
 const cancelTask = "cancel"
 
 // onTheTask opens the dialog that a key of a task asks for.
-func (s State) onTheTask(t *client.Task, key string) (State, []Do) {
+func (s State) onTheTask(t *v1.Task, key string) (State, []Do) {
 	switch {
 	case s.readOnly:
 		s.note = words.Screen.ReadOnly.In(s.lang)

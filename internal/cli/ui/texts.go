@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/remote"
 	"drover/internal/cli/term"
 	causes "drover/internal/why"
@@ -39,7 +39,7 @@ func (s *State) idOf(id string) string {
 }
 
 // describeText are the lines about a process on its hosts.
-func (s *State) describeText(all []client.Process) (lines []string) {
+func (s *State) describeText(all []v1.Process) (lines []string) {
 	h := func(t words.Text) string { return t.In(s.lang) }
 	for _, p := range all {
 		lines = append(lines, without(
@@ -75,7 +75,7 @@ func (s *State) describeText(all []client.Process) (lines []string) {
 	return lines
 }
 
-func (s *State) exitText(e client.Exit) string {
+func (s *State) exitText(e v1.Exit) string {
 	switch {
 	case !e.Known:
 		return "?"
@@ -85,7 +85,7 @@ func (s *State) exitText(e client.Exit) string {
 	return words.Head.ExitCode.In(s.lang, "n", e.Code)
 }
 
-func (s *State) causeText(c *client.Cause, name string) (lines []string) {
+func (s *State) causeText(c *v1.Cause, name string) (lines []string) {
 	text := s.cause(c) + " [" + c.ID + "]"
 	if c.Since != nil {
 		text += ", " + words.Span(s.age(c.Since), s.lang)
@@ -101,7 +101,7 @@ func (s *State) causeText(c *client.Cause, name string) (lines []string) {
 }
 
 // whyText are the lines of findings, each with what to do.
-func (s *State) whyText(answer client.Why) (lines []string) {
+func (s *State) whyText(answer v1.Why) (lines []string) {
 	for _, f := range answer.Findings {
 		severity := s.state(f.Severity)
 		if !f.Wrong {
@@ -127,12 +127,12 @@ func (s *State) whyText(answer client.Why) (lines []string) {
 }
 
 // remedy says what to do about a cause with that sentence.
-func (s *State) remedy(c client.CauseCount, sentence string) string {
+func (s *State) remedy(c v1.CauseCount, sentence string) string {
 	return strings.ReplaceAll(words.Remedy(c.ID, sentence, c.Remedy, s.lang), "`", "'")
 }
 
 // kindOf is the word of a kind of event, and the id by which a person filters.
-func (s *State) kindOf(e client.Event) string {
+func (s *State) kindOf(e v1.Event) string {
 	text := words.Kind(e.Kind).In(s.lang)
 	if text == e.Kind {
 		return text
@@ -140,7 +140,7 @@ func (s *State) kindOf(e client.Event) string {
 	return text + " [" + e.Kind + "]"
 }
 
-func (s *State) eventText(e client.Event) []string {
+func (s *State) eventText(e v1.Event) []string {
 	lines := without(
 		e.Namespace+"/"+e.Name+"  "+e.Host.ID,
 		field(words.Head.At.In(s.lang), term.Stamp(&e.At)), field(words.Head.Event.In(s.lang), s.kindOf(e)),
@@ -173,7 +173,7 @@ func (s *State) eventText(e client.Event) []string {
 // rolloutHosts is the largest number of hosts of a rollout in its text.
 const rolloutHosts = 500
 
-func (s *State) rolloutText(r client.Rollout) []string {
+func (s *State) rolloutText(r v1.Rollout) []string {
 	n := r.Counts
 	lines := without(
 		s.op(r.Op)+"  "+r.ID+"  "+s.state(words.Result(r.State, r.Counts.Failed)),

@@ -10,7 +10,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/term"
 	"drover/internal/process"
 	"drover/internal/words"
@@ -204,7 +204,7 @@ func (s *State) summary() string {
 }
 
 // taskLine says what a task does, and how far it is.
-func (s *State) taskLine(t *client.Task) string {
+func (s *State) taskLine(t *v1.Task) string {
 	n := t.Counts
 	line := fmt.Sprintf("%s %s · %d/%d %s", s.op(t.Op), t.Subject, n.OK+n.Failed, n.Targets,
 		s.state(words.Result(t.State, n.Failed)))
@@ -412,19 +412,19 @@ func (s *State) text() []string {
 		return s.lines
 	default:
 	}
-	var all []client.Process
+	var all []v1.Process
 	var used []string
 	for _, item := range s.items {
 		switch v := item.(type) {
-		case client.Process:
+		case v1.Process:
 			all = append(all, v)
-		case client.UsageHistory:
+		case v1.UsageHistory:
 			used = s.usageText(&v)
-		case client.Why:
+		case v1.Why:
 			return s.whyText(v)
-		case client.Rollout:
+		case v1.Rollout:
 			return s.rolloutText(v)
-		case client.User:
+		case v1.User:
 			return s.personText(v)
 		}
 	}
@@ -469,7 +469,7 @@ func (s *State) dialogLines() []string {
 // dialogSubject are the question and what it is about.
 func (s *State) dialogSubject(d *dialog, op string) []string {
 	var list []string
-	var first client.SelectedProcess
+	var first v1.SelectedProcess
 	n, hostCount, away := d.count(), d.hosts(), 0
 	switch {
 	case d.task != nil:
@@ -484,7 +484,7 @@ func (s *State) dialogSubject(d *dialog, op string) []string {
 		}
 	default:
 		for _, p := range d.targets {
-			first = client.SelectedProcess{Namespace: p.Namespace, Name: p.Name, Host: p.Host.ID}
+			first = v1.SelectedProcess{Namespace: p.Namespace, Name: p.Name, Host: p.Host.ID}
 			if !p.Host.Online {
 				away++
 			}
@@ -508,7 +508,7 @@ func (s *State) dialogSubject(d *dialog, op string) []string {
 }
 
 // question asks for an operation on n processes, and names what there is one of.
-func (s *State) question(op string, n, hosts int, first client.SelectedProcess) string {
+func (s *State) question(op string, n, hosts int, first v1.SelectedProcess) string {
 	switch {
 	case n == 1 && first.Name != "":
 		return words.Act.AskOne.In(s.lang, "op", op, "process", first.Namespace+"/"+first.Name, "host", first.Host)
@@ -518,7 +518,7 @@ func (s *State) question(op string, n, hosts int, first client.SelectedProcess) 
 	return words.Act.Ask.In(s.lang, "op", op, "n", n, "hosts", hosts)
 }
 
-func selectedLines(all []client.SelectedProcess) []string {
+func selectedLines(all []v1.SelectedProcess) []string {
 	lines := make([]string, 0, len(all))
 	for _, p := range all {
 		lines = append(lines, "    "+p.Namespace+"/"+p.Name+"  "+p.Host)

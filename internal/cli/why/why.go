@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	pages "drover/docs/why"
 	zhpages "drover/docs/zh/why"
@@ -93,7 +94,7 @@ func NewWhy() *cobra.Command {
 }
 
 // whyNothing returns an error for an answer about no process, if the command has chosen processes or hosts.
-func whyNothing(ctx context.Context, c *client.Client, args []string, sel *remote.Choice, answer *client.Why) error {
+func whyNothing(ctx context.Context, c *client.Client, args []string, sel *remote.Choice, answer *v1.Why) error {
 	if answer.Total > 0 || len(answer.Findings) > 0 {
 		return nil
 	}
@@ -115,12 +116,12 @@ func checkWhy(f *client.WhyFilter) error {
 }
 
 // unexplained returns whether a question is about the process of a breaker, and no finding has that breaker as a cause.
-func unexplained(f client.WhyFilter, findings []client.Finding) func(*client.Breaker) bool {
-	isBreaker := func(c client.Cause) bool { return c.ID == string(process.CauseBreakerOpen) }
-	return func(b *client.Breaker) bool {
+func unexplained(f client.WhyFilter, findings []v1.Finding) func(*v1.Breaker) bool {
+	isBreaker := func(c v1.Cause) bool { return c.ID == string(process.CauseBreakerOpen) }
+	return func(b *v1.Breaker) bool {
 		return (f.Namespace == "" || wildcard.Match(f.Namespace, b.Namespace)) &&
 			(f.Name == "" || wildcard.Match(f.Name, b.Name)) &&
-			!slices.ContainsFunc(findings, func(f client.Finding) bool {
+			!slices.ContainsFunc(findings, func(f v1.Finding) bool {
 				return f.Namespace == b.Namespace && f.Name == b.Name &&
 					(isBreaker(f.Cause) || slices.ContainsFunc(f.Further, isBreaker))
 			})
@@ -218,7 +219,7 @@ func nearCause(id string) string {
 }
 
 // verdictOnWhy is the exit code of an answer, as an error.
-func verdictOnWhy(answer client.Why) error {
+func verdictOnWhy(answer v1.Why) error {
 	missing := len(answer.Findings) > 0 && answer.Total == 0
 	for _, f := range answer.Findings {
 		missing = missing && (f.Cause.ID == "process-unknown" || f.Cause.ID == "agent-unknown")
@@ -265,12 +266,12 @@ type whyPrinter struct {
 	out      io.Writer
 	lang     words.Lang
 	coloured bool
-	answer   client.Why
+	answer   v1.Why
 	// fully says that the command asks about one process: then it prints the last events and the remedy too.
 	fully bool
 }
 
-func newWhyPrinter(s *remote.Session, w io.Writer, answer client.Why, fully bool) whyPrinter {
+func newWhyPrinter(s *remote.Session, w io.Writer, answer v1.Why, fully bool) whyPrinter {
 	return whyPrinter{session: s, out: w, lang: s.Lang(w), coloured: s.Coloured(w), answer: answer, fully: fully}
 }
 
@@ -297,10 +298,10 @@ func (p *whyPrinter) write(ctx context.Context, c *client.Client) error {
 
 // foldFindings groups the findings of one process with the same cause on many hosts, and of many processes on a host
 // that is away.
-func foldFindings(all []client.Finding) [][]client.Finding {
+func foldFindings(all []v1.Finding) [][]v1.Finding {
 	type key struct{ namespace, name, host, cause string }
 	place := map[key]int{}
-	var groups [][]client.Finding
+	var groups [][]v1.Finding
 	for _, f := range all {
 		k := key{f.Namespace, f.Name, "", f.Cause.ID}
 		if f.Cause.ID == "agent-away" || f.Cause.ID == "agent-unknown" {
@@ -321,7 +322,7 @@ func foldFindings(all []client.Finding) [][]client.Finding {
 const shownOfGroup = 5
 
 // finding writes the line with the cause, and its evidence.
-func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
+func (p *whyPrinter) finding(b *strings.Builder, g []v1.Finding) {
 	first := g[0]
 	if len(g) == 1 {
 		b.WriteString(words.Explained.On.In(p.lang, "process", subjectOf(first), "host", term.Printable(first.Host.ID),
@@ -364,18 +365,18 @@ func (p *whyPrinter) finding(b *strings.Builder, g []client.Finding) {
 }
 
 // subjectOf names the process of a finding.
-func subjectOf(f client.Finding) string {
+func subjectOf(f v1.Finding) string {
 	return term.Printable(f.Namespace) + "/" + term.Printable(f.Name)
 }
 
 // heading is causeText without the output of a program, which evidenceOf has.
-func heading(c client.Cause, lang words.Lang) string {
+func heading(c v1.Cause, lang words.Lang) string {
 	c.Text, _ = words.Apart(c.Text)
 	return list.CauseText(c, lang)
 }
 
 // evidenceOf is the evidence of a cause, and the output of a program that its sentence contains, once.
-func evidenceOf(c client.Cause) []string {
+func evidenceOf(c v1.Cause) []string {
 	_, output := words.Apart(c.Text)
 	end := output[strings.LastIndexByte(output, '\n')+1:]
 	if end == "" || slices.ContainsFunc(c.Evidence, func(e string) bool { return strings.Contains(e, end) }) {
@@ -385,13 +386,13 @@ func evidenceOf(c client.Cause) []string {
 }
 
 // also writes a further cause.
-func (p *whyPrinter) also(b *strings.Builder, indent string, c client.Cause) {
+func (p *whyPrinter) also(b *strings.Builder, indent string, c v1.Cause) {
 	text := words.Explained.Also.In(p.lang, "lasting", list.Lasting(c, p.lang), "id", c.ID, "text", heading(c, p.lang))
 	b.WriteString(indent + text + "\n")
 }
 
 // state says how severe a finding is, since when, and what it means.
-func (p *whyPrinter) state(f client.Finding) string {
+func (p *whyPrinter) state(f v1.Finding) string {
 	text := words.Named(f.Severity, p.lang)
 	if !f.Wrong && f.Cause.ID == string(process.CauseNotInForce) {
 		text = words.Named(f.Severity, p.lang) // the process runs, but not by all of its spec
@@ -423,7 +424,7 @@ func (p *whyPrinter) evidence(b *strings.Builder, indent string, evidence []stri
 const pastEvents = 5
 
 // history writes the last events of a process.
-func (p *whyPrinter) history(ctx context.Context, c *client.Client, b *strings.Builder, f client.Finding) error {
+func (p *whyPrinter) history(ctx context.Context, c *client.Client, b *strings.Builder, f v1.Finding) error {
 	past, err := client.Collect(c.Events(ctx, client.EventFilter{
 		Namespaces: []string{f.Namespace}, Name: f.Name, Hosts: []string{f.Host.ID}, Limit: pastEvents,
 	}))
@@ -442,7 +443,7 @@ func (p *whyPrinter) history(ctx context.Context, c *client.Client, b *strings.B
 }
 
 // remedy writes what to do about a cause, and where to read more.
-func (p *whyPrinter) remedy(b *strings.Builder, f client.Finding) {
+func (p *whyPrinter) remedy(b *strings.Builder, f v1.Finding) {
 	c, ok := p.about(f.Cause.ID)
 	if !ok {
 		return
@@ -464,7 +465,7 @@ var (
 )
 
 // complete makes a full command line for a finding from a command that a remedy names.
-func (p *whyPrinter) complete(verb string, f client.Finding) string {
+func (p *whyPrinter) complete(verb string, f v1.Finding) string {
 	switch verb {
 	case "task watch", "task get":
 		if id := taskID.FindString(f.Cause.Text + " " + strings.Join(f.Cause.Evidence, " ")); id != "" {
@@ -479,11 +480,11 @@ func (p *whyPrinter) complete(verb string, f client.Finding) string {
 	}
 }
 
-func (p *whyPrinter) about(id string) (client.CauseCount, bool) {
+func (p *whyPrinter) about(id string) (v1.CauseCount, bool) {
 	for _, c := range p.answer.Causes {
 		if c.ID == id && c.Title != "" {
 			return c, true
 		}
 	}
-	return client.CauseCount{}, false
+	return v1.CauseCount{}, false
 }

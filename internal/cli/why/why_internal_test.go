@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/cli/remote"
 	"drover/internal/words"
 )
@@ -18,7 +18,7 @@ import (
 func TestStateOfNotice(t *testing.T) {
 	for cause, want := range map[string]string{"not-in-force": "notice", "stopped-by-operation": "as it should be"} {
 		p := whyPrinter{lang: words.English}
-		f := client.Finding{Severity: "notice", Impact: "it runs, and drover watches it"}
+		f := v1.Finding{Severity: "notice", Impact: "it runs, and drover watches it"}
 		f.Cause.ID = cause
 		if got := p.state(f); !strings.HasPrefix(got, want+":") {
 			t.Errorf("%s: %q", cause, got)
@@ -41,8 +41,8 @@ func TestCommandsOfRemedies(t *testing.T) {
 		}
 	}
 	p := whyPrinter{lang: words.English, session: &remote.Session{}}
-	p.answer.Causes = []client.CauseCount{{ID: "suspended", Title: "x", Remedy: words.CauseOf("suspended").Remedy.In(words.English)}}
-	f := client.Finding{Namespace: "shop", Name: "api"}
+	p.answer.Causes = []v1.CauseCount{{ID: "suspended", Title: "x", Remedy: words.CauseOf("suspended").Remedy.In(words.English)}}
+	f := v1.Finding{Namespace: "shop", Name: "api"}
 	f.Cause.ID, f.Host.ID = "suspended", "web-1"
 	var b strings.Builder
 	if p.remedy(&b, f); !strings.Contains(b.String(), "'drover signal CONT shop/api --hosts web-1'") {

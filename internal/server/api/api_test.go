@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "drover/api/v1"
-	"drover/client"
 	"drover/internal/server/access"
 	"drover/internal/server/api"
 	"drover/internal/server/api/call"
@@ -48,8 +47,8 @@ func TestEveryPathIsDescribed(t *testing.T) {
 
 // TestRightsOfTheClient: the client knows none of our types, so its own must have the same names in JSON.
 func TestRightsOfTheClient(t *testing.T) {
-	same(t, "fields", jsonNames(reflect.TypeFor[access.Grant](), ""), jsonNames(reflect.TypeFor[client.Grant](), ""))
-	same(t, "fields", jsonNames(reflect.TypeFor[access.Limits](), ""), jsonNames(reflect.TypeFor[client.Rates](), ""))
+	same(t, "fields", jsonNames(reflect.TypeFor[access.Grant](), ""), jsonNames(reflect.TypeFor[v1.Grant](), ""))
+	same(t, "fields", jsonNames(reflect.TypeFor[access.Limits](), ""), jsonNames(reflect.TypeFor[v1.Rates](), ""))
 }
 
 func jsonNames(t reflect.Type, at string) []string {

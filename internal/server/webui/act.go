@@ -96,16 +96,16 @@ func unescape(part string, into *string) bool {
 // operate asks for a confirmation, and then carries out an operation on exactly the processes that it has shown.
 func (v *view) operate(ctx context.Context) error {
 	if err := v.r.ParseForm(); err != nil {
-		return &client.Error{Status: http.StatusBadRequest}
+		return &v1.Problem{Status: http.StatusBadRequest}
 	}
 	op, id := v.r.PostForm.Get("op"), v.r.PostForm.Get("selection")
 	known := append(ops(), act{v1.OpSignal, words.Inside.Signal})
 	i := slices.IndexFunc(known, func(o act) bool { return o.ID == op })
 	if i < 0 {
-		return &client.Error{Status: http.StatusBadRequest}
+		return &v1.Problem{Status: http.StatusBadRequest}
 	}
 	s, err := v.selectionOf(ctx, op, id)
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusNotFound && id != "" {
+	if e, ok := errors.AsType[*v1.Problem](err); ok && e.Status == http.StatusNotFound && id != "" {
 		v.render(http.StatusOK, "confirm", map[string]any{"Expired": true, "Back": backTo(v.r.PostForm.Get("back"))})
 		return nil
 	}
@@ -139,7 +139,7 @@ func (v *view) operate(ctx context.Context) error {
 		v.render(status, "confirm", body)
 		return nil
 	}
-	r := client.Request{Op: op, Selection: s.ID}
+	r := v1.Request{Op: op, Selection: s.ID}
 	if op == v1.OpSignal {
 		r.Signal, r.Scope = v.r.PostForm.Get("signal"), v.r.PostForm.Get("scope")
 	}
@@ -153,7 +153,7 @@ func (v *view) operate(ctx context.Context) error {
 
 // confirmAgain shows a confirmation again that the API has refused. Other errors it returns.
 func (v *view) confirmAgain(err error, body map[string]any) error {
-	known, ok := errors.AsType[*client.Error](err)
+	known, ok := errors.AsType[*v1.Problem](err)
 	if !ok || known.Status >= http.StatusInternalServerError {
 		return err
 	}
@@ -163,7 +163,7 @@ func (v *view) confirmAgain(err error, body map[string]any) error {
 }
 
 // confirmation adds what a confirmation shows or asks beside the processes.
-func (v *view) confirmation(ctx context.Context, op string, s *client.Selection, body map[string]any) (err error) {
+func (v *view) confirmation(ctx context.Context, op string, s *v1.Selection, body map[string]any) (err error) {
 	if op == v1.OpSignal {
 		body["Signals"] = spec.Signals()
 	}
@@ -199,7 +199,7 @@ func (v *view) reasonFor(ctx context.Context, selection string) (string, error) 
 func (v *view) hasReason() bool { return strings.TrimSpace(v.r.PostForm.Get("reason")) != "" }
 
 // currentProcess is the present state of a process on a host; nil if its host does not have the process any more.
-func (v *view) currentProcess(ctx context.Context, of *client.SelectedProcess) (*client.Process, error) {
+func (v *view) currentProcess(ctx context.Context, of *v1.SelectedProcess) (*v1.Process, error) {
 	rows, _, _, err := v.client.ProcessPage(ctx, client.ProcessFilter{
 		Namespace: of.Namespace, Name: of.Name, Hosts: []string{of.Host}, Limit: 1,
 	}, "")
@@ -211,7 +211,7 @@ func (v *view) currentProcess(ctx context.Context, of *client.SelectedProcess) (
 
 // spread is the choice of a form: an operation on all hosts at once, or in batches.
 type spread struct {
-	// On tells that it goes in batches. The other fields are those of a client.RolloutPlan.
+	// On tells that it goes in batches. The other fields are those of a v1.RolloutPlan.
 	On                               bool
 	Batch, Canary, Bake, MaxFailures string
 }
@@ -228,13 +228,13 @@ func spreadOf(form url.Values, hosts int) *spread {
 }
 
 // plan returns the plan of the rollout. An empty field has its default.
-func (s *spread) plan() (*client.RolloutPlan, error) {
-	var p client.RolloutPlan
+func (s *spread) plan() (*v1.RolloutPlan, error) {
+	var p v1.RolloutPlan
 	var err error
-	if p.Batch, err = client.ParseHostCount(cmp.Or(s.Batch, "1")); err != nil {
+	if p.Batch, err = v1.ParseHostCount(cmp.Or(s.Batch, "1")); err != nil {
 		return nil, badField("batch", err)
 	}
-	if p.MaxFailures, err = client.ParseHostCount(cmp.Or(s.MaxFailures, "0")); err != nil {
+	if p.MaxFailures, err = v1.ParseHostCount(cmp.Or(s.MaxFailures, "0")); err != nil {
 		return nil, badField("max_failures", err)
 	}
 	if p.Bake, err = spec.ParseDuration(cmp.Or(s.Bake, "0s")); err != nil {
@@ -247,7 +247,7 @@ func (s *spread) plan() (*client.RolloutPlan, error) {
 }
 
 // begin begins an operation on a selection, and returns the page of its task or of its rollout.
-func (v *view) begin(ctx context.Context, r client.Request, how any) (string, error) {
+func (v *view) begin(ctx context.Context, r v1.Request, how any) (string, error) {
 	if s, ok := how.(*spread); ok && s.On {
 		var err error
 		if r.Rollout, err = s.plan(); err != nil {
@@ -269,7 +269,7 @@ func telling(page string, leftOut int) string {
 }
 
 // recordForbidden stores that a person has confirmed an operation on processes that the person may not operate on.
-func (v *view) recordForbidden(ctx context.Context, op string, s *client.Selection) {
+func (v *view) recordForbidden(ctx context.Context, op string, s *v1.Selection) {
 	var missing access.Missing
 	for _, p := range s.Denied { // the first ones
 		missing.Found(access.Operation(op), p.Namespace+"/"+p.Name, p.Host)
@@ -282,7 +282,7 @@ func (v *view) recordForbidden(ctx context.Context, op string, s *client.Selecti
 }
 
 // requested gathers targets: a request names each process once, with its hosts.
-func requested(targets []target) (list []client.Target) {
+func requested(targets []target) (list []v1.Target) {
 	at := map[[2]string]int{}
 	for _, t := range targets {
 		key := [2]string{t.Namespace, t.Name}
@@ -290,7 +290,7 @@ func requested(targets []target) (list []client.Target) {
 		if !ok {
 			i = len(list)
 			at[key] = i
-			list = append(list, client.Target{Namespace: t.Namespace, Name: t.Name})
+			list = append(list, v1.Target{Namespace: t.Namespace, Name: t.Name})
 		}
 		list[i].Hosts = append(list[i].Hosts, t.Host)
 	}
@@ -299,7 +299,7 @@ func requested(targets []target) (list []client.Target) {
 
 // selectionOf returns the selection that a form confirms, or makes one of the processes that it names, or of all that
 // match its filter without those that it leaves out.
-func (v *view) selectionOf(ctx context.Context, op, id string) (client.Selection, error) {
+func (v *view) selectionOf(ctx context.Context, op, id string) (v1.Selection, error) {
 	if id != "" {
 		return v.client.Selection(ctx, id)
 	}
@@ -312,22 +312,22 @@ func (v *view) selectionOf(ctx context.Context, op, id string) (client.Selection
 	for _, text := range v.r.PostForm[named] {
 		t, ok := parseTarget(text)
 		if !ok || len(targets) == maxNamed {
-			return client.Selection{}, &client.Error{Status: http.StatusBadRequest}
+			return v1.Selection{}, &v1.Problem{Status: http.StatusBadRequest}
 		}
 		targets = append(targets, t)
 	}
 	if !all {
 		if len(targets) == 0 {
-			return client.Selection{}, nil
+			return v1.Selection{}, nil
 		}
-		r := client.SelectionRequest{Op: op, Targets: requested(targets)}
+		r := v1.SelectionRequest{Op: op, Targets: requested(targets)}
 		return v.client.Select(ctx, client.ProcessFilter{}, r)
 	}
 	q, err := url.ParseQuery(v.r.PostForm.Get("query"))
 	if err != nil {
-		return client.Selection{}, &client.Error{Status: http.StatusBadRequest}
+		return v1.Selection{}, &v1.Problem{Status: http.StatusBadRequest}
 	}
-	return v.client.Select(ctx, processFilter(q), client.SelectionRequest{Op: op, Except: requested(targets)})
+	return v.client.Select(ctx, processFilter(q), v1.SelectionRequest{Op: op, Except: requested(targets)})
 }
 
 // Text is the target in a form. The name of a copy has an @ of its own, which is escaped, too.
@@ -349,18 +349,18 @@ func (v *view) cancelTask(ctx context.Context) error {
 // changeRollout pauses, resumes, aborts, approves, retries or undoes a rollout.
 func (v *view) changeRollout(ctx context.Context) error {
 	id, action := v.r.PathValue("id"), v.r.PathValue("action")
-	change := map[string]func(context.Context, string) (client.Rollout, error){
+	change := map[string]func(context.Context, string) (v1.Rollout, error){
 		"pause": v.client.PauseRollout, "resume": v.client.ResumeRollout, "abort": v.client.AbortRollout,
 		"approve": v.client.ApproveRollout,
-		"undo": func(ctx context.Context, id string) (client.Rollout, error) {
+		"undo": func(ctx context.Context, id string) (v1.Rollout, error) {
 			return v.client.UndoRollout(ctx, id, nil)
 		},
-		"retry": func(ctx context.Context, id string) (client.Rollout, error) {
+		"retry": func(ctx context.Context, id string) (v1.Rollout, error) {
 			return v.client.RetryRollout(ctx, id, false)
 		},
 	}[action]
 	if change == nil {
-		return &client.Error{Status: http.StatusNotFound}
+		return &v1.Problem{Status: http.StatusNotFound}
 	}
 	r, err := v.client.Rollout(ctx, id)
 	if err != nil {

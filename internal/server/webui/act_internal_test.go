@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	v1 "drover/api/v1"
-	"drover/client"
 	"drover/internal/server/access"
 )
 
@@ -31,7 +30,7 @@ func TestActsOfARollout(t *testing.T) {
 		{"bob", true, "done", "retry undo"},
 	} {
 		v := &view{who: access.Principal{App: "person:" + tt.who, User: tt.who, Admin: tt.admin}}
-		r := client.Rollout{App: "person:anna", User: "anna", State: tt.state, Op: "apply"}
+		r := v1.Rollout{App: "person:anna", User: "anna", State: tt.state, Op: "apply"}
 		r.Counts.Failed = 1
 		var got []string
 		for _, a := range v.actsOf(&r) {
@@ -45,22 +44,22 @@ func TestActsOfARollout(t *testing.T) {
 
 // TestAgain: a task that has ended offers its operation for exactly the targets that have failed.
 func TestAgain(t *testing.T) {
-	one := client.Result{Namespace: "shop", Name: "api", Host: "h1", Op: "restart"}
-	other := client.Result{Namespace: "shop", Name: "web", Host: "h2", Op: "stop"}
+	one := v1.Result{Namespace: "shop", Name: "api", Host: "h1", Op: "restart"}
+	other := v1.Result{Namespace: "shop", Name: "web", Host: "h2", Op: "stop"}
 	for _, tt := range []struct {
 		op, state string
-		failed    []client.Result
+		failed    []v1.Result
 		want      []target
 	}{
-		{"restart", v1.TaskDone, []client.Result{one}, []target{{"shop", "api", "h1"}}},
-		{"restart", v1.TaskRunning, []client.Result{one}, nil},
+		{"restart", v1.TaskDone, []v1.Result{one}, []target{{"shop", "api", "h1"}}},
+		{"restart", v1.TaskRunning, []v1.Result{one}, nil},
 		{"restart", v1.TaskDone, nil, nil},
-		{"restart", v1.TaskDone, []client.Result{one, other}, nil},
-		{"register", v1.TaskDone, []client.Result{one}, nil},
-		{"restart", v1.TaskDone, make([]client.Result, maxNamed+1), nil},
+		{"restart", v1.TaskDone, []v1.Result{one, other}, nil},
+		{"register", v1.TaskDone, []v1.Result{one}, nil},
+		{"restart", v1.TaskDone, make([]v1.Result, maxNamed+1), nil},
 	} {
 		body := map[string]any{}
-		again(body, &client.Task{Op: tt.op, State: tt.state}, tt.failed)
+		again(body, &v1.Task{Op: tt.op, State: tt.state}, tt.failed)
 		if got, _ := body["Failed"].([]target); !slices.Equal(got, tt.want) {
 			t.Errorf("%s %s: %v, want %v", tt.op, tt.state, got, tt.want)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/joining"
 	"drover/internal/server/access"
@@ -59,7 +60,7 @@ func (v *view) admin(ctx context.Context) error {
 		return err
 	}
 	if !v.who.Admin {
-		return &client.Error{
+		return &v1.Problem{
 			Status: http.StatusForbidden, Title: "Forbidden", Detail: v.who.User + " is not an administrator",
 		}
 	}
@@ -83,11 +84,11 @@ func (v *view) carryOut(ctx context.Context, do actions, body map[string]any) (d
 		return false, nil
 	}
 	if err := v.r.ParseForm(); err != nil {
-		return false, &client.Error{Status: http.StatusBadRequest}
+		return false, &v1.Problem{Status: http.StatusBadRequest}
 	}
 	action := do[v.r.PostForm.Get("do")]
 	if action == nil {
-		return false, &client.Error{Status: http.StatusBadRequest}
+		return false, &v1.Problem{Status: http.StatusBadRequest}
 	}
 	once, err := action(v, ctx, v.r.PostForm)
 	if err != nil {
@@ -112,7 +113,7 @@ func (v *view) address() string {
 
 // invalidInput is the error of a form that cannot be read.
 func invalidInput(err error) error {
-	return &client.Error{Status: http.StatusUnprocessableEntity, Title: "Unprocessable Entity", Detail: err.Error()}
+	return &v1.Problem{Status: http.StatusUnprocessableEntity, Title: "Unprocessable Entity", Detail: err.Error()}
 }
 
 // hours reads a number of hours as a length of time.
@@ -132,7 +133,7 @@ func (v *view) people(ctx context.Context, body map[string]any) error {
 	}
 	body["Rows"], body["Command"] = rows, "drover user list"
 	name := v.recordName("name")
-	i := slices.IndexFunc(rows, func(u client.User) bool { return u.Name == name })
+	i := slices.IndexFunc(rows, func(u v1.User) bool { return u.Name == name })
 	if i < 0 {
 		return nil
 	}
@@ -158,7 +159,7 @@ type shownOnce struct {
 
 func (v *view) createPerson(ctx context.Context, in url.Values) (any, error) {
 	note := in.Get("note")
-	change := client.UserChange{Name: in.Get("name"), Note: &note}
+	change := v1.UserChange{Name: in.Get("name"), Note: &note}
 	if in.Get("admin") != "" {
 		change.Admin = new(true)
 	}
@@ -167,7 +168,7 @@ func (v *view) createPerson(ctx context.Context, in url.Values) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		change.Grants = &[]client.Grant{client.Grant(g)}
+		change.Grants = &[]v1.Grant{v1.Grant(g)}
 	}
 	if _, err := v.client.CreateUser(ctx, change); err != nil {
 		return nil, err
@@ -188,12 +189,12 @@ func (v *view) disablePerson(ctx context.Context, in url.Values) (any, error) {
 	if err := v.typed(in, in.Get("name")); err != nil {
 		return nil, err
 	}
-	_, err := v.client.ChangeUser(ctx, in.Get("name"), client.UserChange{Disabled: new(true)})
+	_, err := v.client.ChangeUser(ctx, in.Get("name"), v1.UserChange{Disabled: new(true)})
 	return nil, err
 }
 
 func (v *view) enablePerson(ctx context.Context, in url.Values) (any, error) {
-	_, err := v.client.ChangeUser(ctx, in.Get("name"), client.UserChange{Disabled: new(false)})
+	_, err := v.client.ChangeUser(ctx, in.Get("name"), v1.UserChange{Disabled: new(false)})
 	return nil, err
 }
 
@@ -224,7 +225,7 @@ func (v *view) rightIn(in url.Values) (access.Grant, error) {
 }
 
 // changedRights returns rights with the one of a form, or without it. Rights are compared in their text form.
-func (v *view) changedRights(have []client.Grant, in url.Values, add bool) ([]client.Grant, error) {
+func (v *view) changedRights(have []v1.Grant, in url.Values, add bool) ([]v1.Grant, error) {
 	list := make([]access.Grant, len(have))
 	for i, g := range have {
 		list[i] = access.Grant(g)
@@ -242,9 +243,9 @@ func (v *view) changedRights(have []client.Grant, in url.Values, add bool) ([]cl
 		}
 		list = kept
 	}
-	grants := make([]client.Grant, len(list))
+	grants := make([]v1.Grant, len(list))
 	for i, g := range list {
-		grants[i] = client.Grant(g)
+		grants[i] = v1.Grant(g)
 	}
 	return grants, nil
 }
@@ -266,7 +267,7 @@ func (v *view) changePerson(ctx context.Context, in url.Values, add bool) error 
 	if err != nil {
 		return err
 	}
-	_, err = v.client.ChangeUser(ctx, u.Name, client.UserChange{Grants: &list})
+	_, err = v.client.ChangeUser(ctx, u.Name, v1.UserChange{Grants: &list})
 	return err
 }
 
@@ -277,7 +278,7 @@ func (v *view) apps(ctx context.Context, body map[string]any) error {
 		return err
 	}
 	code := v.recordName("code")
-	if i := slices.IndexFunc(rows, func(a client.App) bool { return a.Code == code }); i >= 0 {
+	if i := slices.IndexFunc(rows, func(a v1.App) bool { return a.Code == code }); i >= 0 {
 		body["One"] = rows[i]
 	}
 	body["Rows"], body["Command"] = rows, "drover app list"
@@ -286,13 +287,13 @@ func (v *view) apps(ctx context.Context, body map[string]any) error {
 
 func (v *view) createApp(ctx context.Context, in url.Values) (any, error) {
 	note := in.Get("note")
-	change := client.AppChange{Code: in.Get("code"), Note: &note}
+	change := v1.AppChange{Code: in.Get("code"), Note: &note}
 	if in.Get("right") != "" {
 		g, err := v.rightIn(in)
 		if err != nil {
 			return nil, err
 		}
-		change.Grants = &[]client.Grant{client.Grant(g)}
+		change.Grants = &[]v1.Grant{v1.Grant(g)}
 	}
 	a, err := v.client.CreateApp(ctx, change)
 	if err != nil {
@@ -317,12 +318,12 @@ func (v *view) disableApp(ctx context.Context, in url.Values) (any, error) {
 	if err := v.typed(in, in.Get("code")); err != nil {
 		return nil, err
 	}
-	_, err := v.client.ChangeApp(ctx, in.Get("code"), client.AppChange{Disabled: new(true)})
+	_, err := v.client.ChangeApp(ctx, in.Get("code"), v1.AppChange{Disabled: new(true)})
 	return nil, err
 }
 
 func (v *view) enableApp(ctx context.Context, in url.Values) (any, error) {
-	_, err := v.client.ChangeApp(ctx, in.Get("code"), client.AppChange{Disabled: new(false)})
+	_, err := v.client.ChangeApp(ctx, in.Get("code"), v1.AppChange{Disabled: new(false)})
 	return nil, err
 }
 
@@ -343,7 +344,7 @@ func (v *view) changeApp(ctx context.Context, in url.Values, add bool) error {
 	if err != nil {
 		return err
 	}
-	_, err = v.client.ChangeApp(ctx, a.Code, client.AppChange{Grants: &list})
+	_, err = v.client.ChangeApp(ctx, a.Code, v1.AppChange{Grants: &list})
 	return err
 }
 
@@ -407,7 +408,7 @@ func (v *view) revokeJoinToken(ctx context.Context, in url.Values) (any, error) 
 // keyKind is the keys of one kind, and the next step of their rotation.
 type keyKind struct {
 	ID   string
-	Keys []client.Key
+	Keys []v1.Key
 	// Announced is set if there is a next key; the next step takes it into use.
 	Announced bool
 }
@@ -450,9 +451,9 @@ func (v *view) rotateKeys(ctx context.Context, in url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	announced := slices.ContainsFunc(k.Keys, func(k client.Key) bool { return k.Kind == kind && k.Stage == "next" })
+	announced := slices.ContainsFunc(k.Keys, func(k v1.Key) bool { return k.Kind == kind && k.Stage == "next" })
 	if announced != (in.Get("step") == "use") {
-		return nil, &client.Error{
+		return nil, &v1.Problem{
 			Status: http.StatusConflict, Title: http.StatusText(http.StatusConflict),
 			Detail: words.Admin.ChangedMeanwhile.In(v.lang),
 		}

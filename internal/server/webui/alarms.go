@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/words"
 )
 
@@ -24,27 +24,27 @@ func receiverActions() actions {
 // receivers lists the receivers of alarms, and shows one of them.
 func (v *view) receivers(ctx context.Context, body map[string]any) error {
 	rows, err := v.client.Receivers(ctx)
-	body["Rows"], body["Command"], body["New"] = rows, "drover receiver list", client.Receiver{}
+	body["Rows"], body["Command"], body["New"] = rows, "drover receiver list", v1.Receiver{}
 	name := v.recordName("name")
-	if i := slices.IndexFunc(rows, func(r client.Receiver) bool { return r.Name == name }); i >= 0 {
+	if i := slices.IndexFunc(rows, func(r v1.Receiver) bool { return r.Name == name }); i >= 0 {
 		body["One"], body["Command"] = rows[i], "drover receiver show "+quote(name)
 	}
 	return err
 }
 
 // receiverChange reads the form of a receiver. The form has every field, so an empty field is an empty value.
-func receiverChange(in url.Values) client.ReceiverChange {
+func receiverChange(in url.Values) v1.ReceiverChange {
 	namespaces, severities, kinds := fields(in.Get("namespaces")), fields(in.Get("severities")), fields(in.Get("kinds"))
-	c := client.ReceiverChange{
+	c := v1.ReceiverChange{
 		URL: new(strings.TrimSpace(in.Get("url"))), Namespaces: &namespaces, Select: new(in.Get("selector")),
 		Labels: new(in.Get("process-label")), Severities: &severities, Kinds: &kinds, Note: new(in.Get("note")),
 		Local: new(in.Get("local") != ""), Subject: new(in.Get("subject")),
 		Body: new(strings.ReplaceAll(in.Get("body"), "\r\n", "\n")),
 	}
-	mail := client.Mail{
+	mail := v1.Mail{
 		From: strings.TrimSpace(in.Get("mail-from")), To: fields(in.Get("mail-to")), User: in.Get("mail-user"),
 	}
-	if in.Get("kind") == client.ReceiverEmail || mail.From != "" || len(mail.To) > 0 {
+	if in.Get("kind") == v1.ReceiverEmail || mail.From != "" || len(mail.To) > 0 {
 		c.Mail = &mail
 	}
 	return c
@@ -61,7 +61,7 @@ func (v *view) createReceiver(ctx context.Context, in url.Values) (any, error) {
 }
 
 // secretOfReceiver shows the secret of a receiver once, if drover has made one.
-func (v *view) secretOfReceiver(r client.Receiver, err error) (any, error) {
+func (v *view) secretOfReceiver(r v1.Receiver, err error) (any, error) {
 	if err != nil || r.Secret == "" {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (v *view) changeReceiver(ctx context.Context, in url.Values) (any, error) {
 		return nil, err
 	}
 	if present.ChangedAt.Format(time.RFC3339Nano) != in.Get("changed") {
-		return nil, &client.Error{
+		return nil, &v1.Problem{
 			Status: http.StatusConflict, Title: http.StatusText(http.StatusConflict),
 			Detail: words.Admin.ChangedMeanwhile.In(v.lang),
 		}
@@ -101,7 +101,7 @@ func (v *view) typed(in url.Values, text string) error {
 	if in.Get("typed") == text {
 		return nil
 	}
-	return &client.Error{
+	return &v1.Problem{
 		Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity),
 		Detail: words.Admin.NotTyped.In(v.lang, "text", text),
 	}
@@ -115,7 +115,7 @@ func (v *view) testReceiver(ctx context.Context, in url.Values) (any, error) {
 		return nil, err
 	}
 	if !test.Delivered {
-		return nil, &client.Error{
+		return nil, &v1.Problem{
 			Status: http.StatusUnprocessableEntity, Title: "Unprocessable Entity",
 			Detail: words.Admin.TestFailed.In(v.lang, "name", name, "error", test.Error),
 		}
@@ -142,7 +142,7 @@ func (v *view) silences(ctx context.Context) error {
 }
 
 func (v *view) createSilence(ctx context.Context, in url.Values) (any, error) {
-	r := client.SilenceRequest{
+	r := v1.SilenceRequest{
 		Processes: fields(in.Get("processes")), Hosts: fields(in.Get("hosts")), Select: in.Get("selector"),
 		Labels: in.Get("process-label"), Cron: strings.TrimSpace(in.Get("cron")),
 		TimeZone: strings.TrimSpace(in.Get("zone")),

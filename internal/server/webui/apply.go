@@ -48,7 +48,7 @@ type applied struct {
 // planned is a plan that waits for a confirmation.
 type planned struct {
 	Changes  []planRow
-	Rollouts []client.Rollout
+	Rollouts []v1.Rollout
 	// Steps is the number of changes, Restarts the number of restarts among them. Hosts counts the hosts.
 	Steps, Restarts, Hosts int
 	Typed                  bool
@@ -64,7 +64,7 @@ type newer struct {
 
 // planRow is a change as the page shows it.
 type planRow struct {
-	client.Change
+	v1.Change
 	Mark, Class, Name string
 }
 
@@ -74,7 +74,7 @@ func (v *view) pageOfApply(ctx context.Context) error {
 	var problem string
 	if f.Namespace != "" {
 		file, tag, err := v.client.File(ctx, f.Namespace)
-		switch known, ok := errors.AsType[*client.Error](err); {
+		switch known, ok := errors.AsType[*v1.Problem](err); {
 		case err == nil:
 			text, err := processfile.Write(processfile.Documents(file))
 			if err != nil {
@@ -96,7 +96,7 @@ func (v *view) pageOfApply(ctx context.Context) error {
 func (v *view) readFile(ctx context.Context, a *applied) ([]processfile.Document, error) {
 	release, err := v.Parse(ctx, v.who.App, []byte(a.Text))
 	if err != nil {
-		return nil, &client.Error{Status: http.StatusTooManyRequests, Title: "Too Many Requests", Detail: err.Error()}
+		return nil, &v1.Problem{Status: http.StatusTooManyRequests, Title: "Too Many Requests", Detail: err.Error()}
 	}
 	defer release()
 	docs, err := processfile.Read("", []byte(a.Text))
@@ -135,12 +135,12 @@ func (f *applyForm) command() string {
 // apply shows the plan of a file, and carries it out once it is confirmed.
 func (v *view) apply(ctx context.Context) error {
 	if !v.who.Admin && len(v.who.Grants) == 0 { // before it parses any input
-		return &client.Error{
+		return &v1.Problem{
 			Status: http.StatusForbidden, Title: "Forbidden", Detail: v.who.Who() + " has no rights",
 		}
 	}
 	if err := v.r.ParseForm(); err != nil {
-		return &client.Error{Status: http.StatusBadRequest}
+		return &v1.Problem{Status: http.StatusBadRequest}
 	}
 	in := v.r.PostForm
 	a := &applied{applyForm: applyForm{
@@ -155,9 +155,9 @@ func (v *view) apply(ctx context.Context) error {
 	}
 	files := processfile.Files(docs)
 	if len(a.Faults) > 0 {
-		a.Faults = a.Faults.Further(docs, func(file client.File, peers []string) []client.FieldError {
+		a.Faults = a.Faults.Further(docs, func(file v1.File, peers []string) []v1.FieldError {
 			_, _, err := v.client.Plan(ctx, file, client.ApplyOptions{Peers: peers})
-			refusal, refused := errors.AsType[*client.Error](err)
+			refusal, refused := errors.AsType[*v1.Problem](err)
 			if !refused || refusal.Status != http.StatusUnprocessableEntity {
 				return nil
 			}
@@ -218,7 +218,7 @@ func (v *view) confirmed(ctx context.Context, a *applied) (sure bool, err error)
 }
 
 // followUp is the page of what an apply has begun.
-func followUp(done *client.Plan) string {
+func followUp(done *v1.Plan) string {
 	switch {
 	case len(done.Rollouts) == 1:
 		return path("rollouts", done.Rollouts[0].ID)
@@ -242,7 +242,7 @@ func (f *applyForm) options() client.ApplyOptions {
 // renewBase has a form be for the present state of its namespace.
 func (v *view) renewBase(ctx context.Context, a *applied) error {
 	file, _, err := v.client.File(ctx, a.Namespace)
-	if known, ok := errors.AsType[*client.Error](err); ok && known.Status == http.StatusNotFound {
+	if known, ok := errors.AsType[*v1.Problem](err); ok && known.Status == http.StatusNotFound {
 		return nil
 	}
 	a.Revision = file.Revision
@@ -252,7 +252,7 @@ func (v *view) renewBase(ctx context.Context, a *applied) error {
 // notPlanned shows why the server has rejected a file: at the lines of its faults, or with what somebody else has
 // changed. Other errors it returns.
 func (v *view) notPlanned(ctx context.Context, a *applied, docs []processfile.Document, err error) error {
-	known, ok := errors.AsType[*client.Error](err)
+	known, ok := errors.AsType[*v1.Problem](err)
 	if !ok {
 		return err
 	}
@@ -290,7 +290,7 @@ func (v *view) newer(ctx context.Context, f *applyForm) (*newer, error) {
 		return n, nil
 	}
 	diff, err := v.client.Compare(ctx, f.Namespace, f.Revision, n.Number)
-	if known, ok := errors.AsType[*client.Error](err); ok && known.Status == http.StatusNotFound {
+	if known, ok := errors.AsType[*v1.Problem](err); ok && known.Status == http.StatusNotFound {
 		return n, nil // the server forgets old revisions
 	}
 	n.Changes = rowsOf(&diff)
@@ -314,7 +314,7 @@ func (v *view) reasonOn(ctx context.Context, hosts []string) (string, error) {
 const mostAsked = 500
 
 // planOf counts a plan.
-func (v *view) planOf(p *client.Plan) *planned {
+func (v *view) planOf(p *v1.Plan) *planned {
 	out := &planned{Changes: rowsOf(p), Rollouts: p.Rollouts}
 	hosts := map[string]bool{}
 	for _, c := range p.Changes {
@@ -336,7 +336,7 @@ func (v *view) planOf(p *client.Plan) *planned {
 }
 
 // rowsOf returns the changes of a plan with their marks, which are those of drover diff.
-func rowsOf(p *client.Plan) []planRow {
+func rowsOf(p *v1.Plan) []planRow {
 	marks := map[string][2]string{
 		"create": {"+", "good"}, "change": {"~", "busy"}, "remove": {"-", "bad"}, "none": {"=", "idle"},
 		"kept": {"!", "warn"},

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/words"
 )
@@ -22,13 +23,13 @@ const maxCSV = 100_000
 
 // auditRow is a record as the page shows it.
 type auditRow struct {
-	client.AuditRow
+	v1.AuditRow
 	// Did says in words what the call did, and Outcome how the call ended. Task is the id of the task that the call
 	// began; it may be empty.
 	Did, Outcome, Task string
 }
 
-func auditOf(r client.AuditRow) auditRow {
+func auditOf(r v1.AuditRow) auditRow {
 	var detail struct {
 		Ops  map[string]int `json:"ops"`
 		Task string         `json:"task"`
@@ -95,7 +96,7 @@ func badParameter(name, text, expected string) error {
 
 // badField is the error of a field that cannot be read, with what is wrong with it.
 func badField(name string, err error) error {
-	return &client.Error{Status: http.StatusBadRequest, Title: "Bad Request", Detail: name + ": " + err.Error()}
+	return &v1.Problem{Status: http.StatusBadRequest, Title: "Bad Request", Detail: name + ": " + err.Error()}
 }
 
 // badForm is the error of a form with all the faults of its fields; nil if there are none.
@@ -103,7 +104,7 @@ func badForm(faults []error) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &client.Error{Status: http.StatusBadRequest, Title: "Bad Request", Detail: errors.Join(faults...).Error()}
+	return &v1.Problem{Status: http.StatusBadRequest, Title: "Bad Request", Detail: errors.Join(faults...).Error()}
 }
 
 // auditCommand is the command that lists the same records; empty if there is none.
@@ -179,7 +180,7 @@ func (v *view) auditFile(ctx context.Context) error {
 	return sendCSV(v, "audit.csv", []string{
 		"time", "user", "app", "address", "via", "operation", "action", "target", "targets", "outcome", "code",
 		"message", "reason", "task", "request_id",
-	}, v.client.Audit(ctx, f), func(r client.AuditRow) []string {
+	}, v.client.Audit(ctx, f), func(r v1.AuditRow) []string {
 		row := auditOf(r)
 		return []string{
 			r.At.UTC().Format(time.RFC3339), r.User, r.App, r.Remote, r.Via, row.Did, r.Action, r.Target,

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/server/edge"
 	"drover/internal/words"
@@ -142,9 +143,9 @@ func (v *view) overview(ctx context.Context) error {
 		}
 	}
 	f := processFilter(within)
-	body := map[string]any{"Filter": q, "Overview": client.Overview{}}
+	body := map[string]any{"Filter": q, "Overview": v1.Overview{}}
 	err := v.checkParameters(append(overviewFilters(), "severity"))
-	var o client.Overview
+	var o v1.Overview
 	if err == nil {
 		o, err = v.client.Overview(ctx, f)
 	}
@@ -158,7 +159,7 @@ func (v *view) overview(ctx context.Context) error {
 		return err
 	}
 	rollouts, _, err := some(v.client.Rollouts(ctx, client.RolloutFilter{
-		State: client.RolloutActive, Namespace: f.Namespace, Hosts: f.Hosts, Selector: f.Selector, Limit: few,
+		State: v1.RolloutActive, Namespace: f.Namespace, Hosts: f.Hosts, Selector: f.Selector, Limit: few,
 	}), few)
 	if err != nil {
 		return err
@@ -181,14 +182,14 @@ func (v *view) overview(ctx context.Context) error {
 
 // trouble is a cause with what its row of the overview leads to.
 type trouble struct {
-	client.CauseGroup
+	v1.CauseGroup
 	// URL is the page of its processes, and Query the filter that selects them.
 	URL, Query string
 	Bars       []bar
 }
 
 // troubles returns the causes of the chosen severity.
-func troubles(q, within url.Values, causes []client.CauseGroup) (rows []trouble) {
+func troubles(q, within url.Values, causes []v1.CauseGroup) (rows []trouble) {
 	for _, c := range causes {
 		if chosen := q.Get("severity"); chosen != "" && chosen != c.Severity {
 			continue
@@ -202,7 +203,7 @@ func troubles(q, within url.Values, causes []client.CauseGroup) (rows []trouble)
 }
 
 // severities returns how many causes have which severity; a severity leads to the overview with only these.
-func severities(q url.Values, causes []client.CauseGroup) (list []facet) {
+func severities(q url.Values, causes []v1.CauseGroup) (list []facet) {
 	for _, c := range causes { // the worst first
 		if n := len(list); n > 0 && list[n-1].ID == c.Severity {
 			list[n-1].N++
@@ -306,7 +307,7 @@ func (v *view) processes(ctx context.Context) error {
 	body["By"], body["Size"], body["Orders"], body["Sort"] = by, f.Limit, orders(grouped), f.Sort
 	var next string
 	if !grouped {
-		var rows []client.Process
+		var rows []v1.Process
 		rows, next, _, err = v.client.ProcessPage(ctx, f, q.Get("cursor"))
 		if t, bad := tableOf(rows, q.Get("cols")); bad != nil {
 			err = cmp.Or(err, bad)
@@ -314,7 +315,7 @@ func (v *view) processes(ctx context.Context) error {
 			body["Table"], body["Columns"] = t, t.choices(q)
 		}
 	} else {
-		var groups []client.ProcessGroup
+		var groups []v1.ProcessGroup
 		groups, next, body["GroupTotal"], err = v.client.GroupPage(ctx, by, f, q.Get("cursor"))
 		body["Groups"] = groupRows(q, by, groups)
 	}
@@ -419,12 +420,12 @@ func sizeOf(q url.Values) int {
 
 // groupRow is a group with the page of its processes. A group without such a page has no addresses.
 type groupRow struct {
-	client.ProcessGroup
+	v1.ProcessGroup
 	URL    string
 	States []facet
 }
 
-func groupRows(q url.Values, by string, groups []client.ProcessGroup) []groupRow {
+func groupRows(q url.Values, by string, groups []v1.ProcessGroup) []groupRow {
 	rows := make([]groupRow, len(groups))
 	rest := maps.Clone(q)
 	delete(rest, "state") // a state leads into its group, also if it is the filter
@@ -486,12 +487,12 @@ func groupFilter(q url.Values, by, key string) []string {
 func (v *view) paste(ctx context.Context) error {
 	hosts := fields(v.r.PostFormValue("hosts"))
 	if len(hosts) == 0 || len(hosts) > mostPasted {
-		return &client.Error{
+		return &v1.Problem{
 			Status: http.StatusBadRequest,
 			Detail: fmt.Sprintf("there are %d addresses: expected 1 to %d", len(hosts), mostPasted),
 		}
 	}
-	s, err := v.client.Select(ctx, client.ProcessFilter{}, client.SelectionRequest{Hosts: hosts})
+	s, err := v.client.Select(ctx, client.ProcessFilter{}, v1.SelectionRequest{Hosts: hosts})
 	if err != nil {
 		return err
 	}
@@ -506,7 +507,7 @@ func (v *view) processesCSV(ctx context.Context) error {
 	}, v.client.Processes(ctx, processFilter(v.r.URL.Query())), csvRow)
 }
 
-func csvRow(p client.Process) []string {
+func csvRow(p v1.Process) []string {
 	var pid, version, cause, text string
 	if i := p.Instance; i != nil {
 		pid, version = strconv.Itoa(i.PID), i.Version

@@ -15,15 +15,15 @@ import (
 )
 
 // findHost returns the host of the path, by its id or its address.
-func (v *view) findHost(ctx context.Context) (client.JoinedHost, error) {
+func (v *view) findHost(ctx context.Context) (v1.JoinedHost, error) {
 	id := v.r.PathValue("host")
 	rows, _, err := some(v.client.Hosts(ctx, client.HostFilter{Hosts: []string{literal(id)}}), perPage)
 	if err != nil {
-		return client.JoinedHost{}, err
+		return v1.JoinedHost{}, err
 	}
-	i := slices.IndexFunc(rows, func(a client.JoinedHost) bool { return a.ID == id || address(a.Host) == id })
+	i := slices.IndexFunc(rows, func(a v1.JoinedHost) bool { return a.ID == id || address(a.Host) == id })
 	if i < 0 {
-		return client.JoinedHost{}, &client.Error{Status: http.StatusNotFound}
+		return v1.JoinedHost{}, &v1.Problem{Status: http.StatusNotFound}
 	}
 	return rows[i], nil
 }
@@ -73,7 +73,7 @@ func (v *view) labelHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request := client.LabelRequest{Hosts: []string{address(a.Host)}, Set: map[string]string{}}
+	request := v1.LabelRequest{Hosts: []string{address(a.Host)}, Set: map[string]string{}}
 	for _, text := range fields(v.r.PostFormValue("labels")) {
 		key, value, found := strings.Cut(text, "=")
 		switch {
@@ -136,7 +136,7 @@ func (v *view) hostCounts(ctx context.Context, q url.Values, f client.HostFilter
 
 // hostRow is a host with the numbers of its processes by state. A number leads to these processes.
 type hostRow struct {
-	client.JoinedHost
+	v1.JoinedHost
 	States []facet
 	// Stale is the number of processes of a host that is away.
 	Stale    int
@@ -144,7 +144,7 @@ type hostRow struct {
 }
 
 // hostRows counts the processes of some hosts.
-func (v *view) hostRows(ctx context.Context, agents []client.JoinedHost) ([]hostRow, error) {
+func (v *view) hostRows(ctx context.Context, agents []v1.JoinedHost) ([]hostRow, error) {
 	if len(agents) == 0 {
 		return nil, nil
 	}
@@ -156,7 +156,7 @@ func (v *view) hostRows(ctx context.Context, agents []client.JoinedHost) ([]host
 	if err != nil {
 		return nil, err
 	}
-	of := make(map[string]*client.ProcessGroup, len(groups))
+	of := make(map[string]*v1.ProcessGroup, len(groups))
 	for i := range groups {
 		of[groups[i].Key] = &groups[i]
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/server/access"
 	"drover/internal/server/admission"
 	"drover/internal/server/api"
@@ -203,7 +203,7 @@ func TestFailuresNameTheirRequest(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		v := &view{Handler: h, w: w, r: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ui/tasks", http.NoBody)}
-		v.failed(&client.Error{Status: status, RequestID: "req-4711"})
+		v.failed(&v1.Problem{Status: status, RequestID: "req-4711"})
 		if got := strings.Contains(w.Body.String(), "Request id <code>req-4711</code>"); got != named || w.Code != status {
 			t.Errorf("%d: status %d, the page names the request: %t", status, w.Code, got)
 		}

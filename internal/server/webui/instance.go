@@ -23,7 +23,7 @@ import (
 
 // detail adds to the page of a process on a host its timeline, what runs there and since when, and what is wrong.
 // events are the newest ones.
-func (v *view) detail(ctx context.Context, p *client.Process, events []client.Event, body map[string]any) error {
+func (v *view) detail(ctx context.Context, p *v1.Process, events []v1.Event, body map[string]any) error {
 	q := v.r.URL.Query()
 	span := cmp.Or(q.Get("span"), "1h")
 	if !slices.ContainsFunc(timelineWindows(), func(w window) bool { return w.Last == span }) {
@@ -135,9 +135,9 @@ type window struct {
 
 func windows() []window {
 	return []window{
-		{client.UsageQuarter, words.Usage.Quarter},
-		{client.UsageHour, words.Usage.Hour},
-		{client.UsageDay, words.Usage.Day},
+		{v1.UsageQuarter, words.Usage.Quarter},
+		{v1.UsageHour, words.Usage.Hour},
+		{v1.UsageDay, words.Usage.Day},
 	}
 }
 
@@ -151,7 +151,7 @@ type usage struct {
 }
 
 // usageOf asks the host of a process what the process has used. A host that does not answer is no fault of the page.
-func (v *view) usageOf(ctx context.Context, p *client.Process, last string) usage {
+func (v *view) usageOf(ctx context.Context, p *v1.Process, last string) usage {
 	u := usage{Windows: windows(), Last: last}
 	h, err := v.client.UsageHistory(ctx, p.Namespace, p.Name, p.Host.ID, last)
 	if err != nil {
@@ -164,9 +164,9 @@ func (v *view) usageOf(ctx context.Context, p *client.Process, last string) usag
 	}
 	steps, recent := h.Window(), max(2, betweenLooks/h.Step)
 	u.Charts = []chart{
-		v.draw(steps, recent, words.Head.Memory, func(s *client.UsageStep) float64 { return float64(s.Memory) },
+		v.draw(steps, recent, words.Head.Memory, func(s *v1.UsageStep) float64 { return float64(s.Memory) },
 			func(value float64) string { return byteSize(int64(value)) }),
-		v.draw(steps, recent, words.Head.CPUOfHost, func(s *client.UsageStep) float64 { return s.CPU }, percent),
+		v.draw(steps, recent, words.Head.CPUOfHost, func(s *v1.UsageStep) float64 { return s.CPU }, percent),
 	}
 	return u
 }
@@ -175,8 +175,8 @@ func percent(value float64) string { return strconv.FormatFloat(value, 'f', 2, 6
 
 // draw draws a figure of the steps of a window. The top of the chart stands for the greatest value. The present value
 // is one of the recent steps: the next look at the process may be ahead.
-func (v *view) draw(steps []*client.UsageStep, recent int, name words.Text,
-	of func(*client.UsageStep) float64, shown func(float64) string,
+func (v *view) draw(steps []*v1.UsageStep, recent int, name words.Text,
+	of func(*v1.UsageStep) float64, shown func(float64) string,
 ) chart {
 	c := chart{Name: name.In(v.lang)}
 	least, most, gaps := -1.0, 0.0, 0
@@ -259,7 +259,7 @@ type logPane struct {
 	Follow  string
 	Runs    []int
 	Streams []string
-	Lines   []client.LogLine
+	Lines   []v1.LogLine
 	// Problem says why there are no lines, or none of some hosts.
 	Problem string
 	// Download is the path of the lines as a file; empty if there is none.
@@ -267,7 +267,7 @@ type logPane struct {
 }
 
 // logOf reads the pane of a call. A log that cannot be read is no fault of the page.
-func (v *view) logOf(ctx context.Context, p *client.Process) *logPane {
+func (v *view) logOf(ctx context.Context, p *v1.Process) *logPane {
 	here := path("processes", p.Namespace, p.Name, "at", p.Host.ID)
 	return v.readLog(ctx, p.Namespace, p.Name, []string{p.Host.ID}, &logPane{
 		Here: here, Follow: here + "/log", Download: here + "/log.txt" + inside(v.r.URL.Query()),
@@ -278,7 +278,7 @@ func (v *view) logOf(ctx context.Context, p *client.Process) *logPane {
 func (p *logPane) FileLines() int { return fileLines }
 
 // Of is the prefix of a line: the host and the copy of the process, each only if the page may have several.
-func (p *logPane) Of(line client.LogLine) string {
+func (p *logPane) Of(line v1.LogLine) string {
 	if !p.Several {
 		return ""
 	}
@@ -301,7 +301,7 @@ func (v *view) processLogs(ctx context.Context, body map[string]any) error {
 		return err
 	}
 	if total == 0 && q.Get("hosts") == "" {
-		return &client.Error{Status: http.StatusNotFound}
+		return &v1.Problem{Status: http.StatusNotFound}
 	}
 	var hosts []string
 	for i := range rows {
@@ -372,9 +372,9 @@ func (v *view) readLog(ctx context.Context, namespace, name string, hosts []stri
 
 // byTime puts the lines of several hosts in the order of their times, and of their hosts at the same time. A line
 // without a time stays behind the line of its host before it.
-func byTime(lines []client.LogLine) []client.LogLine {
+func byTime(lines []v1.LogLine) []v1.LogLine {
 	type timed struct {
-		client.LogLine
+		v1.LogLine
 		at time.Time
 	}
 	all, last := make([]timed, len(lines)), map[string]time.Time{}

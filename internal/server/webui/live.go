@@ -15,7 +15,6 @@ import (
 	"time"
 
 	v1 "drover/api/v1"
-	"drover/client"
 	"drover/internal/server/bus"
 	"drover/internal/words"
 )
@@ -227,7 +226,7 @@ func (w *eventLines) Write(p []byte) (int, error) {
 			break
 		}
 		w.rest = rest
-		var e client.Event
+		var e v1.Event
 		if data, isEvent := bytes.CutPrefix(line, []byte("data: ")); isEvent && json.Unmarshal(data, &e) == nil {
 			out = append(out, w.line(&e)...)
 		} else if bytes.HasPrefix(line, []byte(":")) {
@@ -241,7 +240,7 @@ func (w *eventLines) Write(p []byte) (int, error) {
 }
 
 // line is an event as a line of the pane.
-func (w *eventLines) line(e *client.Event) []byte {
+func (w *eventLines) line(e *v1.Event) []byte {
 	who := byline(e.Actor, w.lang)
 	if who == "" {
 		who = words.Actor(e.Actor.Kind).In(w.lang)

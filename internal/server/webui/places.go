@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/process"
 	"drover/internal/server/access"
@@ -62,7 +63,7 @@ func (v *view) saveView(ctx context.Context) error {
 	}
 	q, err := url.ParseQuery(v.r.PostFormValue("query"))
 	if err != nil {
-		return &client.Error{Status: http.StatusBadRequest}
+		return &v1.Problem{Status: http.StatusBadRequest}
 	}
 	q.Del("cursor")
 	s.Query = q.Encode()
@@ -101,7 +102,7 @@ func viewTarget(s store.SavedView) string {
 
 // rejected is the error of what a person may not do, or has to write otherwise.
 func (v *view) rejected(status int, why words.Text, args ...any) error {
-	return &client.Error{Status: status, Title: http.StatusText(status), Detail: why.In(v.lang, args...)}
+	return &v1.Problem{Status: status, Title: http.StatusText(status), Detail: why.In(v.lang, args...)}
 }
 
 // removeView removes a view of the person; an administrator removes any.
@@ -112,7 +113,7 @@ func (v *view) removeView(ctx context.Context) error {
 	}
 	i := slices.IndexFunc(list, func(s savedView) bool { return s.ID == v.r.PathValue("id") && s.Mine })
 	if i < 0 {
-		return &client.Error{Status: http.StatusNotFound}
+		return &v1.Problem{Status: http.StatusNotFound}
 	}
 	if err := v.Views.RemoveView(ctx, list[i].ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
@@ -197,7 +198,7 @@ func (v *view) find(ctx context.Context, text string) ([]place, error) {
 
 // unlessRejected returns an error that is no rejection of what the person has typed.
 func unlessRejected(err error) error {
-	if known, ok := errors.AsType[*client.Error](err); ok && known.Status < http.StatusInternalServerError {
+	if known, ok := errors.AsType[*v1.Problem](err); ok && known.Status < http.StatusInternalServerError {
 		return nil
 	}
 	return err

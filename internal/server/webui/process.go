@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/process"
 	"drover/internal/processfile"
@@ -47,9 +48,9 @@ func (v *view) process(ctx context.Context) error {
 		"Command": "drover status " + quote(namespace+"/"+name),
 	}
 	err := processTabs()[i].show(v, ctx, body)
-	if known, ok := errors.AsType[*client.Error](err); ok &&
+	if known, ok := errors.AsType[*v1.Problem](err); ok &&
 		(known.Status == http.StatusForbidden || known.Status == http.StatusNotFound) {
-		return &client.Error{Status: http.StatusNotFound} // nobody learns which processes there are
+		return &v1.Problem{Status: http.StatusNotFound} // nobody learns which processes there are
 	}
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (v *view) processHosts(ctx context.Context, body map[string]any) error {
 
 // finding is a problem with the hosts that have it.
 type finding struct {
-	client.Finding
+	v1.Finding
 	Hosts []string
 	// Rest counts the hosts that Hosts leaves out, and All is the list of all.
 	Rest int
@@ -101,7 +102,7 @@ func (v *view) processWhy(ctx context.Context, body map[string]any) error {
 		return err
 	}
 	if why.Total == 0 && len(why.Findings) == 0 {
-		return &client.Error{Status: http.StatusNotFound}
+		return &v1.Problem{Status: http.StatusNotFound}
 	}
 	body["Findings"], body["Wrong"], body["Total"] = findings(why.Findings), why.Wrong, why.Total
 	body["Command"] = "drover why " + quote(namespace+"/"+name) + " --all"
@@ -109,7 +110,7 @@ func (v *view) processWhy(ctx context.Context, body map[string]any) error {
 }
 
 // findings joins findings with the same cause and text. They come with the worst first.
-func findings(list []client.Finding) (groups []finding) {
+func findings(list []v1.Finding) (groups []finding) {
 	at := map[[3]string]int{}
 	for _, f := range list {
 		text := ownPart.ReplaceAllString(f.Cause.Text, "$1…")
@@ -157,7 +158,7 @@ func (v *view) processHistory(ctx context.Context, body map[string]any) error {
 // deed is the effect of one operation, as its events tell.
 type deed struct {
 	// Event is the newest one.
-	client.Event
+	v1.Event
 	Kinds map[string]int
 	Hosts map[string]bool
 	// Processes has the first of the processes.
@@ -165,7 +166,7 @@ type deed struct {
 }
 
 // deeds groups events by the operations that caused them, the latest operation first.
-func deeds(events []client.Event) (list []deed) {
+func deeds(events []v1.Event) (list []deed) {
 	at := map[string]int{}
 	for _, e := range events {
 		if e.Actor.Operation == "" {
@@ -189,8 +190,8 @@ func deeds(events []client.Event) (list []deed) {
 
 // revisedProcess is a revision that has changed a process.
 type revisedProcess struct {
-	client.Revision
-	Change client.RevisionChange
+	v1.Revision
+	Change v1.RevisionChange
 	// Changes are the differences; only of the chosen revision.
 	Changes []planRow
 }
@@ -203,7 +204,7 @@ func (v *view) processSpec(ctx context.Context, body map[string]any) error {
 	namespace, name, q := v.r.PathValue("namespace"), v.r.PathValue("name"), v.r.URL.Query()
 	chosen, _ := strconv.ParseInt(q.Get("revision"), 10, 64) // another text is none
 	file, _, err := v.client.File(ctx, namespace)
-	if known, ok := errors.AsType[*client.Error](err); err != nil && (!ok || known.Status != http.StatusNotFound) {
+	if known, ok := errors.AsType[*v1.Problem](err); err != nil && (!ok || known.Status != http.StatusNotFound) {
 		return err
 	}
 	var docs []processfile.Document
@@ -224,7 +225,7 @@ func (v *view) processSpec(ctx context.Context, body map[string]any) error {
 	}
 	var list []revisedProcess
 	for n, r := range all {
-		i := slices.IndexFunc(r.Changes, func(c client.RevisionChange) bool { return c.Process == name })
+		i := slices.IndexFunc(r.Changes, func(c v1.RevisionChange) bool { return c.Process == name })
 		if i < 0 {
 			continue
 		}
@@ -261,10 +262,10 @@ func (v *view) processSpec(ctx context.Context, body map[string]any) error {
 // one of both.
 func (v *view) revision(ctx context.Context, namespace, name string, former, number int64) ([]planRow, error) {
 	diff, err := v.client.Compare(ctx, namespace, former, number)
-	if known, ok := errors.AsType[*client.Error](err); ok && known.Status == http.StatusNotFound {
+	if known, ok := errors.AsType[*v1.Problem](err); ok && known.Status == http.StatusNotFound {
 		return nil, nil
 	}
-	diff.Changes = slices.DeleteFunc(diff.Changes, func(c client.Change) bool {
+	diff.Changes = slices.DeleteFunc(diff.Changes, func(c v1.Change) bool {
 		return c.Process != name || c.Action == "none"
 	})
 	return rowsOf(&diff), err
@@ -302,7 +303,7 @@ func columns() (all []column, usual []string) {
 
 // table is processes with the columns that the page shows.
 type table struct {
-	Rows  []client.Process
+	Rows  []v1.Process
 	shown []string
 }
 
@@ -316,7 +317,7 @@ func (t *table) Columns() []column {
 func (t *table) Shows(id string) bool { return slices.Contains(t.shown, id) }
 
 // tableOf is a table of the columns that a text names.
-func tableOf(rows []client.Process, chosen string) (*table, error) {
+func tableOf(rows []v1.Process, chosen string) (*table, error) {
 	all, usual := columns()
 	t := &table{Rows: rows, shown: fields(chosen)}
 	if len(t.shown) == 0 {

@@ -62,11 +62,11 @@ func quote(text string) string {
 }
 
 // refusal is why the server has rejected a call, in the language of the page.
-func (v *view) refusal(e *client.Error) string { return words.Message(e.Error(), v.lang) }
+func (v *view) refusal(e *v1.Problem) string { return words.Message(e.Error(), v.lang) }
 
 // badFilter shows a page whose filter the console or the API has rejected, with the reason. Other errors it returns.
 func (v *view) badFilter(err error, page string, body map[string]any) error {
-	known, ok := errors.AsType[*client.Error](err)
+	known, ok := errors.AsType[*v1.Problem](err)
 	if !ok || known.Status != http.StatusBadRequest && known.Status != http.StatusUnprocessableEntity {
 		return err
 	}
@@ -92,7 +92,7 @@ func turn(body map[string]any, at string, q url.Values, next string) {
 // instance shows one process on one host.
 func (v *view) instance(ctx context.Context) error {
 	namespace, name, host := v.r.PathValue("namespace"), v.r.PathValue("name"), v.r.PathValue("host")
-	last := cmp.Or(v.r.URL.Query().Get("last"), client.UsageHour)
+	last := cmp.Or(v.r.URL.Query().Get("last"), v1.UsageHour)
 	if !slices.ContainsFunc(windows(), func(w window) bool { return w.Last == last }) {
 		return badParameter("last", last, "15m, 1h or 24h")
 	}
@@ -102,11 +102,11 @@ func (v *view) instance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(rows, func(p client.Process) bool {
+	i := slices.IndexFunc(rows, func(p v1.Process) bool {
 		return p.Namespace == namespace && p.Name == name && (p.Host.ID == host || address(p.Host) == host)
 	})
 	if i < 0 {
-		return &client.Error{Status: http.StatusNotFound}
+		return &v1.Problem{Status: http.StatusNotFound}
 	}
 	p := rows[i]
 	events, _, err := some(v.client.Events(ctx, client.EventFilter{
@@ -136,7 +136,7 @@ func (v *view) instance(ctx context.Context) error {
 }
 
 // address is the address of a host, as CLOUD:IP.
-func address(h client.Host) string { return fmt.Sprintf("%d:%s", h.Cloud, h.IP) }
+func address(h v1.Host) string { return fmt.Sprintf("%d:%s", h.Cloud, h.IP) }
 
 // literal is a pattern that matches a text. A text with signs of patterns is not alone in matching it.
 func literal(text string) string {
@@ -153,7 +153,7 @@ func (v *view) hosts(ctx context.Context) error {
 		Build: q.Get("build"), Proxy: q.Get("proxy"), Policy: q.Get("policy"), Search: q.Get("q"),
 		Limit: perPage * 4,
 	}
-	var page client.Page[client.JoinedHost]
+	var page client.Page[v1.JoinedHost]
 	if err == nil {
 		page, err = v.client.HostPage(ctx, f, q.Get("cursor"))
 	}
@@ -185,7 +185,7 @@ func (v *view) tasks(ctx context.Context) error {
 	if err == nil {
 		f.Since, err = moments(q, "since", v.Now())
 	}
-	var page client.Page[client.Task]
+	var page client.Page[v1.Task]
 	if err == nil {
 		page, err = v.client.TaskPage(ctx, f, q.Get("cursor"))
 	}
@@ -233,7 +233,7 @@ func (v *view) task(ctx context.Context) error {
 }
 
 // outcomesOf are the outcomes of an operation, with the page of each and its number of results. The first is all.
-func outcomesOf(o *client.Task) []facet {
+func outcomesOf(o *v1.Task) []facet {
 	list := []facet{
 		{N: o.Counts.Targets},
 		{ID: v1.OutcomeOK, N: o.Counts.OK},
@@ -259,7 +259,7 @@ func (v *view) resultsFile(ctx context.Context) error {
 	id := v.r.PathValue("id")
 	return sendCSV(v, "results.csv", []string{"namespace", "name", "host", "operation", "outcome", "message"},
 		v.client.Results(ctx, id, client.ResultFilter{Outcome: v.r.URL.Query().Get("outcome")}),
-		func(r client.Result) []string {
+		func(r v1.Result) []string {
 			return []string{r.Namespace, r.Name, r.Host, r.Op, r.Outcome, r.Message}
 		})
 }
@@ -285,7 +285,7 @@ func (v *view) hostsOfTask(ctx context.Context) error {
 }
 
 // again adds to the page of a task the operation for the targets that have failed, if one form can name them.
-func again(body map[string]any, o *client.Task, failed []client.Result) {
+func again(body map[string]any, o *v1.Task, failed []v1.Result) {
 	i := slices.IndexFunc(ops(), func(a act) bool { return a.ID == o.Op })
 	if i < 0 || !o.Done() || len(failed) == 0 || len(failed) > maxNamed {
 		return
@@ -314,7 +314,7 @@ type group struct {
 }
 
 // byMessage groups results, the largest group first.
-func byMessage(results []client.Result) (groups []group) {
+func byMessage(results []v1.Result) (groups []group) {
 	at := map[[2]string]int{}
 	for _, r := range results {
 		message := alike(&r)
@@ -338,7 +338,7 @@ func byMessage(results []client.Result) (groups []group) {
 
 // alike is the message of a result without the pids and times that differ from host to host, and without the number of
 // a copy. Messages that name different processes differ.
-func alike(r *client.Result) string {
+func alike(r *v1.Result) string {
 	name, number := process.CutCopy(r.Name)
 	message := r.Message
 	if number > 0 {
@@ -357,7 +357,7 @@ func (v *view) rollouts(ctx context.Context) error {
 		"States": []string{"active", "scheduled", "running", "held", "paused", "done", "aborted"},
 	}
 	err := v.checkParameters([]string{"state", "namespace", "hosts", "selector", "cursor"})
-	var page client.Page[client.Rollout]
+	var page client.Page[v1.Rollout]
 	if err == nil {
 		page, err = v.client.RolloutPage(ctx, client.RolloutFilter{
 			State: q.Get("state"), Namespace: q.Get("namespace"),
@@ -376,7 +376,7 @@ func (v *view) rollouts(ctx context.Context) error {
 // lane is a batch of a rollout.
 type lane struct {
 	Batch int
-	Hosts []client.RolloutHost
+	Hosts []v1.RolloutHost
 }
 
 // StateFacets is the number of hosts in each state, of a lane that is too long to show each host; empty for a short
@@ -431,7 +431,7 @@ func (v *view) events(ctx context.Context) error {
 	if err == nil {
 		f.Until, err = moments(q, "until", v.Now())
 	}
-	var page client.Page[client.Event]
+	var page client.Page[v1.Event]
 	if err == nil {
 		page, err = v.client.EventPage(ctx, f, q.Get("cursor"))
 	}
@@ -502,7 +502,7 @@ type act struct {
 
 // actsOf are the actions that the state of a rollout allows. A person can only approve the rollout of another app,
 // unless the person is an administrator.
-func (v *view) actsOf(r *client.Rollout) (list []act) {
+func (v *view) actsOf(r *v1.Rollout) (list []act) {
 	if r.State == "held" && r.User != v.who.User { // another person must approve
 		list = append(list, act{"approve", words.Act.Approve})
 	}
@@ -515,11 +515,11 @@ func (v *view) actsOf(r *client.Rollout) (list []act) {
 	case "paused":
 		list = append(list, act{"resume", words.Act.Resume})
 	}
-	rests := !r.Active() || r.State == client.RolloutPaused
+	rests := !r.Active() || r.State == v1.RolloutPaused
 	if rests && r.Counts.Failed > 0 {
 		list = append(list, act{"retry", words.Act.RetryFailed})
 	}
-	if rests && r.Op == client.OpApply && r.Undoes == "" {
+	if rests && r.Op == v1.OpApply && r.Undoes == "" {
 		list = append(list, act{"undo", words.Act.Undo})
 	}
 	if r.Active() {
@@ -529,7 +529,7 @@ func (v *view) actsOf(r *client.Rollout) (list []act) {
 }
 
 // probed returns the target of the health check of a process, in the form of a process file; empty without a check.
-func probed(s *client.Spec) string {
+func probed(s *v1.Spec) string {
 	if s == nil || s.Health == nil {
 		return ""
 	}
@@ -548,7 +548,7 @@ func probed(s *client.Spec) string {
 }
 
 // specText is a spec as people write it.
-func specText(s *client.Spec) string {
+func specText(s *v1.Spec) string {
 	if s == nil {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"drover/client"
+	v1 "drover/api/v1"
 )
 
 // refused is a form that the console or the API has refused: its page shows it again, open, with what was typed.
@@ -37,7 +37,7 @@ func (v *view) refusedForm(status int, problem string) *refused {
 // askAgain answers a form that was refused with the page that it came from. It reports false for other errors, and for
 // a form that names no page.
 func (v *view) askAgain(ctx context.Context, err error) bool {
-	known, ok := errors.AsType[*client.Error](err)
+	known, ok := errors.AsType[*v1.Problem](err)
 	back, _ := url.Parse(backTo(v.r.PostFormValue("back")))
 	if !ok || known.Status >= http.StatusInternalServerError || known.Detail == "" || back == nil ||
 		v.r.Method != http.MethodPost || v.r.PostFormValue("back") == "" {

@@ -17,7 +17,7 @@ import (
 	"time"
 	"unicode"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/words"
@@ -47,13 +47,13 @@ func functions(lang words.Lang, now func() time.Time) template.FuncMap {
 		"keys":       func() any { return words.Keys },
 		"value":      fieldValue,
 		"who":        caller,
-		"right":      func(g client.Grant) string { return access.Grant(g).String() },
-		"rightEnded": func(g client.Grant) bool { right := access.Grant(g); return right.Ended(now()) },
+		"right":      func(g v1.Grant) string { return access.Grant(g).String() },
+		"rightEnded": func(g v1.Grant) bool { right := access.Grant(g); return right.Ended(now()) },
 		"size":       byteSize,
 		"personPage": func(name string) string { return path("admin", "people") + "?name=" + url.QueryEscape(name) },
 		"appPage":    func(code string) string { return path("admin", "apps") + "?code=" + url.QueryEscape(code) },
 		"kinds": func() []string {
-			return []string{client.ReceiverWebhook, client.ReceiverAlertmanager, client.ReceiverEmail}
+			return []string{v1.ReceiverWebhook, v1.ReceiverAlertmanager, v1.ReceiverEmail}
 		},
 		"hostsFile": func(task, outcome string) string { return ofOutcome(path("tasks", task, "hosts.txt"), outcome) },
 		"receiverPage": func(name string) string {
@@ -63,15 +63,15 @@ func functions(lang words.Lang, now func() time.Time) template.FuncMap {
 		"t":       func(t words.Text, args ...any) string { return t.In(lang, args...) },
 		"note":    func(note string) string { return words.Note(note, lang) },
 		"told":    func(said string) string { return words.Message(said, lang) },
-		"stateOf": func(e client.Event) string { return words.EventState(e.Kind, e.To) },
-		"revised": func(e client.Event) int64 {
+		"stateOf": func(e v1.Event) string { return words.EventState(e.Kind, e.To) },
+		"revised": func(e v1.Event) int64 {
 			if e.Kind != string(process.EventUpdated) { // of others it is that of the instance
 				return 0
 			}
 			return e.Revision
 		},
 		"atHost": atHost,
-		"subject": func(o client.Task) string {
+		"subject": func(o v1.Task) string {
 			if o.Requests < 2 {
 				return o.Subject
 			}
@@ -81,7 +81,7 @@ func functions(lang words.Lang, now func() time.Time) template.FuncMap {
 		"probed": probed,
 		"kind":   words.Kind,
 		"actor":  words.Actor,
-		"by":     func(a client.Actor) string { return byline(a, lang) },
+		"by":     func(a v1.Actor) string { return byline(a, lang) },
 		"state":  func(id string) string { return words.State(id).In(lang) },
 		"class":  words.ClassOf,
 		"result": words.Result,
@@ -93,13 +93,13 @@ func functions(lang words.Lang, now func() time.Time) template.FuncMap {
 		"rest":   func(list []string) int { return max(0, len(list)-few) },
 		"path":   path,
 		"inc":    func(n int) int { return n + 1 },
-		"target": func(p client.Process) string { return target{p.Namespace, p.Name, p.Host.ID}.Text() },
+		"target": func(p v1.Process) string { return target{p.Namespace, p.Name, p.Host.ID}.Text() },
 	}
 }
 
 // atHost is the page that tells most about a host of a rollout: that of the process there, or that of the host if the
 // rollout has several processes.
-func atHost(r client.Rollout, host string) string {
+func atHost(r v1.Rollout, host string) string {
 	if len(r.Processes) != 1 || strings.Contains(r.Processes[0], "@") || r.Processes[0] == process.AgentID().String() {
 		return path("hosts", host)
 	}
@@ -166,7 +166,7 @@ func caller(app, user string) string {
 }
 
 // byline names the caller of an actor, and why a server began the operation by itself; empty if there is no caller.
-func byline(a client.Actor, lang words.Lang) string {
+func byline(a v1.Actor, lang words.Lang) string {
 	who := caller(a.App, a.User)
 	if who != "" && a.Reason != "" {
 		reason, _ := words.Sentence(a.Reason, lang)

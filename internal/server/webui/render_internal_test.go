@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/words"
 )
 
@@ -30,7 +30,7 @@ func TestStateOfTask(t *testing.T) {
 			{"running", 1, words.State("running"), words.Good},
 		} {
 			var out strings.Builder
-			task := client.Task{State: c.state, Counts: client.Counts{Targets: 2, Failed: c.failed}}
+			task := v1.Task{State: c.state, Counts: v1.Counts{Targets: 2, Failed: c.failed}}
 			if err := pages.ExecuteTemplate(&out, "result", task); err != nil {
 				t.Fatal(err)
 			}
@@ -53,11 +53,11 @@ func TestSubjectOfTask(t *testing.T) {
 		{words.English, 8, "shop/api and 7 more"},
 		{words.Chinese, 8, "shop/api 还有 7 个"},
 	} {
-		subject, ok := functions(c.lang, time.Now)["subject"].(func(client.Task) string)
+		subject, ok := functions(c.lang, time.Now)["subject"].(func(v1.Task) string)
 		if !ok {
 			t.Fatal("the pages have no subject")
 		}
-		if got := subject(client.Task{Subject: "shop/api", Requests: c.requests}); got != c.want {
+		if got := subject(v1.Task{Subject: "shop/api", Requests: c.requests}); got != c.want {
 			t.Errorf("%d requests are %q, want %q", c.requests, got, c.want)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/server/access"
 	"drover/internal/server/audit"
 	"drover/internal/server/edge"
@@ -341,7 +341,7 @@ func (h *Handler) language(w http.ResponseWriter, r *http.Request) {
 
 // ownSession is a session as its person sees it.
 type ownSession struct {
-	client.Token
+	v1.Token
 	Address, Browser string
 	// Here is set for the session of the call.
 	Here bool
@@ -389,7 +389,7 @@ func (v *view) endSessions(ctx context.Context) error {
 			continue
 		}
 		err := v.client.DeleteToken(ctx, v.who.User, s.ID)
-		if known, ok := errors.AsType[*client.Error](err); ok && known.Status == http.StatusNotFound {
+		if known, ok := errors.AsType[*v1.Problem](err); ok && known.Status == http.StatusNotFound {
 			err = nil
 		}
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/words"
 )
@@ -46,7 +47,7 @@ type mark struct{ At, Shape, Class, Title string }
 
 // step is an event, or equal events in turn.
 type step struct {
-	client.Event
+	v1.Event
 	Count int
 	Class words.Class
 }
@@ -60,7 +61,7 @@ func timelineWindows() []window {
 }
 
 // timelineOf reads the events of a process on a host in a length of time, which is one of timelineWindows.
-func (v *view) timelineOf(ctx context.Context, p *client.Process, span string) (*timeline, error) {
+func (v *view) timelineOf(ctx context.Context, p *v1.Process, span string) (*timeline, error) {
 	length, err := time.ParseDuration(span)
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (v *view) timelineOf(ctx context.Context, p *client.Process, span string) (
 }
 
 // drawEvents draws events, the oldest first.
-func (v *view) drawEvents(p *client.Process, events []client.Event, start, end time.Time) *timeline {
+func (v *view) drawEvents(p *v1.Process, events []v1.Event, start, end time.Time) *timeline {
 	l := &timeline{Start: start, End: end}
 	share := func(at time.Time) float64 {
 		return min(max(100*float64(at.Sub(start))/float64(end.Sub(start)), 0), 100)
@@ -97,7 +98,7 @@ func (v *view) drawEvents(p *client.Process, events []client.Event, start, end t
 			since = to
 		}
 	}
-	bins := map[int][]*client.Event{}
+	bins := map[int][]*v1.Event{}
 	for i := range events {
 		e := &events[i]
 		at := share(e.At)
@@ -138,7 +139,7 @@ func (v *view) drawEvents(p *client.Process, events []client.Event, start, end t
 }
 
 // markOf is the mark of the events of a bin: that of the worst one.
-func (v *view) markOf(bin int, events []*client.Event) mark {
+func (v *view) markOf(bin int, events []*v1.Event) mark {
 	worst := words.Idle
 	var names []string
 	for _, e := range events {
@@ -162,8 +163,8 @@ func (v *view) markOf(bin int, events []*client.Event) mark {
 
 // fold joins equal events in turn: those of one kind, with one cause and one actor. A process that ends and is
 // relaunched again and again does both in turn, so that pairs are joined, too.
-func fold(events []client.Event) (steps []step) {
-	equal := func(a, b *client.Event) bool {
+func fold(events []v1.Event) (steps []step) {
+	equal := func(a, b *v1.Event) bool {
 		return a.Kind == b.Kind && a.Actor == b.Actor && causeOf(a) == causeOf(b)
 	}
 	for _, e := range events {
@@ -185,7 +186,7 @@ func fold(events []client.Event) (steps []step) {
 	return steps
 }
 
-func causeOf(e *client.Event) string {
+func causeOf(e *v1.Event) string {
 	if e.Cause == nil {
 		return ""
 	}
@@ -198,7 +199,7 @@ func weight(c words.Class) int {
 }
 
 // eventClass says how good an event is.
-func eventClass(e *client.Event) words.Class {
+func eventClass(e *v1.Event) words.Class {
 	switch e.Kind {
 	case "exited", "killed", "oom-killed", "relaunch-failed", "given-up", "operation-failed", "limit-exceeded",
 		"group-limit-exceeded", "taken-down", "unhealthy", "run-failed":
@@ -215,7 +216,7 @@ func eventClass(e *client.Event) words.Class {
 
 // beganBy is the event that began the present instance of a process: the newest one of its pid, among events that are
 // the newest first. It is nil if the events do not go back so far.
-func beganBy(p *client.Process, events []client.Event) *client.Event {
+func beganBy(p *v1.Process, events []v1.Event) *v1.Event {
 	if p.Instance == nil {
 		return nil
 	}

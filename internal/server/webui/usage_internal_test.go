@@ -6,18 +6,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	"drover/internal/words"
 )
 
 // TestChart: a gap ends a line and is no zero, a single step is a line, and a restart has its place.
 func TestChart(t *testing.T) {
 	v := &view{lang: words.English}
-	step := func(mib int64) *client.UsageStep { return &client.UsageStep{Memory: mib << 20} }
-	steps := make([]*client.UsageStep, 10)
+	step := func(mib int64) *v1.UsageStep { return &v1.UsageStep{Memory: mib << 20} }
+	steps := make([]*v1.UsageStep, 10)
 	steps[1], steps[2], steps[3], steps[6], steps[9] = step(50), step(100), step(0), step(25), step(75)
 	steps[6].Restarted = true
-	memory := func(s *client.UsageStep) float64 { return float64(s.Memory) }
+	memory := func(s *v1.UsageStep) float64 { return float64(s.Memory) }
 	size := func(n float64) string { return byteSize(int64(n)) }
 	got := v.draw(steps, 2, words.Head.Memory, memory, size)
 	want := chart{
@@ -41,7 +41,7 @@ func TestChart(t *testing.T) {
 	if got := v.draw(steps, 2, words.Head.Memory, memory, size); got.Now != "8.0 MiB" {
 		t.Errorf("in a step that has just begun a process uses %q", got.Now)
 	}
-	low := v.draw([]*client.UsageStep{{CPU: 0.5}, {CPU: 0}}, 2, words.Head.CPU, func(s *client.UsageStep) float64 { return s.CPU }, percent)
+	low := v.draw([]*v1.UsageStep{{CPU: 0.5}, {CPU: 0}}, 2, words.Head.CPU, func(s *v1.UsageStep) float64 { return s.CPU }, percent)
 	if diff := cmp.Diff([]string{"150.0,60.0 450.0,120.0"}, low.Lines); diff != "" || low.Most != "0.50 %" {
 		t.Errorf("little CPU (-want +got):\n%s%s", diff, low.Most)
 	}

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "drover/api/v1"
 	"drover/client"
 	"drover/internal/server/access"
 	"drover/internal/server/api/accounts"
@@ -374,7 +375,7 @@ func (h *Handler) signedIn(p page) http.HandlerFunc {
 // failed answers a call that could not be answered otherwise.
 func (v *view) failed(err error) {
 	status, text, detail, request := http.StatusInternalServerError, words.Page.Failed, "", ""
-	if known, ok := errors.AsType[*client.Error](err); ok { // other errors are for the log only
+	if known, ok := errors.AsType[*v1.Problem](err); ok { // other errors are for the log only
 		status, detail = known.Status, v.refusal(known)
 		if status >= http.StatusInternalServerError { // the server's log has it, too
 			request = known.RequestID

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"drover/client"
+	v1 "drover/api/v1"
 	pages "drover/docs/why"
 	zhpages "drover/docs/zh/why"
 	"drover/internal/words"
@@ -31,7 +31,7 @@ func (v *view) cause(context.Context) error {
 	id := v.r.PathValue("id")
 	text, ok := pages.Page(id)
 	if !ok {
-		return &client.Error{Status: http.StatusNotFound}
+		return &v1.Problem{Status: http.StatusNotFound}
 	}
 	if v.lang == words.Chinese {
 		text = zhpages.Page(id)

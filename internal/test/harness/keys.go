@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"drover/client"
+	v1 "drover/api/v1"
 )
 
 // Keys are those of the server.
-func (f *Fleet) Keys() client.Keys {
+func (f *Fleet) Keys() v1.Keys {
 	f.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
