@@ -5,7 +5,7 @@ import "drover/internal/spec"
 // Spec describes how to run a process: see package spec.
 type Spec = spec.Spec
 
-// The choices of a spec.
+// The choices of a spec: see package spec.
 type (
 	Kind      = spec.Kind
 	When      = spec.When
@@ -18,15 +18,37 @@ type (
 
 // The values of the choices: see package spec.
 const (
-	Periodic, Resident, SingleRun            = spec.Periodic, spec.Resident, spec.SingleRun
-	Always, OnFailure, Never                 = spec.Always, spec.OnFailure, spec.Never
-	AfterStarted, AfterReady, AfterFinished  = spec.AfterStarted, spec.AfterReady, spec.AfterFinished
-	OverlapSkip, OverlapWait, OverlapReplace = spec.OverlapSkip, spec.OverlapWait, spec.OverlapReplace
-	MissedSkip, MissedRun                    = spec.MissedSkip, spec.MissedRun
-	ScopeTree, ScopeProcess                  = spec.ScopeTree, spec.ScopeProcess
-	Refuse, TakeOver, Adopt, StartBeside     = spec.Refuse, spec.TakeOver, spec.Adopt, spec.StartBeside
-	LeaveStop, DriftMend                     = spec.LeaveStop, spec.DriftMend
-	Unlimited                                = spec.Unlimited
+	Periodic  = spec.Periodic
+	Resident  = spec.Resident
+	SingleRun = spec.SingleRun
+
+	Always    = spec.Always
+	OnFailure = spec.OnFailure
+	Never     = spec.Never
+
+	AfterStarted  = spec.AfterStarted
+	AfterReady    = spec.AfterReady
+	AfterFinished = spec.AfterFinished
+
+	OverlapSkip    = spec.OverlapSkip
+	OverlapWait    = spec.OverlapWait
+	OverlapReplace = spec.OverlapReplace
+
+	MissedSkip = spec.MissedSkip
+	MissedRun  = spec.MissedRun
+
+	ScopeTree    = spec.ScopeTree
+	ScopeProcess = spec.ScopeProcess
+
+	Refuse      = spec.Refuse
+	TakeOver    = spec.TakeOver
+	Adopt       = spec.Adopt
+	StartBeside = spec.StartBeside
+
+	LeaveStop = spec.LeaveStop
+	DriftMend = spec.DriftMend
+
+	Unlimited = spec.Unlimited
 )
 
 // LimitText is a limit of setrlimit(2) as a process file has it: a number or infinity.

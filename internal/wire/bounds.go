@@ -32,7 +32,7 @@ func Weight(data []byte) int64 {
 // count returns the Weight of a JSON text. It also returns an upper bound of the number of entries in each list or
 // object that is a field of the text.
 func count(text []byte) (weight int64, longest int) {
-	const perByte, perValue, perObject = 2, 80, 512
+	const perByte, perValue, perObject = 2, 128, 512
 	const field = 2 // the depth inside a field
 	values, objects, entries := 0, 0, 0
 	depth, quoted, escaped := 0, false, false

@@ -37,6 +37,7 @@ func bombs(size int) map[string][]byte {
 			strings.Repeat(`]`, size/2) + `}}]}`),
 		"files":        many(`{"version":1,"observed":[{"spec":{"config_files":[`, `{}`, `]}}]}`, size),
 		"codes":        many(`{"version":1,"observed":[{"spec":{"restart":{"never_on":[`, `0`, `]}}}]}`, size),
+		"signals":      many(`{"version":1,"observed":[{"spec":{"stop_signals":[`, `"HUP"`, `]}}]}`, size),
 		"groups":       many(`{"version":1,"observed":[{"spec":{"groups":[`, `""`, `]}}]}`, size),
 		"hidden":       many(`{"version":1,"place":"\"","observed":[`, `{}`, `]}`, size),
 		"half a text":  many("{}\n\"\n"+`{"breach":{"scores":[`, `{}`, `]}}`, size),
