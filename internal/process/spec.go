@@ -5,15 +5,21 @@ import "drover/internal/spec"
 // Spec describes how to run a process: see package spec.
 type Spec = spec.Spec
 
-// The choices of a spec: see package spec.
 type (
-	Kind      = spec.Kind
-	When      = spec.When
-	After     = spec.After
-	Overlap   = spec.Overlap
-	Missed    = spec.Missed
+	// Kind says how long a process is meant to run.
+	Kind = spec.Kind
+	// When says after which ends a process is relaunched.
+	When = spec.When
+	// After is a state that another process must have before a start.
+	After = spec.After
+	// Overlap is the choice for a run that is due while the run before lasts.
+	Overlap = spec.Overlap
+	// Missed is the choice for runs that were due while the host was down.
+	Missed = spec.Missed
+	// StopScope says which processes a stop ends.
 	StopScope = spec.StopScope
-	Beside    = spec.Beside
+	// Beside says what a start does if an unwatched copy runs.
+	Beside = spec.Beside
 )
 
 // The values of the choices: see package spec.

@@ -540,9 +540,9 @@ func (c *checker) compat() {
 	}{
 		{"run", c.Run != "", "start"},
 		{"timeouts", c.Timeouts != nil, "compat.op_timeout"},
-		{"restart", c.Restart != nil, "compat.start_retries and compat.start_interval"},
+		{"restart", c.Restart != nil, "compat.start_retries"},
 		{"stop_signals", c.StopSignals != nil, "compat.stop_check_secs"},
-		{"ready", c.Ready != nil, "compat.start_check_begin and compat.start_check_end"},
+		{"ready", c.Ready != nil, "compat.start_check_begin"},
 	} {
 		if f.stands {
 			c.fault(f.field, "stands beside compat, with which the process runs as the GSE and JOB APIs demand it: "+

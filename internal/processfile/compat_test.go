@@ -18,10 +18,9 @@ func TestBesideCompat(t *testing.T) {
 		"start: x, process_name: x, schedule: {}":                "", // a register of GSE may come without a timetable
 		"run: x": "run: " + stands + "start",
 		"start: x, process_name: x, timeouts: {start: 1s}": "timeouts: " + stands + "compat.op_timeout",
-		"start: x, process_name: x, restart: {delay: 5s}":  "restart: " + stands + "compat.start_retries and compat.start_interval",
+		"start: x, process_name: x, restart: {delay: 5s}":  "restart: " + stands + "compat.start_retries",
 		"start: x, process_name: x, stop_signals: []":      "stop_signals: " + stands + "compat.stop_check_secs",
-		"start: x, process_name: x, ready: {alive: 5s}": "ready: " + stands + "compat.start_check_begin and " +
-			"compat.start_check_end",
+		"start: x, process_name: x, ready: {alive: 5s}":    "ready: " + stands + "compat.start_check_begin",
 		"start: x, process_name: x, labels: {drover.stop_scope: process}": "labels.drover.stop_scope: is a field of its own: " +
 			"expected stop_scope",
 	} {

@@ -194,12 +194,8 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 		body, err := wire.Manifest{Issued: time.Now(), Expires: time.Now().Add(expires), Orders: []wire.Order{{
 			Item: "1", Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Op: process.Start,
 			Spec: &process.Spec{
-				ProcessName: "oddd",
-				Directory:   dir,
-				PIDFile:     dir + "/oddd.pid",
-				User:        "root",
-				Start:       p.Control["start_cmd"].(string),
-				Compat:      &spec.Compat{},
+				ProcessName: "oddd", Directory: dir, PIDFile: dir + "/oddd.pid", User: "root",
+				Start: p.Control["start_cmd"].(string), Compat: &spec.Compat{},
 			},
 		}}}.Encode()
 		if err != nil {

@@ -31,7 +31,7 @@ type proc struct {
 	*harness.Process
 	t   *testing.T
 	dir string
-	// own is the rest of the spec that only drover's own API takes, by section.
+	// own are the fields of the spec that only drover's own API takes, and further ones of health and schedule.
 	own object
 }
 
@@ -61,26 +61,57 @@ func (p *proc) must(op, code int) harness.Result {
 	return p.Operate(op).Want(p.t, fmt.Sprintf("operation %d of %s", op, p.Name), code)
 }
 
-// spec is the spec as drover's own API takes it.
+// spec is the spec as drover's own API takes it. With ready it is drover's own, because callers of GSE know no
+// readiness.
 func (p *proc) spec() object {
-	kinds := map[any]string{0: "periodic", 1: "resident", 2: "single-run", nil: "resident"}
-	policy := object{"kind": kinds[p.Policy["auto_type"]], "stop_check": 5, "start_interval": 1, "op_timeout": 30}
+	spec := object{}
+	maps.Copy(spec, p.own)
 	for ours, theirs := range map[string]string{
-		"start_check_begin": "start_check_secs", "start_interval": "start_interval", "start_retries": "start_retries",
-		"crontab":    "crontab_rule",
-		"cycle_time": "cycle_time",
+		"process_name": "proc_name", "directory": "setup_path", "pid_file": "pid_path", "user": "user",
+		"log_file": "log_path",
 	} {
-		if v, ok := p.Policy[theirs]; ok {
-			policy[ours] = v
+		if v, ok := p.Identity[theirs]; ok {
+			spec[ours] = v
 		}
 	}
-	commands := object{}
-	for name, line := range p.Control {
-		commands[strings.TrimSuffix(name, "_cmd")] = line
+	for ours, theirs := range map[string]string{
+		"start": "start_cmd", "stop": "stop_cmd", "version_command": "version_cmd",
+	} {
+		if line, ok := p.Control[theirs]; ok {
+			spec[ours] = line
+		}
 	}
-	spec := object{"identity": p.Identity, "commands": commands, "policy": policy}
-	maps.Copy(spec, p.own)
+	if line, ok := p.Control["health_cmd"]; ok {
+		spec["health"] = with(part(p.own, "health"), "exec", line)
+	}
+	switch p.Policy["auto_type"] {
+	case 0:
+		spec["schedule"] = with(part(p.own, "schedule"), "every", fmt.Sprintf("%ds", p.Policy["cycle_time"]))
+	case 2:
+		spec["once"] = true
+	}
+	if p.own["ready"] != nil {
+		spec["timeouts"] = object{"start": "30s"}
+		spec["restart"] = object{"delay": "1s", "factor": 1}
+		return spec
+	}
+	compat := object{"stop_check_secs": 5, "start_interval": 1, "op_timeout": 30}
+	for ours, theirs := range map[string]string{
+		"start_check_begin": "start_check_secs", "start_interval": "start_interval", "start_retries": "start_retries",
+	} {
+		if v, ok := p.Policy[theirs]; ok {
+			compat[ours] = v
+		}
+	}
+	spec["compat"] = compat
 	return spec
+}
+
+// with returns a copy of an object that has one more field.
+func with(o object, field string, value any) object {
+	more := object{field: value}
+	maps.Copy(more, o)
+	return more
 }
 
 // ask carries out an operation through /api/v1, with the whole spec if there is one, and returns its result.

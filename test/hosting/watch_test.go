@@ -22,7 +22,7 @@ func sum(text string) string {
 func TestHealth(t *testing.T) {
 	together(t, map[string]func(*testing.T, *harness.Server){
 		"told, and nothing done": func(t *testing.T, s *harness.Server) {
-			p := sickly(t, s, "told", object{"health_interval": 1, "failures": 2})
+			p := sickly(t, s, "told", object{"every": "1s", "failures": 2})
 			p.succeed("start", p.spec())
 			pid := p.pid()
 			p.await("to say that it is well", func(s object) bool {
@@ -53,7 +53,7 @@ func TestHealth(t *testing.T) {
 			}
 		},
 		"restarted where that is asked for": func(t *testing.T, s *harness.Server) {
-			p := sickly(t, s, "restarted", object{"health_interval": 1, "failures": 2, "restart": true})
+			p := sickly(t, s, "restarted", object{"every": "1s", "failures": 2, "action": "restart"})
 			p.Control["stop_cmd"] = "rm -f sick; echo asked >>asked; kill $(cat oddd.pid)"
 			p.succeed("start", p.spec())
 			pid := p.pid()
@@ -71,7 +71,7 @@ func TestHealth(t *testing.T) {
 			}
 		},
 		"not judged in its grace": func(t *testing.T, s *harness.Server) {
-			p := sickly(t, s, "graced", object{"health_interval": 1, "failures": 1, "grace": 3600, "restart": true})
+			p := sickly(t, s, "graced", object{"every": "1s", "failures": 1, "grace": "1h", "action": "restart"})
 			p.write("sick", "starting\n")
 			p.succeed("start", p.spec())
 			failed := map[any]bool{}
@@ -89,12 +89,12 @@ func TestHealth(t *testing.T) {
 }
 
 // sickly is a daemon that is not well while there is a file "sick".
-func sickly(t *testing.T, s *harness.Server, name string, probes object) *proc {
+func sickly(t *testing.T, s *harness.Server, name string, health object) *proc {
 	t.Helper()
 	p := daemon(t, s, name, "plain")
 	p.Control["health_cmd"] = `if [ -e sick ]; then cat sick; exit 1; fi; echo fine`
 	p.Control["version_cmd"] = "echo 1.2.3"
-	p.own["probes"] = probes
+	p.own["health"] = health
 	return p
 }
 
@@ -102,7 +102,7 @@ func sickly(t *testing.T, s *harness.Server, name string, probes object) *proc {
 func TestAnswersOutliveTheAgent(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
-	p := sickly(t, s, "kept", object{"health_interval": 1, "failures": 2})
+	p := sickly(t, s, "kept", object{"every": "1s", "failures": 2})
 	p.succeed("start", p.spec())
 	p.await("to say its version", func(s object) bool { return part(s, "version")["text"] == "1.2.3" })
 	p.write("sick", "tired\n")
@@ -111,7 +111,7 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 	p.Control["health_cmd"], p.Control["version_cmd"] = "sleep 1000", "sleep 1000"
 	p.succeed("update", p.spec())
 	p.Control["health_cmd"], p.Control["version_cmd"] = `cat sick; exit 1`, "echo 1.2.3"
-	p.own["probes"] = object{"health_interval": 3600, "version_interval": 3600, "failures": 1}
+	p.own["health"] = object{"every": "1h", "failures": 1}
 	p.succeed("update", p.spec())
 	was := p.await("to be asked by the new command", func(s object) bool {
 		return part(s, "health")["bad"] == true &&
@@ -206,12 +206,12 @@ func TestReadiness(t *testing.T) {
 		},
 		"log": func(t *testing.T, s *harness.Server) {
 			p := ready(t, s, "log", object{"log": "^(started|ready) in [0-9]+ ms$"})
-			p.Identity["log_path"] = "app.log"
+			p.Identity["log_path"] = p.dir + "/app.log"
 			p.write("app.log", "started in 5 ms\n") // of an earlier start
 			p.Control["start_cmd"] = "(sleep 0.5; echo ready in 7 ms >>app.log) & " + p.Control["start_cmd"].(string)
 			p.succeedsOnce()
 			q := ready(t, s, "log-silent", object{"log": "^started"})
-			q.Identity["log_path"] = "app.log"
+			q.Identity["log_path"] = q.dir + "/app.log"
 			q.write("app.log", "started in 5 ms\n")
 			q.fails("log")
 		},
@@ -223,8 +223,7 @@ type readying struct{ *proc }
 func ready(t *testing.T, s *harness.Server, name string, how object) readying {
 	t.Helper()
 	p := daemon(t, s, "ready-"+name, "plain")
-	p.Policy["start_check_secs"] = 20
-	p.own["ready"] = how
+	p.own["ready"] = with(how, "within", "20s")
 	return readying{p}
 }
 
@@ -238,7 +237,7 @@ func (r readying) succeedsOnce() {
 
 func (r readying) fails(text string) {
 	r.t.Helper()
-	r.Policy["start_check_secs"] = 1
+	part(r.own, "ready")["within"] = "1s"
 	result := r.ask("start", r.spec())
 	if result["outcome"] != "check-failed" || !strings.Contains(fmt.Sprint(result["message"]), text) {
 		r.t.Errorf("%s: start is answered %v, want %q", r.Name, result, text)

@@ -280,7 +280,8 @@ func rowsOfCompat() map[string]classRow {
 		rows["compat."+field] = within("compat", field, "a", "b", "")
 	}
 	for _, field := range []string{
-		"op_timeout", "start_check_begin", "stop_check_secs", "start_retries", "start_interval", "cycle_time",
+		"op_timeout", "start_check_begin", "start_check_end", "stop_check_secs", "start_retries", "start_interval",
+		"cycle_time",
 	} {
 		rows["compat."+field] = within("compat", field, "6", "7", "")
 	}
@@ -290,14 +291,8 @@ func rowsOfCompat() map[string]classRow {
 	for _, field := range []string{"cpu", "mem"} {
 		rows["compat.resource."+field] = simple("compat", "{resource: {"+field+": 101}}", "{resource: {"+field+": 102}}", "")
 	}
-	// A file can say these in fields of its own, and drover shows them so.
-	shown := map[string]string{
-		"compat.start_check_begin": "ready.alive", "compat.stop_check_secs": "stop_signals",
-		"compat.start_retries": "restart.give_up_after", "compat.start_interval": "restart.delay",
-	}
 	for path, row := range rows {
-		row.shown = shown[path]
-		row.beside = "pid_file: DIR/NAME-1.pid\n" + daemon
+		row.beside = "-ready\ndirectory: /\npid_file: DIR/NAME-1.pid\n" + daemon
 		rows[path] = row
 	}
 	return rows

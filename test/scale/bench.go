@@ -109,13 +109,8 @@ func (b *bench) compare(what string, bare, bareCPU, drover, cpu, factor float64)
 // spec is the process that every agent is asked about.
 func (b *bench) spec() *process.Spec {
 	return &process.Spec{
-		ProcessName: procName,
-		Directory:   "/opt/hollow",
-		PIDFile: "/var/run/hollow/" +
-			procName + ".pid",
-		User:   "root",
-		Start:  "hollow start",
-		Stop:   "hollow stop",
+		ProcessName: procName, Directory: "/opt/hollow", PIDFile: "/var/run/hollow/" + procName + ".pid", User: "root",
+		Start: "hollow start", Stop: "hollow stop",
 		Compat: &spec.Compat{StartCheckBegin: 1, StopCheck: 10, StartRetries: 3, StartInterval: 5, OpTimeout: 60},
 	}
 }

@@ -110,9 +110,8 @@ func TestKnownByName(t *testing.T) {
 			p := named(t, s, "instances")
 			p.script("start.sh", "for i in 1 2; do setsid DIR/main 3001 >/dev/null 2>&1 & done")
 			spec := object{
-				"identity": object{"proc_name": "main", "setup_path": p.dir, "user": "root"},
-				"commands": object{"start": p.dir + "/start.sh"},
-				"policy":   object{"instances": 2, "start_check_begin": 1, "stop_check": 2},
+				"process_name": "main", "directory": p.dir, "user": "root", "start": p.dir + "/start.sh",
+				"expected_instances": 2, "compat": object{"start_check_begin": 1, "stop_check_secs": 2},
 			}
 			if r := s.Outcome(p.Ask("start", spec)); r["outcome"] != "ok" {
 				t.Fatalf("start: %v", r)

@@ -28,9 +28,9 @@ func TestLastWordsOfALog(t *testing.T) {
 			if err := os.Chown(o.dir, 65534, 65534); err != nil {
 				t.Fatal(err)
 			}
-			identity := o.part("identity")
-			identity["proc_name"], identity["user"], identity["log_path"] = "sleep", "nobody", "app.log"
-			o.part("commands")["start"] = o.once("sleep 1000 >/dev/null 2>&1 & echo $! >oddd.pid")
+			o.spec["process_name"], o.spec["user"] = "sleep", "nobody"
+			o.compat()["log_path"] = "app.log"
+			o.spec["start"] = o.once("sleep 1000 >/dev/null 2>&1 & echo $! >oddd.pid")
 			o.does("start", true)
 			harness.Signal(t, o.pid(), syscall.SIGKILL)
 			a := o.names("killed-by-signal", wrong)

@@ -46,12 +46,9 @@ func newSubject(t *testing.T, s *harness.Server, name, modes string, flags ...st
 	o := named(t, s, name)
 	o.dir = dir
 	o.spec = harness.Object{
-		"identity": harness.Object{
-			"proc_name": "oddd", "setup_path": dir, "pid_path": dir + "/oddd.pid",
-			"user": "root",
-		},
-		"commands": harness.Object{"start": o.once(o.daemon(modes, flags...))},
-		"policy":   harness.Object{"start_check_begin": 1, "stop_check": 2, "start_interval": 1, "op_timeout": 300},
+		"process_name": "oddd", "directory": dir, "pid_file": dir + "/oddd.pid", "user": "root",
+		"start":  o.once(o.daemon(modes, flags...)),
+		"compat": harness.Object{"start_check_begin": 1, "stop_check_secs": 2, "start_interval": 1, "op_timeout": 300},
 	}
 	return o
 }
@@ -68,15 +65,8 @@ func (o *subject) once(command string) string {
 	return fmt.Sprintf("if [ -e begun ]; then mkfifo %s; read x <%s; fi; touch begun; %s", fifo, fifo, command)
 }
 
-// part is a section of the spec, to be changed.
-func (o *subject) part(name string) harness.Object {
-	p, ok := o.spec[name].(harness.Object)
-	if !ok {
-		p = harness.Object{}
-		o.spec[name] = p
-	}
-	return p
-}
+// compat is the part of the spec that says what callers of GSE demand, to be changed.
+func (o *subject) compat() harness.Object { return o.spec["compat"].(harness.Object) }
 
 // ask asks for an operation and returns its id. With a spec it is carried out with that, else with the stored one.
 func (o *subject) ask(op string, withSpec bool) string {

@@ -37,7 +37,7 @@ func TestNothingIsWrong(t *testing.T) {
 	silent("started")
 	stopped.does("stop", false)
 	busy := newSubject(t, s, "busy", "plain")
-	busy.part("commands")["start"] = busy.daemon("plain")
+	busy.spec["start"] = busy.daemon("plain")
 	for range 3 {
 		operation := busy.ask("restart", true)
 		silent("restarting")
@@ -174,8 +174,8 @@ func TestFolding(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	o := newSubject(t, s, "lost", "plain")
-	o.part("policy")["start_retries"] = 1
-	o.part("commands")["start"] = "if [ -e begun ]; then echo no licence; exit 4; fi; touch begun; " + o.daemon("plain")
+	o.compat()["start_retries"] = 1
+	o.spec["start"] = "if [ -e begun ]; then echo no licence; exit 4; fi; touch begun; " + o.daemon("plain")
 	o.does("start", true)
 	harness.Signal(t, o.pid(), syscall.SIGKILL)
 	harness.Eventually(t, "it to be given up", func() bool { return o.state() == "given-up" })

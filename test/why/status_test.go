@@ -29,8 +29,7 @@ func TestStatus(t *testing.T) {
 	t.Run("periodic", func(t *testing.T) {
 		t.Parallel()
 		o := periodic(t, s, "by-timetable", "sleep 1000; true")
-		delete(o.part("policy"), "cycle_time")
-		o.part("policy")["crontab"] = "0 0 1 1 *"
+		o.spec["schedule"] = harness.Object{"cron": "0 0 1 1 *"}
 		o.does("start", true)
 		text := status(o)
 		says(t, text, "Hosted: yes, started by its timetable", `Process: \d+ /bin/sh -c sleep 1000; true`)
@@ -39,17 +38,16 @@ func TestStatus(t *testing.T) {
 	t.Run("single run", func(t *testing.T) {
 		t.Parallel()
 		o := newSubject(t, s, "once", "plain")
-		o.part("policy")["kind"] = "single-run"
+		o.spec["once"] = true
 		o.does("start", true)
 		says(t, status(o), "Hosted: yes, a single run: drover does not relaunch it")
 	})
 	t.Run("several causes", func(t *testing.T) {
 		t.Parallel()
 		o := newSubject(t, s, "several", "plain")
-		o.part("commands")["health"] = "echo no; exit 1"
-		o.spec["probes"] = harness.Object{"health_interval": 1, "failures": 2}
+		o.spec["health"] = harness.Object{"exec": "echo no; exit 1", "every": "1s", "failures": 2}
 		o.script("some.conf", "port = 1\n", 0o644)
-		o.spec["config"] = []any{harness.Object{
+		o.spec["config_files"] = []any{harness.Object{
 			"path": o.dir + "/some.conf",
 			"md5":  fmt.Sprintf("%x", md5.Sum([]byte("port = 2\n"))),
 		}}

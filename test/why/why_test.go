@@ -49,7 +49,7 @@ func TestWhy(t *testing.T) {
 func flapping(t *testing.T, s *harness.Server) {
 	t.Helper()
 	o := newSubject(t, s, "flapping", "plain")
-	o.part("commands")["start"] = o.daemon("plain")
+	o.spec["start"] = o.daemon("plain")
 	o.does("start", true)
 	for n := range 4 {
 		harness.Signal(t, o.pid(), syscall.SIGKILL)
@@ -76,8 +76,8 @@ func asked() []injection {
 		}, []string{"stopped by tester", "as it should be"}},
 		{"unhosted", right, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.part("policy")["start_interval"] = 3600
-			o.part("commands")["start"] = "[ -e begun ] && exit 1; touch begun; " + o.daemon("plain")
+			o.compat()["start_interval"] = 3600
+			o.spec["start"] = "[ -e begun ] && exit 1; touch begun; " + o.daemon("plain")
 			o.does("start", true)
 			harness.Signal(t, o.pid(), syscall.SIGKILL)
 			o.names("command-failed", wrong)
@@ -86,7 +86,7 @@ func asked() []injection {
 		}, []string{"by tester"}},
 		{"finished", right, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "crash-at-usr1", "-code", "0")
-			o.part("policy")["kind"] = "single-run"
+			o.spec["once"] = true
 			o.does("start", true)
 			harness.Signal(t, o.pid(), syscall.SIGUSR1)
 			return o
@@ -101,7 +101,7 @@ func asked() []injection {
 		}, nil},
 		{"not-in-force", right, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.part("policy")["crontab"] = "*/5 * * * *"
+			o.compat()["crontab_rule"] = "*/5 * * * *"
 			o.does("start", true)
 			return o
 		}, []string{"crontab_rule is stored and not used"}},
@@ -138,22 +138,22 @@ func ends() []injection {
 		}, []string{"SIGKILL"}},
 		{"relaunched", right, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.part("commands")["start"] = o.daemon("plain")
+			o.spec["start"] = o.daemon("plain")
 			o.does("start", true)
 			harness.Signal(t, o.pid(), syscall.SIGKILL)
 			return o
 		}, []string{"SIGKILL", "relaunched as pid"}},
 		{"crashed", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.part("identity")["proc_name"] = "sleep"
-			o.part("commands")["start"] = o.once("ulimit -c unlimited; sleep 1000 >/dev/null 2>&1 & echo $! >oddd.pid")
+			o.spec["process_name"] = "sleep"
+			o.spec["start"] = o.once("ulimit -c unlimited; sleep 1000 >/dev/null 2>&1 & echo $! >oddd.pid")
 			o.does("start", true)
 			harness.Signal(t, o.pid(), syscall.SIGSEGV)
 			return o
 		}, []string{"SIGSEGV", "core dumped"}},
 		{"out-of-memory", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "hog-mem", "-delay", "3s", "-mb", "200")
-			o.spec["hard_limits"] = harness.Object{"memory": 64 << 20}
+			o.spec["limits"] = harness.Object{"memory": "64MiB"}
 			o.does("start", true)
 			return o
 		}, []string{"out of memory"}},
@@ -171,7 +171,7 @@ func failures() []injection {
 	return []injection{
 		{"no-start-command", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.part("commands")["start"] = ""
+			o.spec["start"] = ""
 			o.failsToStart()
 			return o
 		}, []string{"start_cmd"}},
@@ -179,7 +179,7 @@ func failures() []injection {
 		{"command-not-executable", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
 			o.script("script", "#!/bin/sh\n", 0o644)
-			o.part("commands")["start"] = "./script"
+			o.spec["start"] = "./script"
 			o.failsToStart()
 			return o
 		}, []string{"126"}},
@@ -189,20 +189,20 @@ func failures() []injection {
 		},
 		{"command-timed-out", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.part("commands")["start"] = "sleep 1000"
-			o.part("policy")["op_timeout"] = 1
+			o.spec["start"] = "sleep 1000"
+			o.compat()["op_timeout"] = 1
 			o.failsToStart()
 			return o
 		}, nil},
 		{"no-such-directory", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.part("identity")["setup_path"] = o.dir + "/missing"
+			o.spec["directory"] = o.dir + "/missing"
 			o.failsToStart()
 			return o
 		}, []string{"/missing"}},
 		{"no-such-user", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.part("identity")["user"] = "nobody-of-that-name"
+			o.spec["user"] = "nobody-of-that-name"
 			o.failsToStart()
 			return o
 		}, []string{"nobody-of-that-name"}},
@@ -224,7 +224,8 @@ func failures() []injection {
 		}, []string{"exit status 9"}},
 		{"not-ready", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.spec["ready"] = harness.Object{"tcp": harness.FreeAddress(t)}
+			delete(o.spec, "compat")
+			o.spec["ready"] = harness.Object{"tcp": harness.FreeAddress(t), "within": "1s"}
 			o.failsToStart()
 			return o
 		}, []string{"not ready"}},
@@ -254,15 +255,16 @@ func findings() []injection {
 	return []injection{
 		{"unhealthy", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.part("commands")["health"] = "echo no answer from the database; exit 1"
-			o.spec["probes"] = harness.Object{"health_interval": 1, "failures": 2}
+			o.spec["health"] = harness.Object{
+				"exec": "echo no answer from the database; exit 1", "every": "1s", "failures": 2,
+			}
 			o.does("start", true)
 			return o
 		}, []string{"no answer from the database"}},
 		{"config-drift", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
 			o.script("some.conf", "port = 1\n", 0o644)
-			o.spec["config"] = []any{harness.Object{
+			o.spec["config_files"] = []any{harness.Object{
 				"path": o.dir + "/some.conf",
 				"md5":  fmt.Sprintf("%x", md5.Sum([]byte("port = 2\n"))),
 			}}
@@ -271,7 +273,7 @@ func findings() []injection {
 		}, []string{"some.conf"}},
 		{"too-few-instances", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.part("policy")["instances"] = 40
+			o.spec["expected_instances"] = 40
 			o.does("start", true)
 			return o
 		}, []string{"of 40 instances"}},
@@ -285,9 +287,9 @@ func findings() []injection {
 		{"worker-out-of-memory", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			killed, o := newSubject(t, s, name+"-killed", "plain"), newSubject(t, s, name, "plain")
 			for _, o := range []*subject{killed, o} {
-				o.part("commands")["start"] = o.once(o.daemon("plain") + "; (" + hog + ") >/dev/null 2>&1 &")
-				o.spec["hard_limits"] = harness.Object{"memory": 64 << 20}
-				o.part("policy")["instances"] = 40
+				o.spec["start"] = o.once(o.daemon("plain") + "; (" + hog + ") >/dev/null 2>&1 &")
+				o.spec["limits"] = harness.Object{"memory": "64MiB"}
+				o.spec["expected_instances"] = 40
 				o.does("start", true)
 			}
 			killed.names("worker-out-of-memory", wrong)
@@ -303,13 +305,13 @@ func limits() []injection {
 	return []injection{
 		{"cpu-limit", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "hog-cpu")
-			o.spec["limits"] = harness.Object{"cpu": 2}
+			o.spec["thresholds"] = harness.Object{"cpu": "2%"}
 			o.does("start", true)
 			return o
 		}, []string{"may use 2 %"}},
 		{"memory-limit", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "hog-mem", "-mb", "200")
-			o.spec["limits"] = harness.Object{"mem": harness.MemoryPercent(t, 100)}
+			o.spec["thresholds"] = harness.Object{"memory": harness.MemoryPercent(t, 100)}
 			o.does("start", true)
 			return o
 		}, []string{"of the host's memory"}},
@@ -334,20 +336,19 @@ func timetables() []injection {
 	return []injection{
 		{"waits-for-schedule", right, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := periodic(t, s, name, "true")
-			delete(o.part("policy"), "cycle_time")
-			o.part("policy")["crontab"] = "0 0 1 1 *"
+			o.spec["schedule"] = harness.Object{"cron": "0 0 1 1 *"}
 			o.does("host", true)
 			return o
 		}, []string{"next run"}},
 		{"run-failed", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := periodic(t, s, name, "echo the disk is full; exit 5")
-			o.part("policy")["cycle_time"] = 5
+			o.spec["schedule"] = harness.Object{"every": "5s"}
 			o.does("host", true)
 			return o
 		}, []string{"exit status 5", "the disk is full"}},
 		{"run-skipped", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := periodic(t, s, name, "sleep 1000")
-			o.part("policy")["cycle_time"] = 2
+			o.spec["schedule"] = harness.Object{"every": "2s"}
 			o.does("host", true)
 			return o
 		}, []string{"was skipped"}},
@@ -358,10 +359,9 @@ func timetables() []injection {
 func periodic(t *testing.T, s *harness.Server, name, command string) *subject {
 	t.Helper()
 	o := newSubject(t, s, name, "plain")
-	o.part("identity")["proc_name"] = "no-process-of-that-name"
-	o.part("commands")["start"] = command
-	o.part("policy")["kind"] = "periodic"
-	o.part("policy")["cycle_time"] = 1
+	o.spec["process_name"] = "no-process-of-that-name"
+	o.spec["start"] = command
+	o.spec["schedule"] = harness.Object{"every": "1s"}
 	return o
 }
 
@@ -370,7 +370,7 @@ func commandFails(command string) func(t *testing.T, s *harness.Server, name str
 	return func(t *testing.T, s *harness.Server, name string) *subject {
 		t.Helper()
 		o := newSubject(t, s, name, "plain")
-		o.part("commands")["start"] = command
+		o.spec["start"] = command
 		o.failsToStart()
 		return o
 	}

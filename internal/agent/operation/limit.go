@@ -46,7 +46,10 @@ func stopTime(spec *process.Spec) time.Duration {
 		return spec.CommandLimit() + spec.StopCheck()
 	}
 	// The process has the time of the command once more after it.
-	limit := spec.BeforeStop.Pause() + 2*spec.StopLimit()
+	limit := 2 * spec.StopLimit()
+	if spec.BeforeStop != nil {
+		limit += beforeStopTime + spec.BeforeStop.Pause()
+	}
 	for _, s := range spec.Signals() {
 		limit += time.Duration(s.Wait)
 	}

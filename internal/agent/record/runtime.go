@@ -57,7 +57,7 @@ type Runtime struct {
 	// Signalled is the first signal or reload of an operation to the instance; nil if there was none.
 	Signalled *Signalled `json:"signalled,omitempty"`
 	// ForeignSupervisor is the other supervisor of an instance that drover has taken over; nil if there is none.
-	ForeignSupervisor *instance.ForeignSupervisor `json:"keeper,omitempty"`
+	ForeignSupervisor *instance.ForeignSupervisor `json:"foreign_supervisor,omitempty"`
 	// Limits has, by name, the limits of the spec that the instance does not have, and why; LimitsSince is since
 	// when it lacks any, in Unix milliseconds.
 	Limits      map[string]string `json:"limits,omitempty"`

@@ -463,7 +463,7 @@ func TestRetryByKind(t *testing.T) {
 func TestTimeLimit(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.every("a", 3600, 30*time.Minute, v1.Schedule{})
-		s.TimeLimit = new(spec.Duration(((10 * time.Minute).Milliseconds()) * int64(time.Millisecond)))
+		s.TimeLimit = lasting(10 * time.Minute)
 		r.do(process.Host, "a", s)
 		r.pass(time.Hour + 5*time.Minute)
 		r.state("a", "running", true)
@@ -480,7 +480,7 @@ func TestTimeLimit(t *testing.T) {
 		r.pass(55 * time.Minute)
 		r.state("a", "running", true)
 		shorter := *s
-		shorter.TimeLimit = new(spec.Duration((1000) * int64(time.Millisecond)))
+		shorter.TimeLimit = new(spec.Duration(1000 * int64(time.Millisecond)))
 		r.do(process.Update, "a", &shorter)
 		r.pass(10 * time.Second)
 		r.state("a", "scheduled", true)

@@ -18,7 +18,8 @@ func (r *rig) gse(id string, op process.Op, name, contact, key string) {
 	r.must(storetest.Create(r.t.Context(), r.store, &store.Task{
 		ID: id, App: "cmdb", Through: "gse", Created: time.Now(), Requests: []store.Request{{
 			Op: op, Process: process.ID{Namespace: "a", Name: name},
-			Spec: &process.Spec{Compat: &spec.Compat{Contact: contact}}, Targets: []store.Target{{ItemKey: "k", Spelling: "web-1", Agent: key}},
+			Spec:    &process.Spec{Compat: &spec.Compat{Contact: contact}},
+			Targets: []store.Target{{ItemKey: "k", Spelling: "web-1", Agent: key}},
 		}},
 	}, store.AuditRow{}))
 }

@@ -17,7 +17,6 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/engine"
 	"drover/internal/server/store"
-	"drover/internal/spec"
 	"drover/internal/wire"
 )
 
@@ -31,7 +30,7 @@ func (r *rig) states(name string, revision uint64, hosted bool) {
 			Revision: revision, Hosted: hosted, Want: process.WantRunning,
 			RegisteredAt: 77,
 		},
-		Spec: &process.Spec{Compat: &spec.Compat{Contact: fmt.Sprint(name, revision)}},
+		Spec: &process.Spec{User: fmt.Sprint(name, revision)},
 	}
 	if ack := r.report("agent-0", wire.Report{Observed: []wire.Observation{o}}); ack.Error != "" || ack.Desired != nil {
 		r.t.Fatalf("%+v", ack)
@@ -86,7 +85,7 @@ func TestOldDisk(t *testing.T) {
 
 		restored := func(name string, revision uint64, hosted bool) wire.Desires {
 			return wire.Desires{
-				Process: proc(name), Revision: revision, Spec: &process.Spec{Compat: &spec.Compat{Contact: fmt.Sprint(name, revision)}},
+				Process: proc(name), Revision: revision, Spec: &process.Spec{User: fmt.Sprint(name, revision)},
 				Hosted: hosted,
 				Want:   process.WantRunning, RegisteredAt: 77,
 			}
@@ -145,7 +144,7 @@ func TestRemovalInAnIntroduction(t *testing.T) {
 func TestManyToRestore(t *testing.T) {
 	const all, gone = 700, 2500
 	bubble(t, func(t *testing.T, r *rig) {
-		large := &process.Spec{Compat: &spec.Compat{Contact: strings.Repeat("x", 4<<10)}}
+		large := &process.Spec{User: strings.Repeat("x", 4<<10)}
 		var observed []wire.Observation
 		for i := range all {
 			observed = append(observed, wire.Observation{

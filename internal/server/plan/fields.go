@@ -18,7 +18,12 @@ func Fields(from, to *process.Spec) []v1.FieldChange {
 		return nil
 	}
 	var d difference
-	d.compare("", tree(from.Unnumbered()), tree(to.Unnumbered()))
+	a, b := tree(from.Unnumbered()), tree(to.Unnumbered())
+	if (from.Compat == nil) != (to.Compat == nil) && from.Dir() == to.Dir() { // only a spec of GSE or JOB names /
+		delete(a, "directory")
+		delete(b, "directory")
+	}
+	d.compare("", a, b)
 	return d.fields
 }
 

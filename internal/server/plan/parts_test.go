@@ -14,7 +14,7 @@ import (
 
 // stepOf is a step for a foreground process with a batch in its file; 0 means without a rollout.
 func stepOf(name, agent string, batch int, removes bool) plan.Step {
-	s := &process.Spec{Run: "x", Compat: &v1.Compat{}}
+	s := &process.Spec{Run: "x"}
 	if batch > 0 {
 		s.Rollout = &v1.RolloutPlan{Batch: v1.HostCount{Number: batch}}
 	}

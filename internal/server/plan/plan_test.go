@@ -69,6 +69,23 @@ func neverStarted(k plan.Known, text string) plan.Known {
 	return k
 }
 
+// TestFieldsBesideCompat: only a spec of GSE or JOB names the directory /, and the name alone is no change.
+func TestFieldsBesideCompat(t *testing.T) {
+	own := &process.Spec{Start: "x", PIDFile: "/p"}
+	for directory, want := range map[string]string{"/": "compat.contact", "/srv": "compat.contact directory"} {
+		wire := &process.Spec{Start: "x", PIDFile: "/p", Directory: directory, Compat: &v1.Compat{Contact: "a"}}
+		for _, fields := range [][]v1.FieldChange{plan.Fields(own, wire), plan.Fields(wire, own)} {
+			var paths []string
+			for _, f := range fields {
+				paths = append(paths, f.Path)
+			}
+			if got := strings.Join(paths, " "); got != want {
+				t.Errorf("%s: the fields are %q, want %q", directory, got, want)
+			}
+		}
+	}
+}
+
 // TestChange: what becomes of a process, by its state and by what differs.
 func TestChange(t *testing.T) {
 	same := spec(nil)

@@ -267,7 +267,7 @@ func applied(t *testing.T, plan v1.RolloutPlan, agents ...string) (r *rig, old p
 	old = process.ID{Namespace: "shop", Name: "old"}
 	r = rigOf(t, plan, store.OpApply, []store.RolloutStep{
 		{Op: process.Stop, Process: old, Removes: true},
-		{Op: process.Restart, Process: nginx, Spec: &process.Spec{Compat: &v1.Compat{Contact: "new"}}},
+		{Op: process.Restart, Process: nginx, Spec: &process.Spec{User: "new"}},
 	}, agents...)
 	for _, a := range agents {
 		r.watched(a, old)
@@ -392,7 +392,7 @@ func TestApplyLeavesWhatWasStopped(t *testing.T) {
 // TestApplyOverWhatWasRemoved: the text tells a process that somebody has removed from a host that was removed.
 func TestApplyOverWhatWasRemoved(t *testing.T) {
 	former := []store.RolloutStep{{
-		Op: process.Restart, Process: nginx, Spec: &process.Spec{Compat: &v1.Compat{Contact: "new"}}, Former: &process.Spec{Compat: &v1.Compat{Contact: "old"}},
+		Op: process.Restart, Process: nginx, Spec: &process.Spec{User: "new"}, Former: &process.Spec{User: "old"},
 	}}
 	r := rigOf(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 2}}, store.OpApply, former, "a", "b")
 	r.removed["b"] = true
@@ -445,14 +445,14 @@ func TestOperationLeavesWhatWasStopped(t *testing.T) {
 // TestApplyLeavesWhatWasChanged: somebody has given a host another spec since the rollout began. Its batch leaves the
 // whole host as it is, in words, also after a resume and another driver. Upkeep is not somebody, nor is the way back.
 func TestApplyLeavesWhatWasChanged(t *testing.T) {
-	former, target := &process.Spec{Compat: &v1.Compat{Contact: "old"}}, &process.Spec{Compat: &v1.Compat{Contact: "new"}}
+	former, target := &process.Spec{User: "old"}, &process.Spec{User: "new"}
 	for name, c := range map[string]struct {
 		through string
 		spec    *process.Spec
 		left    bool
 	}{
-		"another spec":   {v1.ThroughOperation, &process.Spec{Compat: &v1.Compat{Contact: "by hand"}}, true},
-		"upkeep":         {v1.ThroughSelection, &process.Spec{Compat: &v1.Compat{Contact: "older file"}}, false},
+		"another spec":   {v1.ThroughOperation, &process.Spec{User: "by hand"}, true},
+		"upkeep":         {v1.ThroughSelection, &process.Spec{User: "older file"}, false},
 		"the new spec":   {v1.ThroughOperation, target, false},
 		"the former one": {v1.ThroughOperation, former, false},
 	} {
@@ -502,7 +502,7 @@ func TestApplyLeavesWhatWasChanged(t *testing.T) {
 // TestRevisionBesideABatch: a revision between the look at the hosts and the task of the batch delays the task.
 func TestRevisionBesideABatch(t *testing.T) {
 	r := rigOf(t, v1.RolloutPlan{Batch: v1.HostCount{Number: 1}}, store.OpApply, []store.RolloutStep{
-		{Op: process.Restart, Process: nginx, Spec: &process.Spec{Compat: &v1.Compat{Contact: "new"}}, Former: &process.Spec{}},
+		{Op: process.Restart, Process: nginx, Spec: &process.Spec{User: "new"}, Former: &process.Spec{}},
 	}, "a")
 	r.watched("a", nginx)
 	r.beside = func() {
@@ -511,7 +511,7 @@ func TestRevisionBesideABatch(t *testing.T) {
 		_, err := r.CreateTask(t.Context(), &store.Task{
 			ID: "op", App: "shop", User: "ben", Created: r.now, Through: v1.ThroughOperation,
 			Requests: []store.Request{{
-				Op: process.Update, Process: nginx, Spec: &process.Spec{Compat: &v1.Compat{Contact: "by hand"}},
+				Op: process.Update, Process: nginx, Spec: &process.Spec{User: "by hand"},
 				Targets: []store.Target{{ItemKey: "a", Spelling: "a", Agent: "a"}},
 			}},
 		}, store.AuditRow{}, r.now, 0)

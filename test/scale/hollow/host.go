@@ -193,12 +193,12 @@ func (c *command) Identity() instance.Identity { return c.id }
 func (c *command) Release() error {
 	file := c.spec.PIDFile
 	switch c.line {
-	case c.spec.Stop, c.spec.Compat.KillCommand:
+	case c.spec.Stop, c.spec.KillCommand():
 		c.h.mu.Lock()
 		id := c.h.files[file]
 		c.h.mu.Unlock()
 		c.h.end(id, liveness.Exit{Known: true, Signal: syscall.SIGTERM})
-	case c.spec.Start, c.spec.Compat.RestartCommand:
+	case c.spec.Start, c.spec.RestartCommand():
 		c.h.mu.Lock()
 		id := c.h.newIdentity()
 		c.h.alive[id] = &living{
