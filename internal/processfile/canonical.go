@@ -1,6 +1,7 @@
 package processfile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -18,7 +19,8 @@ import (
 // faults (Check).
 func Canonical(f spec.Spec) spec.Spec {
 	f.Hosts, f.Copies = spec.Hosts{}, nil
-	if f.Directory == spec.DefaultDirectory && f.Compat == nil {
+	f.Directory = cmp.Or(f.Directory, spec.DefaultDirectory)
+	if f.Directory == spec.DefaultDirectory && f.Compat == nil { // GSE and JOB always name it
 		f.Directory = ""
 	}
 	if mask, ok := f.Umasked(); ok {
