@@ -63,7 +63,7 @@ func (db *Alarms) CloseBreaker(ctx context.Context, id process.ID, at time.Time,
 	return b, nil
 }
 
-// BreakerTold notes that a closing is known.
+// BreakerTold sets Told of the closed breaker that opened at that time.
 func (db *Alarms) BreakerTold(ctx context.Context, id process.ID, opened time.Time) error {
 	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		return tx.Exec(ctx, `UPDATE breakers SET told = 1 WHERE namespace = ? AND name = ? AND opened = ? AND closed > 0`,

@@ -106,14 +106,14 @@ func (db *Events) WriteEvents(ctx context.Context, received time.Time,
 	return found.count, nil
 }
 
-// Arrivals are the new ones of some events. agent and received are those of the events that are added next. known has
-// the streams.
+// Arrivals collects the new events of a transaction. Agent and received apply to the events that Add adds next. streams
+// caches the streams of the agents.
 type Arrivals struct {
 	Agent    string
 	received time.Time
 	streams  map[streamKey]*Stream
 	count    int
-	// cursor is the last one of an event.
+	// cursor is the number of the last event.
 	cursor int64
 	events []any
 	stored []arrival
@@ -298,7 +298,8 @@ func (db *Events) SkipCursors(ctx context.Context, to int64) error {
 	return nil
 }
 
-// PruneEvents removes the oldest events if they are too old, and deletes the records of streams that ended long ago.
+// PruneEvents removes events from before a time, streams that ended before it, and the records of states from before it:
+// at most limit of each. It returns the larger number, of events or of records of states.
 func (db *Events) PruneEvents(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
 	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) (err error) {

@@ -93,8 +93,8 @@ func (s *states) store(ctx context.Context, tx kit.Tx) error {
 	)
 }
 
-// pruneStates removes the oldest records, gaps, absences and stays if they are too old. It returns the number of
-// removed records.
+// pruneStates removes records of states, gaps, absences, stays and former names that ended before a time, at most limit
+// of each. It returns the number of removed records of states.
 func pruneStates(ctx context.Context, tx kit.Tx, before time.Time, limit int) (int, error) {
 	n, err := removeStates(ctx, tx, `SELECT cursor FROM (SELECT cursor, received FROM states WHERE cursor > 0
 		ORDER BY cursor LIMIT ?) AS oldest WHERE received < ?`, limit, kit.Nanos(before))

@@ -54,7 +54,7 @@ func (db *Fleet) TakeLease(ctx context.Context, name, holder string, hold time.D
 	return taken, nil
 }
 
-// DropLease returns a lease.
+// DropLease deletes a lease if the holder has it. Otherwise it changes nothing, and returns no error.
 func (db *Fleet) DropLease(ctx context.Context, name, holder string) error {
 	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) error {
 		return tx.Exec(ctx, `DELETE FROM leases WHERE name = ? AND holder = ?`, name, holder)

@@ -97,7 +97,8 @@ func (db *Fleet) GroupUsage(ctx context.Context, namespace string,
 	return usage, nil
 }
 
-// inheritGroups copies groups to an agent that has none, from the latest other agent at its address.
+// inheritGroups moves groups to an agent that has none. The source is the newest other agent at its address that has
+// groups.
 func inheritGroups(ctx context.Context, tx kit.Tx, a store.Agent) error {
 	from, err := kit.All(ctx, tx.Query, kit.Column[string],
 		`SELECT a.key FROM agents a WHERE a.cloud = ?1 AND a.ip = ?2 AND a.key <> ?3 AND EXISTS (SELECT 1 FROM groups

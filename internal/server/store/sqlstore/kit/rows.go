@@ -134,8 +134,8 @@ func One[T any](ctx context.Context, query QueryFunc, scan scanFunc[T], text str
 	return list[0], nil
 }
 
-// Altered reads and locks the only row of a query, calls change on it, and stores and returns the result, all in one
-// transaction.
+// Altered reads and locks the only row of a query, calls alter on the row in the same transaction, and returns the row.
+// alter must store its changes. A missing row is store.ErrNotFound.
 func Altered[T any](ctx context.Context, db *DB, scan scanFunc[T], text string, key string,
 	alter func(context.Context, Tx, *T) error,
 ) (T, error) {

@@ -81,7 +81,7 @@ func scanToken(rows *sql.Rows) (store.Token, error) {
 	return r.token(), err
 }
 
-// FindToken returns the token with a hash.
+// FindToken returns the token with a hash, and its user.
 func (db *People) FindToken(ctx context.Context, hash string) (store.Token, store.User, error) {
 	var r tokenRow
 	u, err := kit.One(ctx, db.Query, func(rows *sql.Rows) (store.User, error) {
