@@ -43,6 +43,10 @@ func TestSessionsOutliveAKilledServer(t *testing.T) {
 		f.Server.End(syscall.SIGKILL)
 		f.StartServer()
 		f.Online(first)
+		harness.Eventually(t, "the agent to say that it has connected", func() bool { // the server may know it before
+			full, resumed := f.links("one")
+			return full+resumed > n+1
+		})
 		if full, resumed := f.links("one"); full != 1 || resumed != n+1 {
 			t.Fatalf("after %d deaths of the server: %d full handshakes, %d resumed sessions", n+1, full, resumed)
 		}
