@@ -138,8 +138,8 @@ func (db *Alarms) DeleteReceiver(ctx context.Context, name string) error {
 	return nil
 }
 
-// PutDelivery stores the progress of a receiver and its withheld alarms. It stores nothing, and returns no error, if the
-// receiver is gone or was created again.
+// PutDelivery stores the progress of a receiver and its withheld alarms. If the receiver is gone or was created again,
+// it stores nothing and returns no error.
 func (db *Alarms) PutDelivery(ctx context.Context, name string, created time.Time, d store.Delivery,
 	w store.Withheld,
 ) error {

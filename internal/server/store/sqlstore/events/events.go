@@ -298,8 +298,8 @@ func (db *Events) SkipCursors(ctx context.Context, to int64) error {
 	return nil
 }
 
-// PruneEvents removes events from before a time, streams that ended before it, and the records of states from before it:
-// at most limit of each. It returns the larger number, of events or of records of states.
+// PruneEvents removes events from before a time, streams that ended before it, and older records of states: at most
+// limit of each. It returns the larger number, of events or of records of states.
 func (db *Events) PruneEvents(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
 	err := db.Write(ctx, func(ctx context.Context, tx kit.Tx) (err error) {
